@@ -1,0 +1,1 @@
+//! The HTTP API, metrics and health of a running gateway.

@@ -1,0 +1,1 @@
+//! A small auction site after RUBiS, the demo application.

@@ -1,0 +1,3 @@
+//! The one binary: parse, wire, print, exit code.
+
+fn main() {}

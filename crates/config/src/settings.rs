@@ -1,0 +1,308 @@
+//! Validated settings: what the rest of Tidegate reads. Values are in range, names refer to things that exist.
+
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
+
+use ipnet::IpNet;
+use tidegate_control::{classify::RuleSpec, knobs::Values};
+
+/// The whole of a configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Knobs of the gateway as a whole.
+    pub host: Values,
+    /// Where the admin API, metrics and health answer; `None`: nowhere.
+    pub admin: Option<SocketAddr>,
+    /// Groups of worker threads; at least one.
+    pub workers: Vec<WorkerGroup>,
+    /// Where clients connect; at least one.
+    pub listeners: Vec<Listener>,
+    /// Who is served; at least one.
+    pub applications: Vec<Application>,
+    /// Where requests are logged; `None`: nowhere.
+    pub access_log: Option<AccessLog>,
+    /// Directory for what must survive a restart.
+    pub state_directory: Option<PathBuf>,
+}
+
+/// Threads that own listeners.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerGroup {
+    /// Its name; `default` when nothing is written.
+    pub name: String,
+    /// Number of threads; `None`: as many as the cgroup's CPU quota and affinity allow.
+    pub threads: Option<usize>,
+}
+
+/// A place where clients connect.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listener {
+    /// Its name in logs and across reloads.
+    pub name: String,
+    /// Where it listens.
+    pub address: Address,
+    /// The worker group that accepts there.
+    pub group: String,
+    /// TLS; `None`: plain HTTP.
+    pub tls: Option<ListenerTls>,
+    /// Whether every connection begins with a PROXY header (v1 or v2), accepted from
+    /// [`Listener::trusted`] only.
+    pub proxy_protocol: bool,
+    /// Networks whose `X-Forwarded-*`, `Forwarded` and PROXY headers are believed.
+    pub trusted: Vec<IpNet>,
+    /// Answers every request with a redirect to `https://` at this port.
+    pub redirect_to_https: Option<u16>,
+    /// The only application served here; `None`: by SNI and Host.
+    pub application: Option<String>,
+}
+
+/// An address of a socket.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// IP address and port.
+    Tcp(SocketAddr),
+    /// A Unix socket's path.
+    Unix(PathBuf),
+}
+
+/// TLS of a listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenerTls {
+    /// Certificates, chosen by server name; the first also serves clients without one. Not empty.
+    pub certificates: Vec<Certificate>,
+    /// Client certificates.
+    pub client_auth: ClientAuth,
+    /// Oldest version spoken.
+    pub min_version: TlsVersion,
+    /// Whether HTTP/2 is offered by ALPN.
+    pub http2: bool,
+}
+
+/// Files of a certificate, PEM.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Certificate {
+    /// The chain, leaf first.
+    pub chain: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
+/// What is asked of clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientAuth {
+    /// No certificate.
+    Off,
+    /// A certificate of one of these authorities (PEM), if the client has one.
+    Optional(PathBuf),
+    /// A certificate of one of these authorities (PEM), or the handshake fails.
+    Required(PathBuf),
+}
+
+/// A version of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TlsVersion {
+    /// TLS 1.2.
+    V12,
+    /// TLS 1.3.
+    V13,
+}
+
+/// A web application behind the gateway.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Application {
+    /// Its name: the first part of knob paths.
+    pub name: String,
+    /// Host names served, lower case, `*.` for any subdomain; empty: every host no other
+    /// application names. At most one application has none.
+    pub hosts: Vec<String>,
+    /// Its knobs.
+    pub values: Values,
+    /// Its classes; the first is the default class, named `default` unless written otherwise.
+    pub classes: Vec<Class>,
+    /// Classification rules, in order; class names refer to [`Application::classes`].
+    pub rules: Vec<RuleSpec>,
+    /// Its servers at the start; the API adds, drains and removes. May be empty.
+    pub servers: Vec<Server>,
+    /// How servers are spoken to.
+    pub upstream: Upstream,
+    /// What one client is, for `client.rate`.
+    pub client_key: ClientKey,
+    /// Edits of request headers, in order, after classification.
+    pub request_headers: Vec<HeaderEdit>,
+    /// Edits of response headers, in order.
+    pub response_headers: Vec<HeaderEdit>,
+    /// Path rewrites; the first that matches is applied, after classification.
+    pub rewrites: Vec<Rewrite>,
+    /// HTML file for the maintenance page; `None`: ours.
+    pub maintenance_page: Option<PathBuf>,
+}
+
+/// A class of requests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Class {
+    /// Its name: the second part of knob paths.
+    pub name: String,
+    /// Its knobs.
+    pub values: Values,
+}
+
+/// An upstream server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Server {
+    /// Its name: stable over reloads; by default its address as written.
+    pub name: String,
+    /// Where it is.
+    pub address: ServerAddress,
+    /// Its knobs.
+    pub values: Values,
+}
+
+/// Where an upstream server is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ServerAddress {
+    /// Host name or IP address, and port; a name stands for each address it resolves to.
+    Host {
+        /// Name or address without brackets.
+        host: String,
+        /// TCP port.
+        port: u16,
+    },
+    /// A Unix socket's path.
+    Unix(PathBuf),
+}
+
+/// How the servers of an application are spoken to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Upstream {
+    /// TLS to the servers; `None`: plain.
+    pub tls: Option<UpstreamTls>,
+    /// Version of HTTP.
+    pub protocol: UpstreamProtocol,
+    /// PROXY header sent at the start of each connection. A connection then serves one client
+    /// address and is pooled by it.
+    pub proxy_protocol: Option<ProxyVersion>,
+    /// `Host` sent on; `None`: the client's.
+    pub host: Option<String>,
+    /// Name of the cookie that keeps a visitor at a server; `None`: not sticky.
+    pub sticky_cookie: Option<String>,
+    /// What `balance = "consistent_hash"` hashes.
+    pub hash: ClientKey,
+    /// Path of active health probes; any status below 400 is good.
+    pub probe_path: String,
+}
+
+/// TLS to upstream servers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct UpstreamTls {
+    /// Name checked in the server's certificate and sent as SNI; `None`: the host as written.
+    pub server_name: Option<String>,
+    /// Authorities (PEM); `None`: the system's.
+    pub ca: Option<PathBuf>,
+    /// Certificate shown to the server.
+    pub certificate: Option<Certificate>,
+    /// Accepts any certificate; said loudly at start.
+    pub insecure: bool,
+}
+
+/// Version of HTTP to upstream servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UpstreamProtocol {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2: by ALPN over TLS, by prior knowledge without.
+    Http2,
+    /// HTTP/2 where ALPN chooses it, else HTTP/1.1; without TLS HTTP/1.1.
+    Auto,
+}
+
+/// Version of the PROXY header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProxyVersion {
+    /// Text.
+    V1,
+    /// Binary.
+    V2,
+}
+
+/// What tells one client from another.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ClientKey {
+    /// The address's network prefix, in bits for IPv4 and IPv6.
+    Network {
+        /// Bits of an IPv4 address, 0 to 32.
+        v4: u8,
+        /// Bits of an IPv6 address, 0 to 128.
+        v6: u8,
+    },
+    /// The value of a header (lower case name); the network where it is missing.
+    Header(String),
+    /// The value of a cookie; the network where it is missing.
+    Cookie(String),
+}
+
+/// An edit of a header section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeaderEdit {
+    /// Replaces every value of the field by this one.
+    Set {
+        /// Field name, lower case.
+        name: String,
+        /// Field value.
+        value: String,
+    },
+    /// Adds a value to the field.
+    Add {
+        /// Field name, lower case.
+        name: String,
+        /// Field value.
+        value: String,
+    },
+    /// Removes the field.
+    Remove {
+        /// Field name, lower case.
+        name: String,
+    },
+}
+
+/// A path rewrite.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rewrite {
+    /// Regular expression on the path, anchored at its start; checked to compile.
+    pub pattern: String,
+    /// Replacement, `$1` for groups; must give an absolute path.
+    pub replacement: String,
+}
+
+/// The access log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessLog {
+    /// Where lines go.
+    pub target: LogTarget,
+    /// Their format.
+    pub format: LogFormat,
+}
+
+/// Where lines of the access log go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogTarget {
+    /// Standard output.
+    Stdout,
+    /// A file, opened again on SIGUSR1.
+    File(PathBuf),
+}
+
+/// Format of the access log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LogFormat {
+    /// One JSON object a line.
+    Json,
+    /// The Combined Log Format.
+    Common,
+}
+
+impl Settings {
+    /// Position of each application by name.
+    #[must_use]
+    pub fn application_index(&self) -> BTreeMap<&str, usize> {
+        self.applications.iter().enumerate().map(|(i, a)| (a.name.as_str(), i)).collect()
+    }
+}

@@ -1,0 +1,96 @@
+//! Admission of one application's requests: whether each starts now, waits, or is refused.
+//!
+//! MASTH's path (section 3): ingress bucket -> the class's queue -> scheduler over classes ->
+//! egress bucket, joined with the weighted in-flight limit `R0` of Dyachuk & Deters.
+
+use std::time::Duration;
+
+use crate::{ClassId, Refusal, Ticket, Timestamp};
+
+/// What admission needs to know of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// Its class.
+    pub class: ClassId,
+    /// 0 (least) to 7; 7 passes the in-flight limit. Usually the class's.
+    pub priority: u8,
+    /// Weight units it takes of the in-flight limit, at least 1. Usually the class's.
+    pub weight: u32,
+    /// It must not start later than this: the client's or the class's deadline.
+    pub deadline: Option<Timestamp>,
+    /// Bytes held while it waits (its compact head).
+    pub bytes: u32,
+}
+
+/// The answer to an arrival.
+#[must_use]
+#[derive(Debug)]
+pub enum Arrival {
+    /// Starts now.
+    Start(Permit),
+    /// Waits; the verdict comes for this ticket.
+    Wait(Ticket),
+    /// Refused.
+    Refuse(Refusal),
+}
+
+/// The right of one exchange to be in flight: weight that is out until [`Permit`] is returned
+/// through `depart`. Not `Clone`, so that it is given back once.
+#[must_use = "a permit that is not given back is weight lost for ever"]
+#[derive(Debug, PartialEq, Eq)]
+pub struct Permit {
+    class: ClassId,
+    weight: u32,
+    started: Timestamp,
+    /// Weight in flight just after the start, this exchange included.
+    in_flight: u32,
+}
+
+/// The answer to a client that leaves while its request waits.
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+pub enum Departure {
+    /// It left the queue; its work never starts.
+    Left,
+    /// It had just been granted: the permit must be given back (`depart` with [`Outcome::Ignore`]).
+    AlreadyGranted(Permit),
+    /// It had just been refused; nothing is left to do.
+    AlreadyRefused(Refusal),
+}
+
+/// How an exchange ended, as limit algorithms see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// Completed: its time in flight is a sample.
+    Success,
+    /// Says nothing of the server's load: not sent, cancelled early, the client's fault.
+    Ignore,
+    /// Timed out, or the server refused or failed: a sign of overload.
+    Drop,
+}
+
+impl Permit {
+    /// The class it was granted to.
+    #[must_use]
+    pub const fn class(&self) -> ClassId {
+        self.class
+    }
+
+    /// Weight units held.
+    #[must_use]
+    pub const fn weight(&self) -> u32 {
+        self.weight
+    }
+
+    /// When it was granted.
+    #[must_use]
+    pub const fn started(&self) -> Timestamp {
+        self.started
+    }
+
+    /// Time in flight at `now`.
+    #[must_use]
+    pub const fn age(&self, now: Timestamp) -> Duration {
+        now.since(self.started)
+    }
+}

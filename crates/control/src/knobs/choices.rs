@@ -1,0 +1,103 @@
+//! The choices that knobs offer, each a small enum with names.
+
+/// A closed set of names that a knob can be set to.
+pub trait ChoiceSet: Sized + Copy + 'static {
+    /// Every name, in the order of the enum.
+    const NAMES: &'static [&'static str];
+
+    /// The variant of that name.
+    fn from_name(name: &str) -> Option<Self>;
+
+    /// The variant's name.
+    fn name(self) -> &'static str;
+}
+
+macro_rules! choices {
+    ($($(#[$doc:meta])+ $name:ident { $($(#[$variant_doc:meta])+ $variant:ident = $text:literal,)+ })+) => {$(
+        $(#[$doc])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[$variant_doc])+ $variant,)+ }
+
+        impl ChoiceSet for $name {
+            const NAMES: &'static [&'static str] = &[$($text),+];
+
+            fn from_name(name: &str) -> Option<Self> {
+                match name { $($text => Some(Self::$variant),)+ _ => None }
+            }
+
+            fn name(self) -> &'static str {
+                match self { $(Self::$variant => $text,)+ }
+            }
+        }
+    )+};
+}
+
+choices! {
+    /// How the in-flight limit is found.
+    Algorithm {
+        /// As set by hand.
+        Fixed = "fixed",
+        /// Additive increase, multiplicative decrease on errors and timeouts.
+        Aimd = "aimd",
+        /// TCP Vegas on response times.
+        Vegas = "vegas",
+        /// Netflix's Gradient2 on short- and long-term response times.
+        Gradient2 = "gradient2",
+    }
+    /// The order within a class's queue.
+    Discipline {
+        /// First come, first served.
+        Fifo = "fifo",
+        /// Last come, first served.
+        Lifo = "lifo",
+        /// First come, first served until the queue stands, then last come, first served.
+        AdaptiveLifo = "adaptive_lifo",
+    }
+    /// The order between classes.
+    SchedulerKind {
+        /// The highest priority first.
+        Strict = "strict",
+        /// Each class in turn.
+        RoundRobin = "round_robin",
+        /// By shares of weight units: deficit round robin.
+        Weighted = "weighted",
+        /// The earliest deadline first.
+        EarliestDeadline = "earliest_deadline",
+    }
+    /// How an upstream server is chosen.
+    BalancePolicy {
+        /// Each server in turn, by weight (smooth).
+        RoundRobin = "round_robin",
+        /// The server with the fewest requests in flight for its weight.
+        LeastInFlight = "least_in_flight",
+        /// The better of two random servers by peak EWMA of response time and requests in flight.
+        PowerOfTwo = "power_of_two",
+        /// By a hash of the client or a header, so that the same goes to the same.
+        ConsistentHash = "consistent_hash",
+    }
+    /// Whether a client that has closed its sending half is still there.
+    HalfClosed {
+        /// It may still read: keep its request.
+        Waits = "waits",
+        /// It has gone: drop its request.
+        Gone = "gone",
+    }
+    /// Whether a control acts.
+    Mode {
+        /// Not consulted.
+        Off = "off",
+        /// Consulted and counted, never enforced.
+        Watch = "watch",
+        /// Enforced.
+        Enforce = "enforce",
+    }
+    /// The status of refusals for overload.
+    RefusalStatus {
+        /// What the reason says by itself.
+        ByReason = "by_reason",
+        /// 429 Too Many Requests.
+        TooManyRequests = "429",
+        /// 503 Service Unavailable.
+        ServiceUnavailable = "503",
+    }
+}

@@ -1,0 +1,117 @@
+//! The table of knobs: everything that can be changed while running is one row.
+//!
+//! Configuration file, HTTP API, `tidegate get` and `set`, scripts, dashboard and docs/knobs.md
+//! all grow from [`Knob::ALL`]. A row has a scope; its full path is
+//! `<knob>` for the host, `<application>/<knob>`, `<application>/<class>/<knob>` and
+//! `<application>/servers/<server>/<knob>`.
+//!
+//! Listeners, rules, certificates and upstream addresses are structure, not knobs: they live in
+//! the configuration file and in the API's own resources.
+
+mod choices;
+mod table;
+mod value;
+
+pub use choices::{
+    Algorithm, BalancePolicy, ChoiceSet, Discipline, HalfClosed, Mode, RefusalStatus, SchedulerKind,
+};
+pub use table::{Knob, keys};
+pub use value::{Bytes, Chosen, Fault, Key, Kind, PerSecond, Value, ValueType};
+
+/// What a knob belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// The gateway as a whole.
+    Host,
+    /// One application.
+    Application,
+    /// One class of requests of an application.
+    Class,
+    /// One upstream server of an application.
+    Server,
+}
+
+impl Scope {
+    /// Every scope, widest first.
+    pub const ALL: &'static [Self] = &[Self::Host, Self::Application, Self::Class, Self::Server];
+
+    /// The scope's name in documentation and API.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Application => "application",
+            Self::Class => "class",
+            Self::Server => "server",
+        }
+    }
+}
+
+/// The present values of one scope instance (one class, one server, …), dense by knob.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Values {
+    scope: Scope,
+    values: Vec<Value>,
+}
+
+impl Values {
+    /// The defaults of every knob of `scope`.
+    #[must_use]
+    pub fn defaults(scope: Scope) -> Self {
+        Self {
+            scope,
+            values: Knob::ALL
+                .iter()
+                .filter(|knob| knob.scope() == scope)
+                .map(|knob| knob.default())
+                .collect(),
+        }
+    }
+
+    /// Which scope these values belong to.
+    #[must_use]
+    pub const fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// The value of a knob by its typed key.
+    ///
+    /// # Panics
+    ///
+    /// If `key` belongs to another scope: a mistake in the program, not in its input.
+    #[must_use]
+    pub fn get<T: ValueType>(&self, key: Key<T>) -> T {
+        T::from_value(self.value(key.knob()))
+    }
+
+    /// The untyped value of a knob.
+    ///
+    /// # Panics
+    ///
+    /// If `knob` belongs to another scope.
+    #[must_use]
+    pub fn value(&self, knob: Knob) -> Value {
+        assert_eq!(knob.scope(), self.scope, "{} is no {} knob", knob.name(), self.scope.name());
+        self.values[knob.index_in_scope()]
+    }
+
+    /// Sets a knob after checking `value` against its row.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] with the range when the value is outside it or of another kind; nothing changes.
+    pub fn set(&mut self, knob: Knob, value: Value) -> Result<(), Fault> {
+        assert_eq!(knob.scope(), self.scope, "{} is no {} knob", knob.name(), self.scope.name());
+        knob.check(value)?;
+        self.values[knob.index_in_scope()] = value;
+        Ok(())
+    }
+
+    /// Every knob of the scope with its present value, in table order.
+    pub fn iter(&self) -> impl Iterator<Item = (Knob, Value)> + '_ {
+        Knob::ALL.iter().copied().filter(|knob| knob.scope() == self.scope).zip(self.values.iter().copied())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,321 @@
+//! The rows.
+
+use std::time::Duration;
+
+use super::{
+    Algorithm, BalancePolicy, ChoiceSet, Discipline, Fault, HalfClosed, Key, Kind, Mode, RefusalStatus,
+    SchedulerKind, Scope, Value,
+    value::{Bytes, Chosen, PerSecond, Span},
+};
+
+const MS: Duration = Duration::from_millis(1);
+const S: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(86_400);
+const HOUR: Duration = Duration::from_secs(3600);
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+const GIB: u64 = 1024 * MIB;
+
+const fn count(min: u64, max: u64) -> Kind {
+    Kind::Count { min, max }
+}
+
+const fn span(min: Duration, max: Duration) -> Kind {
+    Kind::Span { min, max }
+}
+
+const fn size(min: u64, max: u64) -> Kind {
+    Kind::Size { min, max }
+}
+
+const RATE: Kind = Kind::Rate { min: 0.001, max: 1e9 };
+
+const fn ratio(min: f64, max: f64) -> Kind {
+    Kind::Ratio { min, max }
+}
+
+const fn choice<C: ChoiceSet>() -> Kind {
+    Kind::Choice(C::NAMES)
+}
+
+macro_rules! knobs {
+    ($($scope:ident { $($id:ident: $type:ty = $name:literal, $kind:expr, $default:expr, $doc:literal;)+ })+) => {
+        /// A row of the table.
+        #[expect(non_camel_case_types, reason = "one identifier names row, key and documentation")]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Knob { $($(#[doc = $doc] $id,)+)+ }
+
+        impl Knob {
+            /// Every knob, scope by scope.
+            pub const ALL: &'static [Self] = &[$($(Self::$id,)+)+];
+
+            /// The name within its scope, such as `ingress.rate`.
+            #[must_use]
+            pub const fn name(self) -> &'static str { match self { $($(Self::$id => $name,)+)+ } }
+
+            /// What it belongs to.
+            #[must_use]
+            pub const fn scope(self) -> Scope { match self { $($(Self::$id => Scope::$scope,)+)+ } }
+
+            /// Unit and range.
+            #[must_use]
+            pub const fn kind(self) -> Kind { match self { $($(Self::$id => $kind,)+)+ } }
+
+            /// The value when nothing is written.
+            #[must_use]
+            pub const fn default(self) -> Value { match self { $($(Self::$id => $default,)+)+ } }
+
+            /// One line of documentation.
+            #[must_use]
+            pub const fn doc(self) -> &'static str { match self { $($(Self::$id => $doc,)+)+ } }
+
+            /// Whether `none` is allowed. A row whose Rust type is an `Option` allows it.
+            #[must_use]
+            pub const fn is_optional(self) -> bool {
+                match self { $($(Self::$id => is_option(stringify!($type)),)+)+ }
+            }
+        }
+
+        /// Typed keys, one a row.
+        pub mod keys {
+            use super::*;
+            $($(#[doc = $doc] pub const $id: Key<$type> = Key::new(Knob::$id);)+)+
+        }
+
+        #[cfg(test)]
+        /// Reads every default through its typed key; panics where type and kind disagree.
+        pub(super) fn read_all_defaults() {
+            $($(let _: $type = super::value::ValueType::from_value(Knob::$id.default());)+)+
+        }
+    };
+}
+
+const fn is_option(type_name: &str) -> bool {
+    let (bytes, prefix) = (type_name.as_bytes(), b"Option");
+    let mut i = 0;
+    while i < prefix.len() {
+        if i >= bytes.len() || bytes[i] != prefix[i] {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+knobs! {
+    Host {
+        CONNECTIONS_MAX: u64 = "connections.max", count(1, 10_000_000), Value::Count(100_000),
+            "Client connections open at once; the next one is closed before anything is read.";
+        CONNECTIONS_PER_CLIENT_MAX: Option<u64> = "connections.per_client.max", count(1, 10_000_000), Value::None,
+            "Client connections open at once from one address (IPv6: one /64).";
+        HELLO_TIMEOUT: Span = "hello.timeout", span(MS, HOUR), Value::Span(Duration::from_secs(5)),
+            "Time from accept until the preface (PROXY header, TLS hello, HTTP/2 preface) and the TLS handshake are complete.";
+        HEAD_TIMEOUT: Span = "head.timeout", span(MS, HOUR), Value::Span(Duration::from_secs(10)),
+            "Time from a request's first byte until its head is complete.";
+        KEEP_ALIVE_TIMEOUT: Span = "keep_alive.timeout", span(MS, HOUR), Value::Span(Duration::from_secs(60)),
+            "How long a client connection may be idle between requests.";
+        PARK_AFTER: Span = "park.after", span(MS, HOUR), Value::Span(S),
+            "After this long idle a plain HTTP/1 connection keeps its socket only and gives up its buffers.";
+        HEAD_BYTES_MAX: Bytes = "head.bytes.max", size(KIB, MIB), Value::Size(32 * KIB),
+            "Size of a request's head; a larger one is answered 431.";
+        HEADERS_MAX: u64 = "headers.max", count(8, 1000), Value::Count(100),
+            "Number of header fields of a request; more are answered 431.";
+        BODY_IDLE_TIMEOUT: Span = "body.idle_timeout", span(MS, HOUR), Value::Span(Duration::from_secs(30)),
+            "How long a client may send nothing of a body, or take nothing of a response.";
+        BODY_RATE_MIN: Option<Bytes> = "body.rate.min", size(1, GIB), Value::Size(64),
+            "Bytes per second a client must send of a body on average once 10 s have passed; a slower one is answered 408.";
+        H2_STREAMS_MAX: u64 = "h2.streams.max", count(1, 100_000), Value::Count(128),
+            "Concurrent streams of one HTTP/2 client connection.";
+        H2_STREAM_WINDOW: Bytes = "h2.stream.window", size(64 * KIB - 1, 16 * MIB), Value::Size(64 * KIB),
+            "Receive window of one HTTP/2 stream; the connection's window is this times h2.streams.max.";
+        H2_RESETS_MAX: u64 = "h2.resets.max", count(1, 100_000), Value::Count(200),
+            "Streams a client may have reset before they were answered, at once, before its connection is closed (rapid reset).";
+        SPOOL_TOTAL: Bytes = "spool.total", size(MIB, 1024 * GIB), Value::Size(256 * MIB),
+            "Memory for bodies read ahead, over all exchanges; when it is used up, bodies stream in step with their slowest side.";
+        DRAIN_TIMEOUT: Span = "drain.timeout", span(Duration::ZERO, HOUR), Value::Span(Duration::from_secs(30)),
+            "After SIGTERM, how long requests in progress may take before their connections are closed.";
+        ACCESS_LOG_SAMPLE: f64 = "access_log.sample", ratio(0.0, 1.0), Value::Ratio(1.0),
+            "Share of requests written to the access log; refusals and errors are always written.";
+    }
+    Application {
+        MODE: Chosen<Mode> = "mode", choice::<Mode>(), Value::Choice("enforce"),
+            "Whether rates, queues and limits of the application act, only count what they would refuse, or are not consulted.";
+        MAINTENANCE: bool = "maintenance", Kind::Flag, Value::Flag(false),
+            "Answers every request with the maintenance page.";
+        IN_FLIGHT_ALGORITHM: Chosen<Algorithm> = "in_flight.algorithm", choice::<Algorithm>(), Value::Choice("gradient2"),
+            "How the in-flight limit is found.";
+        IN_FLIGHT_LIMIT: u64 = "in_flight.limit", count(1, 1_000_000), Value::Count(20),
+            "In-flight limit R0 in weight units: the limit of the algorithm \"fixed\", and where the others start.";
+        IN_FLIGHT_MIN: u64 = "in_flight.min", count(1, 1_000_000), Value::Count(1),
+            "An adaptive limit never goes below this.";
+        IN_FLIGHT_MAX: u64 = "in_flight.max", count(1, 1_000_000), Value::Count(1_000),
+            "An adaptive limit never goes above this.";
+        LONG_STREAMS_MAX: u64 = "long_streams.max", count(1, 10_000_000), Value::Count(10_000),
+            "Upgraded connections, server-sent events and other long streams open at once; they hold no weight of the in-flight limit.";
+        LONG_STREAM_AFTER: Span = "long_streams.after", span(S, DAY), Value::Span(Duration::from_secs(60)),
+            "A response still streaming after this long counts as a long stream.";
+        SCHEDULER: Chosen<SchedulerKind> = "scheduler", choice::<SchedulerKind>(), Value::Choice("strict"),
+            "The order in which classes are served.";
+        STARVATION_MAX: Option<Span> = "scheduler.starvation.max", span(MS, HOUR), Value::None,
+            "Under strict priority, a request that has waited this long goes before all but the top priority.";
+        APPLICATION_INGRESS_RATE: Option<PerSecond> = "ingress.rate", RATE, Value::None,
+            "Requests admitted per second over all classes; more are refused.";
+        APPLICATION_INGRESS_BURST: f64 = "ingress.burst", ratio(1.0, 1e9), Value::Ratio(10.0),
+            "Requests over ingress.rate admitted at once after a quiet spell.";
+        APPLICATION_EGRESS_RATE: Option<PerSecond> = "egress.rate", RATE, Value::None,
+            "Requests started per second over all classes; more wait in their queues.";
+        APPLICATION_EGRESS_BURST: f64 = "egress.burst", ratio(1.0, 1e9), Value::Ratio(10.0),
+            "Requests over egress.rate started at once after a quiet spell.";
+        REFUSAL_STATUS: Chosen<RefusalStatus> = "refusal.status", choice::<RefusalStatus>(), Value::Choice("by_reason"),
+            "Status of refusals for overload.";
+        REFUSAL_RETRY_AFTER: Span = "refusal.retry_after", span(S, HOUR), Value::Span(Duration::from_secs(5)),
+            "Retry-After of refusals, in whole seconds.";
+        BALANCE: Chosen<BalancePolicy> = "balance", choice::<BalancePolicy>(), Value::Choice("power_of_two"),
+            "How a server is chosen.";
+        CONNECT_TIMEOUT: Span = "upstream.connect.timeout", span(MS, HOUR), Value::Span(Duration::from_secs(3)),
+            "Time to connect to a server, TLS included.";
+        RESPONSE_TIMEOUT: Span = "upstream.response.timeout", span(MS, DAY), Value::Span(Duration::from_secs(60)),
+            "Time from a request's last byte until the server's response head.";
+        UPSTREAM_BODY_IDLE_TIMEOUT: Span = "upstream.body.idle_timeout", span(MS, DAY), Value::Span(Duration::from_secs(60)),
+            "How long a server may send nothing of a response's body.";
+        UPSTREAM_IDLE_TIMEOUT: Span = "upstream.idle.timeout", span(MS, HOUR), Value::Span(Duration::from_secs(15)),
+            "How long an idle connection to a server is kept; below the server's own timeout.";
+        UPSTREAM_IDLE_MAX: u64 = "upstream.idle.max", count(0, 100_000), Value::Count(256),
+            "Idle connections kept to each server by each core.";
+        RETRIES_MAX: u64 = "retries.max", count(0, 10), Value::Count(1),
+            "Times an idempotent request is tried again at another server after a connection error.";
+        RETRIES_BUDGET: f64 = "retries.budget", ratio(0.0, 1.0), Value::Ratio(0.2),
+            "Retries allowed as a share of requests of the last 10 s.";
+        FAILURES_MAX: Option<u64> = "health.failures.max", count(1, 10_000), Value::Count(5),
+            "Consecutive failures of live requests after which a server is taken out (passive check).";
+        FAILURES_PAUSE: Span = "health.failures.pause", span(MS, HOUR), Value::Span(Duration::from_secs(10)),
+            "How long a server taken out by live failures stays out, doubled each time in a row up to ten times.";
+        PROBE_INTERVAL: Option<Span> = "health.probe.interval", span(Duration::from_millis(10), HOUR), Value::None,
+            "Time between active health probes of each server; none: no probes.";
+        PROBE_TIMEOUT: Span = "health.probe.timeout", span(MS, HOUR), Value::Span(Duration::from_secs(2)),
+            "Time within which a probe must be answered.";
+        PROBE_RISE: u64 = "health.probe.rise", count(1, 100), Value::Count(2),
+            "Consecutive good probes that bring a server back.";
+        PROBE_FALL: u64 = "health.probe.fall", count(1, 100), Value::Count(3),
+            "Consecutive bad probes that take a server out.";
+        SLOW_START: Span = "slow_start", span(Duration::ZERO, HOUR), Value::Span(Duration::ZERO),
+            "Time over which a server that is new or back grows to its full weight.";
+        RESOLVE_INTERVAL: Span = "resolve.interval", span(S, HOUR), Value::Span(Duration::from_secs(10)),
+            "How often the names of servers are looked up again.";
+        SPOOL: Bytes = "spool", size(0, GIB), Value::Size(256 * KIB),
+            "Bytes of a body read ahead of a slow client or gathered before dispatch, an exchange.";
+        BODY_BYTES_MAX: Option<Bytes> = "body.bytes.max", size(1, 1024 * GIB), Value::None,
+            "Size of a request body; a larger one is answered 413.";
+        HALF_CLOSED: Chosen<HalfClosed> = "half_closed", choice::<HalfClosed>(), Value::Choice("waits"),
+            "Whether a client that has closed its sending half while it waits is still there.";
+        CLIENT_RATE: Option<PerSecond> = "client.rate", RATE, Value::None,
+            "Requests per second of one client; more are refused. What a client is, the application's client_key says.";
+        CLIENT_BURST: f64 = "client.burst", ratio(1.0, 1e9), Value::Ratio(20.0),
+            "Requests over client.rate one client may send at once after a quiet spell.";
+        CLIENTS_MAX: u64 = "client.tracked.max", count(16, 10_000_000), Value::Count(100_000),
+            "Clients whose rate is remembered at once; beyond, the one longest unseen is forgotten.";
+    }
+    Class {
+        PRIORITY: u64 = "priority", count(0, 7), Value::Count(3),
+            "0 (least) to 7. The top, 7, waits for nothing: it passes the in-flight limit.";
+        WEIGHT: u64 = "weight", count(1, 100_000), Value::Count(1),
+            "Weight units of the in-flight limit one request takes.";
+        SHARE: u64 = "share", count(1, 100_000), Value::Count(1),
+            "Share of the class under the weighted scheduler.";
+        DEADLINE: Option<Span> = "deadline", span(MS, HOUR), Value::None,
+            "A request not started this long after its arrival is refused, not started late.";
+        GOODPUT_WITHIN: Span = "goodput.within", span(MS, HOUR), Value::Span(Duration::from_secs(10)),
+            "A response without error counts as goodput when it is complete within this time.";
+        INGRESS_RATE: Option<PerSecond> = "ingress.rate", RATE, Value::None,
+            "Requests of the class admitted per second; more are refused.";
+        INGRESS_BURST: f64 = "ingress.burst", ratio(1.0, 1e9), Value::Ratio(10.0),
+            "Requests over ingress.rate admitted at once after a quiet spell.";
+        EGRESS_RATE: Option<PerSecond> = "egress.rate", RATE, Value::None,
+            "Requests of the class started per second; more wait in its queue.";
+        EGRESS_BURST: f64 = "egress.burst", ratio(1.0, 1e9), Value::Ratio(10.0),
+            "Requests over egress.rate started at once after a quiet spell.";
+        QUEUE_MAX: u64 = "queue.max", count(0, 10_000_000), Value::Count(1_000),
+            "Requests of the class waiting at once.";
+        QUEUE_BYTES_MAX: Bytes = "queue.bytes.max", size(0, 1024 * GIB), Value::Size(16 * MIB),
+            "Bytes of request heads of the class waiting at once.";
+        QUEUE_WAIT_MAX: Option<Span> = "queue.wait.max", span(MS, HOUR), Value::Span(S),
+            "Longest wait; then the request is refused.";
+        QUEUE_DISCIPLINE: Chosen<Discipline> = "queue.discipline", choice::<Discipline>(), Value::Choice("fifo"),
+            "Order within the class.";
+        QUEUE_STANDS_AFTER: Span = "queue.stands_after", span(MS, HOUR), Value::Span(Duration::from_millis(100)),
+            "adaptive_lifo: the queue stands once it has not been empty for this long.";
+        QUEUE_CODEL: bool = "queue.codel", Kind::Flag, Value::Flag(false),
+            "Whether CoDel drops from the queue's head when waits stay over the target.";
+        QUEUE_CODEL_TARGET: Span = "queue.codel.target", span(MS, HOUR), Value::Span(Duration::from_millis(20)),
+            "CoDel: the wait that may stand.";
+        QUEUE_CODEL_INTERVAL: Span = "queue.codel.interval", span(MS, HOUR), Value::Span(Duration::from_millis(200)),
+            "CoDel: how long waits may stay over the target before the first drop.";
+        CLASS_IN_FLIGHT_MAX: Option<u64> = "in_flight.max", count(1, 1_000_000), Value::None,
+            "Weight units of the class in flight at once, within the application's limit.";
+    }
+    Server {
+        SERVER_WEIGHT: u64 = "weight", count(1, 10_000), Value::Count(100),
+            "Share of the server among its peers.";
+        SERVER_IN_FLIGHT_MAX: Option<u64> = "in_flight.max", count(1, 1_000_000), Value::None,
+            "Requests in flight at the server at once; when every server is full, requests wait.";
+        SERVER_DRAIN: bool = "drain", Kind::Flag, Value::Flag(false),
+            "Takes no new request; sticky sessions included.";
+    }
+}
+
+impl Knob {
+    /// The knob of that name and scope.
+    #[must_use]
+    pub fn find(scope: Scope, name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|knob| knob.scope() == scope && knob.name() == name)
+    }
+
+    /// Position among the knobs of its scope.
+    #[must_use]
+    pub fn index_in_scope(self) -> usize {
+        let first = match self.scope() {
+            Scope::Host => 0,
+            Scope::Application => Self::MODE as usize,
+            Scope::Class => Self::PRIORITY as usize,
+            Scope::Server => Self::SERVER_WEIGHT as usize,
+        };
+        self as usize - first
+    }
+
+    /// Checks a value against the row.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] with what the row allows.
+    pub fn check(self, value: Value) -> Result<(), Fault> {
+        if self.kind().admits(value) || (self.is_optional() && value == Value::None) {
+            return Ok(());
+        }
+        Err(Fault { found: value.to_string(), expected: self.expected() })
+    }
+
+    /// Reads a value as people write it and checks it.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] with what the row allows.
+    pub fn parse(self, text: &str) -> Result<Value, Fault> {
+        let value = if self.is_optional() && text.trim() == "none" {
+            Value::None
+        } else {
+            self.kind().parse(text).map_err(|fault| Fault { expected: self.expected(), ..fault })?
+        };
+        self.check(value)?;
+        Ok(value)
+    }
+
+    /// What the row allows, in words.
+    #[must_use]
+    pub fn expected(self) -> String {
+        let mut words = self.kind().expected();
+        if self.is_optional() {
+            words.push_str(", or \"none\"");
+        }
+        words
+    }
+}

@@ -1,0 +1,29 @@
+//! Every decision Tidegate takes, as plain state machines.
+//!
+//! A machine here receives facts and the present time and answers with a decision that carries
+//! its reason. Same inputs, same outputs, on every computer.
+//!
+//! # Architecture invariant
+//!
+//! Deliberately absent from this crate: I/O, clocks, threads, locks, async, sources of
+//! randomness, and serde. Time ([`Timestamp`]) and random numbers are arguments. The gateway
+//! holds the sockets and the locks; the simulator drives the very same types through virtual
+//! time.
+//!
+//! # Reading order
+//!
+//! [`classify`] says what a request is, [`admission`] whether and when it starts, [`balance`]
+//! where it goes. [`knobs`] and [`meters`] are the two tables from which configuration, API,
+//! command line and documentation grow.
+
+pub mod admission;
+pub mod classify;
+pub mod ids;
+pub mod knobs;
+pub mod meters;
+pub mod refusal;
+pub mod time;
+
+pub use ids::{ApplicationId, ClassId, ServerId, Ticket};
+pub use refusal::Refusal;
+pub use time::Timestamp;

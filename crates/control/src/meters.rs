@@ -1,0 +1,221 @@
+//! The table of meters: everything measured is one row.
+//!
+//! Archives, API, Prometheus, scripts, dashboard and docs/meters.md all grow from [`Meter::ALL`].
+//! A row may be split along one dimension with a fixed set of labels (reasons of refusal, kinds of
+//! error), so that every set of series is bounded.
+
+use crate::{Refusal, knobs::Scope};
+
+/// How a meter's readings combine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MeterKind {
+    /// Events counted; only grows.
+    Count,
+    /// A level at the moment of reading.
+    Level,
+    /// A distribution of values.
+    Distribution,
+}
+
+/// The unit of a meter's readings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// Things without a unit.
+    None,
+    /// Seconds; recorded in nanoseconds.
+    Seconds,
+    /// Bytes.
+    Bytes,
+    /// Weight units of the in-flight limit.
+    Weight,
+}
+
+impl Unit {
+    /// The unit's name as Prometheus writes it; empty for [`Unit::None`].
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Seconds => "seconds",
+            Self::Bytes => "bytes",
+            Self::Weight => "weight",
+        }
+    }
+}
+
+/// Where in an exchange with an upstream server things went wrong; the labels of
+/// [`Meter::UPSTREAM_ERRORS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UpstreamError {
+    /// The connection was refused or the host unreachable.
+    Connect,
+    /// Connecting, TLS included, took too long.
+    ConnectTimeout,
+    /// The TLS handshake failed.
+    Tls,
+    /// The connection broke before the response's head was complete.
+    Reset,
+    /// The response's head took too long.
+    ResponseTimeout,
+    /// What came was no HTTP response.
+    Garbage,
+    /// The connection broke, fell silent or contradicted its own length inside the body.
+    Body,
+}
+
+/// Labels of [`UpstreamError`], in the order of the enum.
+pub const UPSTREAM_ERRORS: &[&str] =
+    &["connect", "connect_timeout", "tls", "reset", "response_timeout", "garbage", "body"];
+
+/// Kinds of TLS handshake; the labels of [`Meter::HANDSHAKES`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Handshake {
+    /// TLS 1.3, full.
+    Full13,
+    /// TLS 1.3, resumed.
+    Resumed13,
+    /// TLS 1.2, full.
+    Full12,
+    /// TLS 1.2, resumed.
+    Resumed12,
+    /// Not completed: the client's fault, a timeout or no common ground.
+    Failed,
+}
+
+/// Labels of [`Handshake`], in the order of the enum.
+pub const HANDSHAKES: &[&str] = &["full_tls13", "resumed_tls13", "full_tls12", "resumed_tls12", "failed"];
+
+/// Labels of [`Meter::RESPONSES`]: the status classes.
+pub const STATUS_CLASSES: &[&str] = &["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+const REFUSALS: &[&str] = &{
+    let mut names = [""; Refusal::ALL.len()];
+    let mut i = 0;
+    while i < names.len() {
+        names[i] = Refusal::ALL[i].name();
+        i += 1;
+    }
+    names
+};
+
+macro_rules! meters {
+    ($($scope:ident { $($id:ident = $name:literal, $kind:ident, $unit:ident, $label:literal $labels:expr, $doc:literal;)+ })+) => {
+        /// A row of the table.
+        #[expect(non_camel_case_types, reason = "one identifier names row and documentation, as in the table of knobs")]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Meter { $($(#[doc = $doc] $id,)+)+ }
+
+        impl Meter {
+            /// Every meter, scope by scope.
+            pub const ALL: &'static [Self] = &[$($(Self::$id,)+)+];
+
+            /// The meter's name in API, scripts and archives; Prometheus adds prefix, unit and `_total`.
+            #[must_use]
+            pub const fn name(self) -> &'static str { match self { $($(Self::$id => $name,)+)+ } }
+
+            /// What it is measured of.
+            #[must_use]
+            pub const fn scope(self) -> Scope { match self { $($(Self::$id => Scope::$scope,)+)+ } }
+
+            /// How its readings combine.
+            #[must_use]
+            pub const fn kind(self) -> MeterKind { match self { $($(Self::$id => MeterKind::$kind,)+)+ } }
+
+            /// The unit of its readings.
+            #[must_use]
+            pub const fn unit(self) -> Unit { match self { $($(Self::$id => Unit::$unit,)+)+ } }
+
+            /// The name of the dimension it is split along; empty if it is not split.
+            #[must_use]
+            pub const fn label(self) -> &'static str { match self { $($(Self::$id => $label,)+)+ } }
+
+            /// The values of that dimension; empty if it is not split.
+            #[must_use]
+            pub const fn labels(self) -> &'static [&'static str] { match self { $($(Self::$id => $labels,)+)+ } }
+
+            /// One line of documentation.
+            #[must_use]
+            pub const fn doc(self) -> &'static str { match self { $($(Self::$id => $doc,)+)+ } }
+        }
+    };
+}
+
+meters! {
+    Host {
+        CONNECTIONS_ACCEPTED = "connections_accepted", Count, None, "" &[], "Client connections accepted.";
+        CONNECTIONS_REFUSED = "connections_refused", Count, None, "reason" REFUSALS, "Client connections closed at the preface, by reason.";
+        CONNECTIONS_OPEN = "connections_open", Level, None, "" &[], "Client connections open.";
+        CONNECTIONS_PARKED = "connections_parked", Level, None, "" &[], "Idle client connections that keep their socket only.";
+        HANDSHAKES = "tls_handshakes", Count, None, "kind" HANDSHAKES, "TLS handshakes with clients, by kind.";
+        SPOOLED = "spooled", Level, Bytes, "" &[], "Memory in use for bodies read ahead.";
+        BAD_REQUESTS = "bad_requests", Count, None, "" &[], "Requests answered 4xx because they broke the protocol or a bound, before classification.";
+        EVENTS_LOST = "events_lost", Count, None, "" &[], "Log lines and events dropped because their writer could not keep up.";
+    }
+    Application {
+        IN_FLIGHT = "in_flight", Level, Weight, "" &[], "Weight in flight at the application.";
+        IN_FLIGHT_LIMIT = "in_flight_limit", Level, Weight, "" &[], "The in-flight limit as found or set.";
+        LONG_STREAMS = "long_streams", Level, None, "" &[], "Upgraded connections and long streams open.";
+        LINGERING = "lingering", Level, None, "" &[], "Permits of clients that left, held until their server has finished.";
+    }
+    Class {
+        ARRIVED = "arrived", Count, None, "" &[], "Requests that arrived.";
+        STARTED = "started", Count, None, "" &[], "Requests sent on to a server.";
+        REFUSED = "refused", Count, None, "reason" REFUSALS, "Requests refused, by reason.";
+        WOULD_REFUSE = "would_refuse", Count, None, "reason" REFUSALS, "Requests that would have been refused, in mode watch.";
+        LEFT = "left", Count, None, "" &[], "Clients that left while their request waited.";
+        ABANDONED = "abandoned", Count, None, "" &[], "Clients that left after their request had started and before its response was complete.";
+        RESPONSES = "responses", Count, None, "status" STATUS_CLASSES, "Responses sent, by status class.";
+        GOOD = "good", Count, None, "" &[], "Goodput: responses without error, complete within goodput.within.";
+        QUEUED = "queued", Level, None, "" &[], "Requests waiting.";
+        WAITING_TIME = "waiting_time", Distribution, Seconds, "" &[], "From arrival until sent on to a server.";
+        SERVICE_TIME = "service_time", Distribution, Seconds, "" &[], "From sent on until the server's end of message.";
+        RESPONSE_TIME = "response_time", Distribution, Seconds, "" &[], "From arrival until the response's last byte was handed to the client's socket.";
+        BYTES_IN = "bytes_in", Count, Bytes, "" &[], "Bytes of request bodies.";
+        BYTES_OUT = "bytes_out", Count, Bytes, "" &[], "Bytes of response bodies.";
+        RETRIES = "retries", Count, None, "" &[], "Requests tried again at another server.";
+    }
+    Server {
+        SERVER_REQUESTS = "requests", Count, None, "" &[], "Requests sent to the server.";
+        UPSTREAM_ERRORS = "upstream_errors", Count, None, "kind" UPSTREAM_ERRORS, "Exchanges that failed, by kind.";
+        SERVER_IN_FLIGHT = "in_flight", Level, None, "" &[], "Requests in flight at the server.";
+        SERVER_UP = "up", Level, None, "" &[], "1 while the server is in service, else 0.";
+        CONNECTS = "connects", Count, None, "" &[], "Connections opened to the server.";
+    }
+}
+
+impl Meter {
+    /// The meter of that name and scope.
+    #[must_use]
+    pub fn find(scope: Scope, name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|meter| meter.scope() == scope && meter.name() == name)
+    }
+
+    /// Cells the meter needs: one, or one for each label.
+    #[must_use]
+    pub const fn cells(self) -> usize {
+        if self.labels().is_empty() { 1 } else { self.labels().len() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_sound() {
+        for meter in Meter::ALL {
+            let same =
+                Meter::ALL.iter().filter(|m| m.scope() == meter.scope() && m.name() == meter.name()).count();
+            assert_eq!(same, 1, "{} stands twice in its scope", meter.name());
+            assert_eq!(Meter::find(meter.scope(), meter.name()), Some(*meter));
+            assert_eq!(meter.label().is_empty(), meter.labels().is_empty(), "{}", meter.name());
+            assert!(meter.doc().ends_with('.'), "{} needs a sentence", meter.name());
+        }
+    }
+
+    #[test]
+    fn labels_follow_their_enums() {
+        assert_eq!(UPSTREAM_ERRORS.len(), UpstreamError::Body as usize + 1);
+        assert_eq!(HANDSHAKES.len(), Handshake::Failed as usize + 1);
+    }
+}

@@ -1,0 +1,1 @@
+//! Sockets, TLS, HTTP and upstream connections: moves bytes and asks control through runtime.

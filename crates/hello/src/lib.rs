@@ -1,0 +1,1 @@
+//! A TLS ClientHello's bytes in; new, resumable or not TLS out.

@@ -1,0 +1,1 @@
+//! The load generator: open load without coordinated omission, and people's sessions.

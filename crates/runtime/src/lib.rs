@@ -1,0 +1,1 @@
+//! What gateway and admin share: clock, locks around control, per-core handles, meters, snapshots.
