@@ -156,7 +156,7 @@ knobs! {
             "A response still streaming after this long counts as a long stream.";
         SCHEDULER: Chosen<SchedulerKind> = "scheduler", choice::<SchedulerKind>(), Value::Choice("strict"),
             "The order in which classes are served.";
-        STARVATION_MAX: Option<Span> = "scheduler.starvation.max", span(MS, HOUR), Value::None,
+        STARVATION_MAX: Option<Span> = "starvation.max", span(MS, HOUR), Value::None,
             "Under strict priority, a request that has waited this long goes before all but the top priority.";
         APPLICATION_INGRESS_RATE: Option<PerSecond> = "ingress.rate", RATE, Value::None,
             "Requests admitted per second over all classes; more are refused.";
@@ -244,7 +244,7 @@ knobs! {
             "Order within the class.";
         QUEUE_STANDS_AFTER: Span = "queue.stands_after", span(MS, HOUR), Value::Span(Duration::from_millis(100)),
             "adaptive_lifo: the queue stands once it has not been empty for this long.";
-        QUEUE_CODEL: bool = "queue.codel", Kind::Flag, Value::Flag(false),
+        QUEUE_CODEL: bool = "queue.codel.enabled", Kind::Flag, Value::Flag(false),
             "Whether CoDel drops from the queue's head when waits stay over the target.";
         QUEUE_CODEL_TARGET: Span = "queue.codel.target", span(MS, HOUR), Value::Span(Duration::from_millis(20)),
             "CoDel: the wait that may stand.";

@@ -8,6 +8,12 @@ fn every_row_is_sound() {
     for (position, knob) in Knob::ALL.iter().copied().enumerate() {
         let same = Knob::ALL.iter().filter(|k| k.scope() == knob.scope() && k.name() == knob.name()).count();
         assert_eq!(same, 1, "{} stands twice in its scope", knob.name());
+        let below = format!("{}.", knob.name());
+        assert!(
+            !Knob::ALL.iter().any(|k| k.scope() == knob.scope() && k.name().starts_with(&below)),
+            "{} is a value and a table of others: a file cannot hold both",
+            knob.name()
+        );
         assert_eq!(knob.check(knob.default()), Ok(()), "default of {}", knob.name());
         assert_eq!(Knob::find(knob.scope(), knob.name()), Some(knob));
         assert_eq!(
