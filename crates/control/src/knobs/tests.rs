@@ -1,3 +1,5 @@
+//! Tests of the table of knobs: its rows are sound, and values go through text and back.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,0 +1,55 @@
+# Tidegate's commands. Each works on a fresh Debian 12 with a Rust toolchain; what else is needed is installed
+# by scripts/deps (as root, or through sudo).
+
+export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
+
+CARGO ?= cargo
+
+.DEFAULT_GOAL := help
+.PHONY: help demo build test lint live check deny docs bench instructions fmt
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: build ## an auction site, the gateway before it, a load beyond its capacity, and a live table
+	target/debug/tidegate demo
+
+build: ## the binary target/debug/tidegate
+	scripts/deps build
+	$(CARGO) build --locked -p tidegate-cli
+
+test: ## format, lints and all tests, live ones included; installs what they need
+	scripts/deps test
+	$(MAKE) --no-print-directory lint
+	scripts/test
+
+lint: ## format and clippy, no warnings
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+
+live: ## only the tests against real servers and clients, one after another, with their reports
+	scripts/deps test
+	$(CARGO) test --locked --workspace --test 'live_*' -- --test-threads=1 --nocapture
+
+check: lint deny docs ## lints, house rules, licences and sources, documentation
+	$(CARGO) test --locked -p tidegate-cli --test house
+
+deny: ## licences, sources and banned crates (cargo-deny; compiled the first time, about a minute)
+	scripts/deps cargo-deny
+	$(CARGO) deny --locked --workspace check bans licenses sources
+
+docs: ## the API documentation, in target/doc; a broken link is an error
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items
+
+bench: ## side by side with HAProxy and nginx: CPU per request, handshakes, memory (release build, minutes)
+	scripts/deps bench
+	$(CARGO) build --locked --release -p tidegate-cli
+	python3 scripts/bench/bench.py --tidegate target/release/tidegate
+
+instructions: ## instruction counts of the algorithms in control (valgrind)
+	scripts/deps test
+	scripts/deps gungraun
+	$(CARGO) bench --locked -p tidegate-control
+
+fmt: ## format the Rust code
+	$(CARGO) fmt --all

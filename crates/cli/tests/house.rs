@@ -1,0 +1,237 @@
+//! The rules of the house that the compiler does not hold: who imports whom, and how a file begins.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Which rooms a room may import, in its code and its build script. A new crate begins with a row here and one in
+/// CONTRIBUTING.md.
+const MAY_IMPORT: &[(&str, &[&str])] = &[
+    ("control", &[]),
+    ("hello", &[]),
+    ("config", &["control"]),
+    ("runtime", &["control", "config"]),
+    ("store", &["control"]),
+    ("scripts", &["control"]),
+    ("gateway", &["control", "hello", "config", "runtime"]),
+    ("admin", &["control", "config", "runtime", "store", "scripts"]),
+    ("processors", &["control", "config"]),
+    ("sim", &["control", "scripts"]),
+    ("load", &[]),
+    ("auction", &[]),
+    ("lab", ANY),
+    ("cli", ANY),
+];
+
+const ANY: &[&str] = &["*"];
+
+/// Rooms that import nothing of ours in their tests either.
+const ALONE_IN_TESTS: &[&str] = &["control", "hello", "load", "auction"];
+
+/// Rooms whose edit-and-test loop must stay short: neither tokio nor compiled C below them.
+const WITHOUT_TOKIO_OR_C: &[&str] = &["control", "hello", "sim"];
+
+#[test]
+fn rooms_import_only_what_their_row_says() {
+    let table: BTreeMap<_, _> = MAY_IMPORT.iter().copied().collect();
+    let mut faults = Vec::new();
+    for room in rooms() {
+        let Some(&may) = table.get(room.name.as_str()) else {
+            faults.push(format!("crates/{}: has no row in MAY_IMPORT of this test", room.name));
+            continue;
+        };
+        for (imported, is_test) in &room.imports {
+            let allowed = may.contains(&imported.as_str()) || may == ANY;
+            let allowed = allowed || (*is_test && !ALONE_IN_TESTS.contains(&room.name.as_str()));
+            if !allowed {
+                faults.push(format!("crates/{}/Cargo.toml: must not import {imported}", room.name));
+            }
+        }
+    }
+    none(&faults);
+}
+
+#[test]
+fn packages_are_named_for_their_folder_and_take_the_workspace_lints() {
+    let mut faults = Vec::new();
+    for room in rooms() {
+        if room.package != format!("tidegate-{}", room.name) {
+            faults.push(format!("crates/{}: package is called {}", room.name, room.package));
+        }
+        let manifest = read(&room.manifest);
+        if !manifest.contains("[lints]\nworkspace = true") {
+            faults.push(format!("crates/{}/Cargo.toml: lacks [lints] workspace = true", room.name));
+        }
+    }
+    none(&faults);
+}
+
+#[test]
+fn contributing_shows_the_same_table() {
+    let text = read(&root().join("CONTRIBUTING.md"));
+    let mut faults = Vec::new();
+    for room in rooms() {
+        let row = text.lines().find(|line| line.starts_with(&format!("| `{}` |", room.name)));
+        let Some(row) = row else {
+            faults.push(format!("CONTRIBUTING.md: no row for crates/{}", room.name));
+            continue;
+        };
+        let shown: BTreeSet<&str> = row
+            .trim_end_matches(['|', ' '])
+            .rsplit('|')
+            .next()
+            .unwrap_or("")
+            .split(',')
+            .map(str::trim)
+            .collect();
+        for (imported, is_test) in &room.imports {
+            if !is_test && !shown.contains(imported.as_str()) && !shown.contains("all") {
+                faults.push(format!("CONTRIBUTING.md: the row of {} does not name {imported}", room.name));
+            }
+        }
+    }
+    none(&faults);
+}
+
+#[test]
+fn the_short_loop_needs_neither_tokio_nor_a_c_compiler() {
+    let present: BTreeSet<String> = rooms().into_iter().map(|room| room.name).collect();
+    let mut faults = Vec::new();
+    for room in WITHOUT_TOKIO_OR_C.iter().filter(|room| present.contains(**room)) {
+        let package = format!("tidegate-{room}");
+        let tree =
+            cargo(&["tree", "-p", &package, "-e", "normal,build", "--prefix", "none", "--format", "{p}"]);
+        let below: BTreeSet<&str> = tree.lines().filter_map(|line| line.split_whitespace().next()).collect();
+        assert!(below.contains(package.as_str()), "cargo tree did not list {package}:\n{tree}");
+        for name in below {
+            if matches!(name, "tokio" | "cc" | "cmake" | "bindgen") || name.ends_with("-sys") {
+                faults
+                    .push(format!("crates/{room}: pulls in {name} (see cargo tree -p {package} -i {name})"));
+            }
+        }
+    }
+    none(&faults);
+}
+
+#[test]
+fn every_rust_file_says_its_subject_in_its_first_line() {
+    let files = files();
+    let rust: Vec<_> = files.iter().filter(|path| path.extension().is_some_and(|ext| ext == "rs")).collect();
+    assert!(rust.len() > 10, "found only {} Rust files: does the search still work?", rust.len());
+    let mut faults = Vec::new();
+    for path in rust {
+        let subject = read(path).lines().next().and_then(|line| line.strip_prefix("//! ")).map(str::len);
+        if subject.unwrap_or(0) < 10 {
+            faults.push(format!("{}:1: no `//!` line that names the file's subject", shown(path)));
+        }
+    }
+    none(&faults);
+}
+
+#[test]
+fn no_file_names_a_place_on_the_machine_it_was_written_on() {
+    // Put together, or this file would be its own fault.
+    let places = ["work", "home", "Users"].map(|folder| format!("/{folder}/"));
+    let mut faults = Vec::new();
+    for path in files() {
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        for (index, line) in text.lines().enumerate() {
+            if let Some(place) = places.iter().find(|place| line.contains(place.as_str())) {
+                faults.push(format!("{}:{}: names {place}", shown(&path), index + 1));
+            }
+        }
+    }
+    none(&faults);
+}
+
+struct Room {
+    name: String,
+    package: String,
+    manifest: PathBuf,
+    /// Short names of imported rooms, and whether only tests import them.
+    imports: Vec<(String, bool)>,
+}
+
+fn rooms() -> Vec<Room> {
+    let metadata: Value = serde_json::from_str(&cargo(&["metadata", "--no-deps", "--format-version", "1"]))
+        .expect("cargo metadata prints JSON");
+    let packages = metadata["packages"].as_array().expect("packages");
+    let own: BTreeSet<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
+    let rooms: Vec<Room> = packages
+        .iter()
+        .map(|package| {
+            let manifest = PathBuf::from(package["manifest_path"].as_str().expect("manifest_path"));
+            let folder = manifest.parent().and_then(Path::file_name).expect("a manifest lies in a folder");
+            let imports = package["dependencies"].as_array().expect("dependencies");
+            Room {
+                name: folder.to_string_lossy().into_owned(),
+                package: package["name"].as_str().expect("name").to_owned(),
+                imports: imports
+                    .iter()
+                    .filter_map(|import| Some((import["name"].as_str()?, import["kind"] == "dev")))
+                    .filter(|(name, _)| own.contains(name))
+                    .map(|(name, is_test)| (name.trim_start_matches("tidegate-").to_owned(), is_test))
+                    .collect(),
+                manifest,
+            }
+        })
+        .collect();
+    assert!(rooms.len() > 5, "found only {} crates: does the search still work?", rooms.len());
+    rooms
+}
+
+/// Every text file of the project: what Git follows, or, in an unpacked archive, what is not built.
+fn files() -> Vec<PathBuf> {
+    let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output();
+    if let Ok(output) = listed
+        && output.status.success()
+        && !output.stdout.is_empty()
+    {
+        let names = String::from_utf8_lossy(&output.stdout);
+        return names.split('\0').filter(|name| !name.is_empty()).map(|name| root().join(name)).collect();
+    }
+    let mut found = Vec::new();
+    let mut folders = vec![root()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a readable folder").flatten() {
+            let path = entry.path();
+            let built = ["target", "node_modules", ".git"].iter().any(|name| path.ends_with(name));
+            match path.is_dir() {
+                true if !built => folders.push(path),
+                false => found.push(path),
+                true => {}
+            }
+        }
+    }
+    found
+}
+
+fn cargo(args: &[&str]) -> String {
+    let output = Command::new(env!("CARGO"))
+        .args(args)
+        .args(["--offline", "--locked"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "cargo {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &Path) -> String {
+    // A file removed but not yet committed is still listed by Git.
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+fn shown(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap_or(path).display().to_string()
+}
+
+fn none(faults: &[String]) {
+    assert!(faults.is_empty(), "{} faults:\n  {}", faults.len(), faults.join("\n  "));
+}
