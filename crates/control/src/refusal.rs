@@ -53,6 +53,8 @@ refusals! {
     Connections = "connections", 503, "Too many connections.";
     /// The client holds as many connections as it may.
     ClientConnections = "client_connections", 429, "Too many connections from your address.";
+    /// As many upgraded connections and long streams are open as may be.
+    LongStreams = "long_streams", 503, "Too many streams are open.";
     /// A memory bound of the gateway was reached.
     Memory = "memory", 503, "The server is out of room.";
 }

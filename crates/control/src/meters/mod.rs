@@ -4,6 +4,10 @@
 //! A row may be split along one dimension with a fixed set of labels (reasons of refusal, kinds of
 //! error), so that every set of series is bounded.
 
+mod distribution;
+
+pub use distribution::{BUCKETS, Distribution, bucket, bucket_bounds};
+
 use crate::{Refusal, knobs::Scope};
 
 /// How a meter's readings combine.
@@ -188,6 +192,38 @@ impl Meter {
     #[must_use]
     pub fn find(scope: Scope, name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|meter| meter.scope() == scope && meter.name() == name)
+    }
+
+    /// Position of the meter's first cell among the cells of its scope and kind (counts or
+    /// distributions; levels have no cells, they are read).
+    #[must_use]
+    pub const fn offset(self) -> usize {
+        let (mut offset, mut i) = (0, 0);
+        while i < Self::ALL.len() {
+            let other = Self::ALL[i];
+            if other as usize == self as usize {
+                return offset;
+            }
+            if other.scope() as usize == self.scope() as usize && other.kind() as usize == self.kind() as usize {
+                offset += other.cells();
+            }
+            i += 1;
+        }
+        offset
+    }
+
+    /// Cells of a scope and kind in all.
+    #[must_use]
+    pub const fn cells_of(scope: Scope, kind: MeterKind) -> usize {
+        let (mut cells, mut i) = (0, 0);
+        while i < Self::ALL.len() {
+            let meter = Self::ALL[i];
+            if meter.scope() as usize == scope as usize && meter.kind() as usize == kind as usize {
+                cells += meter.cells();
+            }
+            i += 1;
+        }
+        cells
     }
 
     /// Cells the meter needs: one, or one for each label.

@@ -1,0 +1,81 @@
+//! Bodies as they pass through: what is sent to a server and what goes wrong on the way.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+
+/// What went wrong inside a body, and on which side.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BodyError {
+    /// The client's side: it left, sent garbage or was too slow.
+    #[error("client: {0}")]
+    Client(String),
+    /// The request body is larger than `body.bytes.max`.
+    #[error("client: the body is larger than {0} bytes")]
+    TooLarge(u64),
+    /// The server's side: it broke off, fell silent or contradicted its own length.
+    #[error("server: {0}")]
+    Upstream(String),
+}
+
+/// A request body on its way to a server.
+pub enum RequestBody {
+    /// None.
+    Empty,
+    /// Wholly in memory.
+    Whole(Bytes),
+    /// Arrives as it goes.
+    Stream(Pin<Box<dyn Body<Data = Bytes, Error = BodyError>>>),
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.get_mut();
+        match this {
+            Self::Empty => Poll::Ready(None),
+            Self::Whole(bytes) => {
+                let bytes = std::mem::take(bytes);
+                *this = Self::Empty;
+                Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
+            }
+            Self::Stream(body) => body.as_mut().poll_frame(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Whole(bytes) => bytes.is_empty(),
+            Self::Stream(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Empty => SizeHint::with_exact(0),
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Stream(body) => body.size_hint(),
+        }
+    }
+}
+
+impl std::fmt::Debug for RequestBody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Empty => f.write_str("Empty"),
+            Self::Whole(bytes) => write!(f, "Whole({} bytes)", bytes.len()),
+            Self::Stream(_) => f.write_str("Stream"),
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! What is known of a client connection before its first request: what `control` judges and logs show.
+
+use std::{
+    cell::Cell,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
+
+use tidegate_config::Listener;
+
+/// The facts of one client connection.
+#[derive(Debug)]
+pub struct ConnectionFacts {
+    /// Its number in this process.
+    pub id: u64,
+    /// The listener it came in by.
+    pub listener: Arc<Listener>,
+    /// The socket's peer; `None` on a Unix socket.
+    pub transport_peer: Option<SocketAddr>,
+    /// The client: what a PROXY header from a trusted network says, else the socket's peer.
+    pub client: Option<SocketAddr>,
+    /// The address the client connected to, by the PROXY header or the socket.
+    pub local: Option<SocketAddr>,
+    /// TLS, once the handshake is done.
+    pub tls: Option<TlsFacts>,
+    /// Whether `X-Forwarded-*` and `Forwarded` of this peer are believed.
+    pub trusted: bool,
+    /// Requests begun on it so far.
+    pub requests: Cell<u64>,
+}
+
+/// The facts of a TLS session.
+#[derive(Clone, Debug)]
+pub struct TlsFacts {
+    /// The server name the client asked for, lower case.
+    pub server_name: Option<Arc<str>>,
+    /// Version, as logs show it: `TLSv1.3`.
+    pub version: &'static str,
+    /// Cipher suite, as logs show it.
+    pub cipher: &'static str,
+    /// Whether the session was resumed.
+    pub resumed: bool,
+    /// SHA-256 of the verified client certificate, lower-case hexadecimal.
+    pub client_certificate: Option<Arc<str>>,
+}
+
+impl ConnectionFacts {
+    /// The client's address; `None` on a Unix socket.
+    #[must_use]
+    pub fn client_ip(&self) -> Option<IpAddr> {
+        self.client.map(|address| address.ip())
+    }
+
+    /// Whether the client speaks TLS to us.
+    #[must_use]
+    pub const fn is_secure(&self) -> bool {
+        self.tls.is_some()
+    }
+}
