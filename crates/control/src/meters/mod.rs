@@ -204,7 +204,9 @@ impl Meter {
             if other as usize == self as usize {
                 return offset;
             }
-            if other.scope() as usize == self.scope() as usize && other.kind() as usize == self.kind() as usize {
+            if other.scope() as usize == self.scope() as usize
+                && other.kind() as usize == self.kind() as usize
+            {
                 offset += other.cells();
             }
             i += 1;
