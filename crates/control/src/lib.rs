@@ -17,10 +17,13 @@
 //! command line and documentation grow.
 
 pub mod admission;
+pub mod balance;
 pub mod classify;
+pub mod health;
 pub mod ids;
 pub mod knobs;
 pub mod meters;
+pub mod priority_header;
 pub mod refusal;
 pub mod time;
 

@@ -1,5 +1,21 @@
 //! Classification: which application's class a request belongs to, with what priority, weight and deadline.
+//!
+//! Rules as written ([`RuleSpec`]) are compiled once into a [`Classifier`], which then judges
+//! what each request shows of itself ([`RequestFacts`]).
 
+mod classifier;
+mod compile;
+mod fields;
+mod host;
+mod path;
 mod spec;
 
+#[cfg(test)]
+mod tests;
+
+pub use classifier::{Classifier, RequestFacts, TlsFacts, Verdict};
+pub use compile::RuleFault;
+pub use fields::{cookie_values, query_values};
+pub use host::HostPattern;
+pub use path::canonical_path;
 pub use spec::{FieldSpec, PathSpec, RuleSpec, TlsSpec, ValueSpec, VerdictSpec};
