@@ -1,5 +1,21 @@
 //! The file and the command line in, validated settings out.
+//!
+//! [`load`] reads a configuration file, [`Settings::protect`] makes settings of a URL alone. Both
+//! answer with [`Settings`] in which every value is in range and every name refers to something,
+//! or with [`Faults`]: everything that is wrong, each with place and mend.
 
+mod choices;
+mod document;
+mod faults;
+mod load;
+mod names;
+mod protect;
+mod read;
+mod rows;
 mod settings;
 
+pub use faults::{FAULTS_MAX, Fault, Faults, Place};
+pub use load::{FILE_BYTES_MAX, load, parse};
+pub use names::{ServerUrl, UrlFault};
+pub use protect::ProtectOptions;
 pub use settings::*;

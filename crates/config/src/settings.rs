@@ -56,7 +56,7 @@ pub struct Listener {
 }
 
 /// An address of a socket.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Address {
     /// IP address and port.
     Tcp(SocketAddr),
@@ -237,6 +237,13 @@ pub enum ClientKey {
     Header(String),
     /// The value of a cookie; the network where it is missing.
     Cookie(String),
+}
+
+impl Default for ClientKey {
+    /// One IPv4 address, or one IPv6 /64.
+    fn default() -> Self {
+        Self::Network { v4: 32, v6: 64 }
+    }
 }
 
 /// An edit of a header section.

@@ -1,0 +1,600 @@
+//! The file's text as sections: tables whose keys have been matched against their rows.
+//!
+//! A [`Section`] is a table flattened to dotted names, so that `in_flight.limit = 8` and
+//! `in_flight = { limit = 8 }` are one. What matches no row and no knob is a fault here; what a
+//! value means is judged by whoever reads it, through the methods below, each of which reports a
+//! value of the wrong type and answers `None`.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+use tidegate_control::knobs::{self, ChoiceSet, Kind, Knob, Scope, Value, Values};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use crate::{
+    faults::{Fault, FaultList, Lines, Place, closest},
+    rows::{Absent, Row, Shape, Table},
+};
+
+/// A text being read: where faults are put, and which files it names.
+pub(crate) struct Document<'d> {
+    lines: Lines<'d>,
+    base_directory: &'d Path,
+    /// Lines with a syntax error: what was recovered there is not judged again.
+    broken: BTreeSet<usize>,
+    faults: RefCell<FaultList>,
+    files: RefCell<Vec<NamedFile>>,
+}
+
+/// A file that the configuration names and that must be there.
+#[derive(Debug)]
+pub(crate) struct NamedFile {
+    /// Its path.
+    pub(crate) path: PathBuf,
+    /// The key that names it.
+    pub(crate) key: String,
+    /// Where it is named.
+    pub(crate) place: Place,
+}
+
+/// A table of the file, its keys matched against their rows.
+pub(crate) struct Section<'d> {
+    document: &'d Document<'d>,
+    table: &'static Table,
+    /// Key path of the table itself; empty at top level.
+    pub(crate) key: String,
+    /// Where it begins.
+    pub(crate) span: Range<usize>,
+    entries: BTreeMap<&'static str, Entry<'d>>,
+    /// Where tables such as `tls` were written in this one, by dotted name, even if empty.
+    groups: BTreeMap<String, Range<usize>>,
+}
+
+/// A key that was written.
+#[derive(Clone)]
+pub(crate) struct Entry<'d> {
+    document: &'d Document<'d>,
+    /// Its full path.
+    pub(crate) key: String,
+    /// Where its value stands.
+    pub(crate) span: Range<usize>,
+    value: &'d DeValue<'d>,
+}
+
+impl<'d> Document<'d> {
+    /// A document of this text, whose syntax has these errors.
+    pub(crate) fn new(text: &'d str, base_directory: &'d Path, errors: &[toml::de::Error]) -> Self {
+        let lines = Lines::new(text);
+        let mut broken = BTreeSet::new();
+        let mut faults = FaultList::default();
+        for error in errors {
+            let place = lines.place(&error.span().unwrap_or(text.len()..text.len()));
+            broken.insert(place.line);
+            faults.add(Fault {
+                place: Some(place),
+                key: String::new(),
+                what: format!("not TOML: {}", error.message()),
+                mend: String::new(),
+            });
+        }
+        Self { lines, base_directory, broken, faults: RefCell::new(faults), files: RefCell::new(Vec::new()) }
+    }
+
+    /// Whether nothing had to be recovered, so that what is absent or contradictory was meant so.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.broken.is_empty()
+    }
+
+    /// Reports a fault, unless the line's syntax is at fault already.
+    pub(crate) fn fault(
+        &self,
+        key: &str,
+        span: &Range<usize>,
+        what: impl Into<String>,
+        mend: impl Into<String>,
+    ) {
+        let place = self.lines.place(span);
+        if !self.broken.contains(&place.line) {
+            let (key, what, mend) = (key.to_owned(), what.into(), mend.into());
+            self.faults.borrow_mut().add(Fault { place: Some(place), key, what, mend });
+        }
+    }
+
+    /// A path as written, from the configuration's directory.
+    pub(crate) fn path(&self, written: impl AsRef<Path>) -> PathBuf {
+        self.base_directory.join(written)
+    }
+
+    /// The line in which a span begins.
+    pub(crate) fn line(&self, span: &Range<usize>) -> usize {
+        self.lines.place(span).line
+    }
+
+    /// Everything found: faults, and files that must be there.
+    pub(crate) fn finish(self) -> (FaultList, Vec<NamedFile>) {
+        (self.faults.into_inner(), self.files.into_inner())
+    }
+}
+
+impl<'d> Section<'d> {
+    /// Matches the keys of `written` against `table`.
+    pub(crate) fn new(
+        document: &'d Document<'d>,
+        table: &'static Table,
+        key: String,
+        span: Range<usize>,
+        written: &'d DeTable<'d>,
+    ) -> Self {
+        let mut section =
+            Self { document, table, key, span, entries: BTreeMap::new(), groups: BTreeMap::new() };
+        section.match_keys("", written);
+        section
+    }
+
+    fn match_keys(&mut self, prefix: &str, written: &'d DeTable<'d>) {
+        for (name, value) in written {
+            let dotted = join(prefix, name.get_ref());
+            let key = join(&self.key, &dotted);
+            let below = format!("{dotted}.");
+            if let Some(known) = self.table.names().find(|known| *known == dotted) {
+                let entry = Entry {
+                    document: self.document,
+                    key: key.clone(),
+                    span: place_of(name, value),
+                    value: value.get_ref(),
+                };
+                if self.entries.insert(known, entry).is_some() {
+                    self.document.fault(&key, &name.span(), "is written twice", "keep one of them");
+                }
+            } else if self.table.names().any(|known| known.starts_with(&below)) {
+                if let DeValue::Table(inner) = value.get_ref() {
+                    self.groups.insert(dotted.clone(), name.span());
+                    self.match_keys(&dotted, inner);
+                } else {
+                    let inside: Vec<_> =
+                        self.table.names().filter(|known| known.starts_with(&below)).collect();
+                    self.document.fault(
+                        &key,
+                        &value.span(),
+                        format!("{} is not allowed here", describe(value.get_ref())),
+                        format!("expected a table with {}", inside.join(", ")),
+                    );
+                }
+            } else {
+                self.unknown(&key, &dotted, &name.span());
+            }
+        }
+    }
+
+    /// Reports a key that no row knows, with the name that was most likely meant.
+    fn unknown(&self, key: &str, dotted: &str, span: &Range<usize>) {
+        let names: BTreeSet<&str> =
+            self.table.names().flat_map(|name| prefixes(name).chain(std::iter::once(name))).collect();
+        let elsewhere = Knob::ALL
+            .iter()
+            .find(|knob| knob.name() == dotted || knob.name().starts_with(&format!("{dotted}.")))
+            .map(|knob| format!("it belongs to {}", home(knob.scope())));
+        let mend = closest(dotted, names)
+            .map(|name| format!("did you mean {name}?"))
+            .or(elsewhere)
+            .unwrap_or_else(|| format!("docs/configuration.md lists the keys of {}", self.table.title));
+        self.document.fault(key, span, "there is no such key", mend);
+    }
+
+    /// The row of a key. Keys are named by the program, so one without a row is its mistake.
+    fn row(&self, name: &str) -> &'static Row {
+        self.table.row(name).unwrap_or_else(|| unreachable!("{} has no row {name}", self.table.title))
+    }
+
+    /// The entry of a key, if it is written; a fault if it is not and must be.
+    pub(crate) fn entry(&self, name: &str) -> Option<Entry<'d>> {
+        let row = self.row(name);
+        let entry = self.entries.get(name).cloned();
+        if let (None, Absent::Required(example)) = (&entry, &row.absent)
+            && self.document.is_whole()
+        {
+            self.document.fault(&self.key_of(name), &self.span, "is missing", format!("write {example}"));
+        }
+        entry
+    }
+
+    /// Full path of a key of this table.
+    pub(crate) fn key_of(&self, name: &str) -> String {
+        join(&self.key, name)
+    }
+
+    /// Where a key's value stands, or else where the table begins.
+    pub(crate) fn span_of(&self, name: &str) -> Range<usize> {
+        self.entries.get(name).map_or_else(|| self.span.clone(), |entry| entry.span.clone())
+    }
+
+    /// Reports a fault of a key: at its value, or else where the table begins.
+    pub(crate) fn fault(&self, name: &str, what: impl Into<String>, mend: impl Into<String>) {
+        self.document.fault(&self.key_of(name), &self.span_of(name), what, mend);
+    }
+
+    /// The document this belongs to.
+    pub(crate) fn document(&self) -> &'d Document<'d> {
+        self.document
+    }
+
+    /// Whether a table such as `tls` was written in this one, even if empty.
+    pub(crate) fn has_group(&self, name: &str) -> bool {
+        self.groups.contains_key(name)
+    }
+
+    /// Where such a table was written, or else where this one begins.
+    pub(crate) fn group_span(&self, name: &str) -> Range<usize> {
+        self.groups.get(name).cloned().unwrap_or_else(|| self.span.clone())
+    }
+
+    /// Whether a key is written.
+    pub(crate) fn is_written(&self, name: &str) -> bool {
+        self.entries.contains_key(name)
+    }
+
+    /// Whether no known key is written.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// What may be written as the value of a key, in words.
+    pub(crate) fn expected(&self, name: &str) -> String {
+        self.row(name).shape.expected()
+    }
+
+    /// The knobs of `scope`: their defaults and what is written here.
+    pub(crate) fn knobs(&self, scope: Scope) -> Values {
+        let mut values = Values::defaults(scope);
+        for knob in self.table.knobs() {
+            if let Some(entry) = self.entries.get(knob.name())
+                && let Some(value) = entry.knob(knob.kind(), knob.is_optional())
+                && let Err(fault) = values.set(knob, value)
+            {
+                entry.fault_knob(&fault);
+            }
+        }
+        values
+    }
+
+    /// A flag; its default if it is not written.
+    pub(crate) fn flag(&self, name: &str) -> Option<bool> {
+        match self.entry(name) {
+            Some(entry) => match entry.value {
+                DeValue::Boolean(flag) => Some(*flag),
+                _ => entry.wrong(&self.expected(name)),
+            },
+            None => self.default_of(name).and_then(|text| text.parse().ok()),
+        }
+    }
+
+    /// A whole number; `None` if it is not written.
+    pub(crate) fn whole(&self, name: &str) -> Option<u64> {
+        let entry = self.entry(name)?;
+        let Shape::Whole { min, max } = self.row(name).shape else {
+            unreachable!("{name} is no whole number")
+        };
+        match entry.value {
+            DeValue::Integer(integer) => u64::from_str_radix(integer.as_str(), integer.radix())
+                .ok()
+                .filter(|number| (min..=max).contains(number))
+                .or_else(|| entry.wrong(&self.expected(name))),
+            _ => entry.wrong(&self.expected(name)),
+        }
+    }
+
+    /// A choice; its default if it is not written.
+    pub(crate) fn choice<C: ChoiceSet>(&self, name: &str) -> Option<C> {
+        match self.entry(name) {
+            Some(entry) => {
+                entry.value.as_str().and_then(C::from_name).or_else(|| entry.wrong(&self.expected(name)))
+            }
+            None => self.default_of(name).and_then(C::from_name),
+        }
+    }
+
+    /// A value like a knob's; `None` if it is not written.
+    pub(crate) fn like_knob(&self, name: &str) -> Option<Value> {
+        let entry = self.entry(name)?;
+        let Shape::LikeKnob(knob) = self.row(name).shape else { unreachable!("{name} is like no knob") };
+        entry.knob(knob.kind(), false)
+    }
+
+    /// A string; its default if it is not written.
+    pub(crate) fn text(&self, name: &str) -> Option<&'d str> {
+        match self.entry(name) {
+            Some(entry) => entry.text(&self.expected(name)),
+            None => self.default_of(name),
+        }
+    }
+
+    /// A string that `read` understands; its default if it is not written.
+    pub(crate) fn parsed<T>(&self, name: &str, read: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+        let text = self.text(name)?;
+        read(text).or_else(|| {
+            let entry = self.entries.get(name)?;
+            entry.wrong(&self.expected(name))
+        })
+    }
+
+    /// The path of a file that must be there; `None` if it is not written.
+    pub(crate) fn file(&self, name: &str) -> Option<PathBuf> {
+        let entry = self.entry(name)?;
+        let path = self.path(name)?;
+        self.document.files.borrow_mut().push(NamedFile {
+            path: path.clone(),
+            key: entry.key.clone(),
+            place: self.document.lines.place(&entry.span),
+        });
+        Some(path)
+    }
+
+    /// A path; `None` if it is not written.
+    pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
+        let text = self.entry(name)?.text(&self.expected(name))?;
+        if text.is_empty() {
+            self.fault(name, "is empty", "write a path");
+            return None;
+        }
+        Some(self.document.path(text))
+    }
+
+    /// A string or list of strings, each of which `read` understands; empty if not written.
+    pub(crate) fn texts<T>(&self, name: &str, read: impl Fn(&str) -> Option<T>) -> Vec<T> {
+        self.located_texts(name, read).into_iter().map(|(value, _)| value).collect()
+    }
+
+    /// As [`Section::texts`], each with its place.
+    pub(crate) fn located_texts<T>(
+        &self,
+        name: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Vec<(T, Range<usize>)> {
+        let Some(entry) = self.entry(name) else { return Vec::new() };
+        let Shape::Texts { each, max } = self.row(name).shape else { unreachable!("{name} is no list") };
+        let items = match entry.value {
+            DeValue::Array(_) => entry.items(max),
+            _ => vec![entry],
+        };
+        items
+            .into_iter()
+            .filter_map(|item| {
+                let text = item.text(each)?;
+                let value = read(text).or_else(|| item.wrong(each))?;
+                Some((value, item.span))
+            })
+            .collect()
+    }
+
+    /// The one table below a key.
+    pub(crate) fn table(&self, name: &str) -> Option<Section<'d>> {
+        let Shape::Table(table) = self.row(name).shape else { unreachable!("{name} is no table") };
+        self.entry(name)?.section(table)
+    }
+
+    /// The tables of a list.
+    pub(crate) fn tables(&self, name: &str) -> Vec<Section<'d>> {
+        let Shape::Tables { table, max } = self.row(name).shape else { unreachable!("{name} is no list") };
+        let Some(entry) = self.entry(name) else { return Vec::new() };
+        entry.items(max).into_iter().filter_map(|item| item.section(table)).collect()
+    }
+
+    /// The tables of a list in which a string stands for a table with one key.
+    pub(crate) fn tables_or_texts(&self, name: &str) -> Vec<Section<'d>> {
+        let Shape::TablesOrTexts { table, key, max } = self.row(name).shape else {
+            unreachable!("{name} is no list")
+        };
+        let Some(entry) = self.entry(name) else { return Vec::new() };
+        entry
+            .items(max)
+            .into_iter()
+            .filter_map(|item| match item.value {
+                DeValue::String(_) => Some(Section {
+                    document: self.document,
+                    table,
+                    key: item.key.clone(),
+                    span: item.span.clone(),
+                    entries: BTreeMap::from([(key, item)]),
+                    groups: BTreeMap::new(),
+                }),
+                _ => item.section(table),
+            })
+            .collect()
+    }
+
+    /// Tables by name, in the order in which they are written.
+    pub(crate) fn named(&self, name: &str) -> Vec<(&'d str, Section<'d>)> {
+        let Shape::Named { table, max } = self.row(name).shape else { unreachable!("{name} has no names") };
+        let Some(entry) = self.entry(name) else { return Vec::new() };
+        entry
+            .members(max, &self.expected(name))
+            .into_iter()
+            .filter_map(|(member, item)| Some((member, item.section(table)?)))
+            .collect()
+    }
+
+    /// Entries by name below a key of conditions, in the order in which they are written.
+    pub(crate) fn conditions(&self, name: &str) -> Vec<(&'d str, Entry<'d>)> {
+        let Shape::Conditions { max, .. } = self.row(name).shape else {
+            unreachable!("{name} has no conditions")
+        };
+        let Some(entry) = self.entry(name) else { return Vec::new() };
+        entry.members(max, &self.expected(name))
+    }
+
+    fn default_of(&self, name: &str) -> Option<&'static str> {
+        match self.row(name).absent {
+            Absent::Value(text) => Some(text),
+            Absent::Required(_) | Absent::Means(_) => None,
+        }
+    }
+}
+
+impl<'d> Entry<'d> {
+    /// Reports a fault of the value.
+    pub(crate) fn fault(&self, what: impl Into<String>, mend: impl Into<String>) {
+        self.document.fault(&self.key, &self.span, what, mend);
+    }
+
+    /// Reports that the value is not what was expected.
+    pub(crate) fn wrong<T>(&self, expected: &str) -> Option<T> {
+        self.fault(format!("{} is not allowed here", describe(self.value)), format!("expected {expected}"));
+        None
+    }
+
+    /// The value as written.
+    pub(crate) fn value(&self) -> &'d DeValue<'d> {
+        self.value
+    }
+
+    /// A string without control characters.
+    fn text(&self, expected: &str) -> Option<&'d str> {
+        let text = self.value.as_str().or_else(|| self.wrong(expected))?;
+        if text.chars().any(char::is_control) {
+            self.fault("has a control character", "write printable characters only");
+            return None;
+        }
+        Some(text)
+    }
+
+    /// This entry as a section.
+    pub(crate) fn section(&self, table: &'static Table) -> Option<Section<'d>> {
+        match self.value {
+            DeValue::Table(inner) => {
+                Some(Section::new(self.document, table, self.key.clone(), self.span.clone(), inner))
+            }
+            _ => self.wrong(&format!("a table: {}", table.title)),
+        }
+    }
+
+    /// The items of a list, at most `max` of them.
+    fn items(&self, max: usize) -> Vec<Entry<'d>> {
+        let DeValue::Array(items) = self.value else {
+            self.wrong::<()>("a list");
+            return Vec::new();
+        };
+        self.bound(items.len(), max);
+        items
+            .iter()
+            .take(max)
+            .enumerate()
+            .map(|(position, item)| Entry {
+                document: self.document,
+                key: format!("{}[{position}]", self.key),
+                span: item.span(),
+                value: item.get_ref(),
+            })
+            .collect()
+    }
+
+    /// The members of a table, at most `max` of them, in the order in which they are written.
+    fn members(&self, max: usize, expected: &str) -> Vec<(&'d str, Entry<'d>)> {
+        let DeValue::Table(table) = self.value else {
+            self.wrong::<()>(expected);
+            return Vec::new();
+        };
+        self.bound(table.len(), max);
+        let mut members: Vec<_> = table.iter().collect();
+        members.sort_by_key(|(name, _)| name.span().start);
+        members
+            .into_iter()
+            .take(max)
+            .map(|(name, value)| {
+                let entry = Entry {
+                    document: self.document,
+                    key: join(&self.key, name.get_ref()),
+                    span: place_of(name, value),
+                    value: value.get_ref(),
+                };
+                (&**name.get_ref(), entry)
+            })
+            .collect()
+    }
+
+    fn bound(&self, count: usize, max: usize) {
+        if count > max {
+            self.fault(format!("has {count} entries"), format!("at most {max} are allowed"));
+        }
+    }
+
+    /// A value of this kind, checked against its range.
+    fn knob(&self, kind: Kind, optional: bool) -> Option<Value> {
+        let expected = || {
+            let mut words = kind.expected();
+            if optional {
+                words.push_str(", or \"none\"");
+            }
+            words
+        };
+        let value = match (self.value, kind) {
+            (DeValue::String(text), _) if optional && text == "none" => return Some(Value::None),
+            (
+                DeValue::String(text),
+                Kind::Rate { .. } | Kind::Span { .. } | Kind::Size { .. } | Kind::Choice(_),
+            ) => kind.parse(text).ok(),
+            (DeValue::Integer(integer), Kind::Count { .. }) => {
+                u64::from_str_radix(integer.as_str(), integer.radix()).ok().map(Value::Count)
+            }
+            (DeValue::Integer(integer), Kind::Ratio { .. }) if integer.radix() == 10 => {
+                kind.parse(integer.as_str()).ok()
+            }
+            (DeValue::Float(float), Kind::Ratio { .. }) => kind.parse(float.as_str()).ok(),
+            (DeValue::Boolean(flag), Kind::Flag) => Some(Value::Flag(*flag)),
+            _ => None,
+        };
+        value.filter(|value| kind.admits(*value)).or_else(|| self.wrong(&expected()))
+    }
+
+    fn fault_knob(&self, fault: &knobs::Fault) {
+        self.fault(format!("{} is not allowed here", fault.found), format!("expected {}", fault.expected));
+    }
+}
+
+/// `prefix.name`, or `name` at top level.
+pub(crate) fn join(prefix: &str, name: &str) -> String {
+    if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") }
+}
+
+/// The tables a dotted name lies in: `a`, `a.b` of `a.b.c`.
+fn prefixes(name: &str) -> impl Iterator<Item = &str> {
+    name.match_indices('.').map(|(at, _)| name.get(..at).unwrap_or(name))
+}
+
+/// Where a fault of a value is shown: at the value, or at the name of what may span many lines.
+fn place_of(name: &Spanned<std::borrow::Cow<'_, str>>, value: &Spanned<DeValue<'_>>) -> Range<usize> {
+    if value.get_ref().is_table() || value.get_ref().is_array() { name.span() } else { value.span() }
+}
+
+/// Where knobs of a scope are written.
+fn home(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Host => "the top level",
+        Scope::Application => "[application.NAME]",
+        Scope::Class => "[application.NAME.class.CLASS]",
+        Scope::Server => "an item of servers",
+    }
+}
+
+/// A value as a fault shows it, cut where it is long.
+fn describe(value: &DeValue<'_>) -> String {
+    const SHOWN: usize = 60;
+    match value {
+        DeValue::String(text) if text.chars().count() > SHOWN => {
+            format!("\"{}…\"", text.chars().take(SHOWN).collect::<String>().escape_debug())
+        }
+        DeValue::String(text) => format!("\"{}\"", text.escape_debug()),
+        DeValue::Integer(integer) => integer.to_string().chars().take(SHOWN).collect(),
+        DeValue::Float(float) => float.to_string().chars().take(SHOWN).collect(),
+        DeValue::Boolean(flag) => flag.to_string(),
+        DeValue::Datetime(time) => time.to_string(),
+        DeValue::Array(_) => "a list".to_owned(),
+        DeValue::Table(_) => "a table".to_owned(),
+    }
+}

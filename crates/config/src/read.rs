@@ -1,0 +1,161 @@
+//! From sections to validated settings: what each key means, and what must agree with what.
+
+mod application;
+mod listener;
+mod rule;
+
+use std::collections::BTreeMap;
+use std::{ops::Range, path::Path};
+
+use tidegate_control::knobs::{Knob, Scope, Value, Values};
+use toml::de::DeTable;
+
+use crate::{
+    document::{Document, NamedFile, Section},
+    faults::{FaultList, Faults},
+    names, rows,
+    settings::{AccessLog, LogTarget, Settings, WorkerGroup},
+};
+
+/// Settings as read, faults, and the files that must be there.
+pub(crate) struct Reading {
+    settings: Settings,
+    /// Every fault of the text.
+    pub(crate) faults: FaultList,
+    /// Files the settings name.
+    pub(crate) files: Vec<NamedFile>,
+}
+
+impl Reading {
+    /// The settings if nothing is wrong with them.
+    pub(crate) fn into_settings(self, origin: &str) -> Result<Settings, Faults> {
+        self.faults.into_result(origin)?;
+        Ok(self.settings)
+    }
+}
+
+/// Reads a configuration's text.
+pub(crate) fn read(text: &str, base_directory: &Path) -> Reading {
+    let (tree, errors) = DeTable::parse_recoverable(text);
+    let document = Document::new(text, base_directory, &errors);
+    let root = Section::new(&document, &rows::ROOT, String::new(), 0..0, tree.get_ref());
+    let settings = settings(&root);
+    drop(root);
+    let (faults, files) = document.finish();
+    Reading { settings, faults, files }
+}
+
+fn settings(root: &Section<'_>) -> Settings {
+    let workers = workers(root);
+    let applications = application::applications(root);
+    let listeners = listener::listeners(root, &workers, &applications);
+    Settings {
+        host: knobs(root, Scope::Host),
+        admin: root
+            .parsed("admin", |text| if text == "none" { Some(None) } else { text.parse().ok().map(Some) })
+            .flatten(),
+        workers,
+        listeners,
+        applications,
+        access_log: access_log(root),
+        state_directory: root.path("state_directory"),
+    }
+}
+
+fn access_log(root: &Section<'_>) -> Option<AccessLog> {
+    let format = root.choice("access_log.format");
+    let target = match root.text("access_log.target")? {
+        "none" => return None,
+        "stdout" => LogTarget::Stdout,
+        _ => LogTarget::File(root.path("access_log.target")?),
+    };
+    Some(AccessLog { target, format: format? })
+}
+
+fn workers(root: &Section<'_>) -> Vec<WorkerGroup> {
+    let mut names = Names::default();
+    let mut groups = Vec::new();
+    for section in root.tables("workers") {
+        let threads = section.whole("threads").and_then(|threads| usize::try_from(threads).ok());
+        let Some(name) = section.text("name") else { continue };
+        names.claim(&section, "name", name, names::is_name(name));
+        groups.push(WorkerGroup { name: name.to_owned(), threads });
+    }
+    if groups.is_empty() {
+        groups.push(WorkerGroup { name: "default".to_owned(), threads: None });
+    }
+    groups
+}
+
+/// The knobs of a section, with what must agree among them.
+fn knobs(section: &Section<'_>, scope: Scope) -> Values {
+    let values = section.knobs(scope);
+    for (low, high) in disagreements(&values) {
+        let (key, span) = (section.key_of(low.name()), section.span_of(low.name()));
+        let (what, mend) = disagreement(&values, low, high);
+        section.document().fault(&key, &span, what, mend);
+    }
+    values
+}
+
+/// Pairs of knobs of one scope of which the first must not exceed the second.
+const ORDERED: &[(Knob, Knob)] =
+    &[(Knob::IN_FLIGHT_MIN, Knob::IN_FLIGHT_MAX), (Knob::QUEUE_CODEL_TARGET, Knob::QUEUE_CODEL_INTERVAL)];
+
+/// The pairs of `values` that are in the wrong order.
+pub(crate) fn disagreements(values: &Values) -> impl Iterator<Item = (Knob, Knob)> + '_ {
+    ORDERED.iter().copied().filter(|(low, high)| {
+        low.scope() == values.scope()
+            && match (values.value(*low), values.value(*high)) {
+                (Value::Count(low), Value::Count(high)) => low > high,
+                (Value::Span(low), Value::Span(high)) => low > high,
+                _ => false,
+            }
+    })
+}
+
+/// What is wrong about such a pair, and the mend.
+pub(crate) fn disagreement(values: &Values, low: Knob, high: Knob) -> (String, String) {
+    (
+        format!("{} is more than {}, which is {}", values.value(low), high.name(), values.value(high)),
+        format!("lower {} or raise {}", low.name(), high.name()),
+    )
+}
+
+/// Names of one kind, each claimed once.
+#[derive(Default)]
+struct Names {
+    /// Where each was claimed first.
+    claimed: BTreeMap<String, Range<usize>>,
+}
+
+impl Names {
+    /// Claims `name` for `section`, whose `key` holds it; a fault if it is malformed or taken.
+    fn claim(&mut self, section: &Section<'_>, key: &str, name: &str, well_formed: bool) {
+        if !well_formed {
+            section.fault(
+                key,
+                format!("\"{}\" is no name", name.escape_debug()),
+                "write up to 64 letters, digits, \"_\", \"-\" and \".\"",
+            );
+        } else if let Some(first) = self.claimed.get(name) {
+            let line = section.document().line(first);
+            section.fault(key, format!("\"{name}\" is taken (line {line})"), "give each a name of its own");
+        } else {
+            self.claimed.insert(name.to_owned(), section.span_of(key));
+        }
+    }
+}
+
+/// `there is no X "name"`, with what exists.
+fn no_such<'n>(kind: &str, name: &str, known: impl Iterator<Item = &'n str> + Clone) -> (String, String) {
+    let what = format!("there is no {kind} \"{}\"", name.escape_debug());
+    let mend = match crate::faults::closest(name, known.clone()) {
+        Some(near) => format!("did you mean \"{near}\"?"),
+        None => {
+            let all: Vec<_> = known.take(8).map(|name| format!("\"{name}\"")).collect();
+            if all.is_empty() { "write none".to_owned() } else { format!("there is {}", all.join(", ")) }
+        }
+    };
+    (what, mend)
+}

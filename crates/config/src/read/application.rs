@@ -1,0 +1,260 @@
+//! Applications, their classes, servers and edits.
+
+use std::collections::BTreeMap;
+
+use http::HeaderValue;
+use tidegate_control::knobs::{Scope, Values};
+
+use super::{Names, knobs, listener::certificate, no_such, rule};
+use crate::{
+    document::Section,
+    names,
+    names::ServerUrl,
+    settings::{
+        Application, Class, HeaderEdit, Rewrite, Server, ServerAddress, Upstream, UpstreamProtocol,
+        UpstreamTls,
+    },
+};
+
+/// Every `[application.NAME]`.
+pub(super) fn applications(root: &Section<'_>) -> Vec<Application> {
+    let sections = root.named("application");
+    let mut hosts = BTreeMap::new();
+    let mut without_hosts: Option<(&str, usize)> = None;
+    let mut applications = Vec::new();
+    for (name, section) in &sections {
+        if !names::is_name(name) {
+            fault_name(section, name, "application");
+        }
+        claim_hosts(section, name, &mut hosts);
+        if !section.is_written("hosts") || section.texts("hosts", |_| Some(())).is_empty() {
+            let line = section.document().line(&section.span);
+            match without_hosts {
+                Some((first, first_line)) if section.document().is_whole() => section.fault(
+                    "hosts",
+                    format!("names no host, and neither does application {first} (line {first_line})"),
+                    "write hosts in all applications but one",
+                ),
+                _ => without_hosts = Some((name, line)),
+            }
+        }
+        applications.push(application(name, section));
+    }
+    if sections.is_empty() && root.is_written("application") {
+        root.fault("application", "is empty", "write [application.NAME] with servers");
+    }
+    applications
+}
+
+/// Reports a malformed name of a table.
+fn fault_name(section: &Section<'_>, name: &str, kind: &str) {
+    section.document().fault(
+        &section.key,
+        &section.span,
+        format!("\"{}\" is no name of {kind}", name.escape_debug()),
+        "write up to 64 letters, digits, \"_\", \"-\" and \".\"; \"servers\" is no class",
+    );
+}
+
+/// Each host is served by one application.
+fn claim_hosts<'n>(section: &Section<'_>, name: &'n str, hosts: &mut BTreeMap<String, (&'n str, usize)>) {
+    for (host, span) in section.located_texts("hosts", names::host_pattern) {
+        let line = section.document().line(&span);
+        if let Some((other, first)) = hosts.get(&host) {
+            section.document().fault(
+                &section.key_of("hosts"),
+                &span,
+                format!("\"{host}\" is served by application {other} already (line {first})"),
+                "name each host once",
+            );
+        } else {
+            hosts.insert(host, (name, line));
+        }
+    }
+}
+
+fn application(name: &str, section: &Section<'_>) -> Application {
+    let classes = classes(section);
+    let (servers, tls) = servers(section);
+    Application {
+        name: name.to_owned(),
+        hosts: section.texts("hosts", names::host_pattern),
+        values: knobs(section, Scope::Application),
+        rules: rule::rules(section, &classes),
+        classes,
+        servers,
+        upstream: upstream(section, tls),
+        client_key: section.parsed("client.key", names::client_key).unwrap_or_default(),
+        request_headers: header_edits(section, "request_headers"),
+        response_headers: header_edits(section, "response_headers"),
+        rewrites: rewrites(section),
+        maintenance_page: section.file("maintenance_page"),
+    }
+}
+
+/// The classes, the default class first.
+fn classes(section: &Section<'_>) -> Vec<Class> {
+    let default = section.text("default_class").unwrap_or("default");
+    let mut classes: Vec<_> = section
+        .named("class")
+        .into_iter()
+        .map(|(name, class)| {
+            if !names::is_class_name(name) {
+                fault_name(&class, name, "class");
+            }
+            Class { name: name.to_owned(), values: knobs(&class, Scope::Class) }
+        })
+        .collect();
+    match classes.iter().position(|class| class.name == default) {
+        Some(position) => {
+            if let Some(written) = classes.get_mut(..=position) {
+                written.rotate_right(1);
+            }
+        }
+        None => {
+            if section.is_written("default_class") && section.document().is_whole() {
+                let (what, mend) = no_such("class", default, classes.iter().map(|class| class.name.as_str()));
+                section.fault("default_class", what, mend);
+            }
+            let values = Values::defaults(Scope::Class);
+            classes.insert(0, Class { name: default.to_owned(), values });
+        }
+    }
+    classes
+}
+
+/// The servers, and whether they are spoken to in TLS, if they say so.
+fn servers(section: &Section<'_>) -> (Vec<Server>, Option<bool>) {
+    let mut names = Names::default();
+    let mut servers = Vec::new();
+    let mut tls: Option<(bool, usize)> = None;
+    for item in section.tables_or_texts("servers") {
+        let values = knobs(&item, Scope::Server);
+        let Some(text) = item.text("url") else { continue };
+        let url = match ServerUrl::parse(text) {
+            Ok(url) => url,
+            Err(fault) => {
+                item.fault("url", fault.what, fault.mend);
+                continue;
+            }
+        };
+        let name = item.text("name").map_or_else(|| url.address.default_name(), str::to_owned);
+        names.claim(&item, "name", &name, names::is_address_name(&name));
+        let line = item.document().line(&item.span_of("url"));
+        match (url.tls, tls) {
+            (Some(asked), Some((first, first_line))) if asked != first => item.fault(
+                "url",
+                format!("mixes http and https (line {first_line})"),
+                "write one scheme for all servers of an application",
+            ),
+            (Some(asked), None) => tls = Some((asked, line)),
+            _ => {}
+        }
+        let address = match url.address {
+            ServerAddress::Unix(path) => ServerAddress::Unix(item.document().path(path)),
+            host @ ServerAddress::Host { .. } => host,
+        };
+        servers.push(Server { name, address, values });
+    }
+    (servers, tls.map(|(asked, _)| asked))
+}
+
+fn upstream(section: &Section<'_>, servers_tls: Option<bool>) -> Upstream {
+    let tls = UpstreamTls {
+        server_name: section.parsed("upstream.tls.server_name", names::host),
+        ca: section.file("upstream.tls.ca"),
+        certificate: section.table("upstream.tls.certificate").as_ref().and_then(certificate),
+        insecure: section.flag("upstream.tls.insecure").unwrap_or_default(),
+    };
+    let written = section.has_group("upstream.tls");
+    if written && servers_tls == Some(false) {
+        section.document().fault(
+            &section.key_of("upstream.tls"),
+            &section.group_span("upstream.tls"),
+            "is written, but the servers are http",
+            "write https in the URLs of the servers, or leave upstream.tls out",
+        );
+    }
+    Upstream {
+        tls: (written || servers_tls == Some(true)).then_some(tls),
+        protocol: section.choice("upstream.protocol").unwrap_or(UpstreamProtocol::Auto),
+        proxy_protocol: section.choice("upstream.proxy_protocol"),
+        host: section.parsed("upstream.host", names::host_and_port),
+        sticky_cookie: section.parsed("upstream.sticky_cookie", names::cookie),
+        hash: section.parsed("upstream.hash", names::client_key).unwrap_or_default(),
+        probe_path: section.parsed("health.probe.path", names::target).unwrap_or_default(),
+    }
+}
+
+/// Fields that belong to the connection or to framing, which the gateway writes itself.
+const OWN_FIELDS: &[&str] = &[
+    "connection",
+    "content-length",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+fn header_edits(section: &Section<'_>, name: &str) -> Vec<HeaderEdit> {
+    section.tables(name).iter().filter_map(header_edit).collect()
+}
+
+fn header_edit(section: &Section<'_>) -> Option<HeaderEdit> {
+    let kinds: Vec<_> =
+        ["set", "add", "remove"].into_iter().filter(|kind| section.is_written(kind)).collect();
+    let &[kind] = kinds.as_slice() else {
+        section.document().fault(
+            &section.key,
+            &section.span,
+            if kinds.is_empty() {
+                "says nothing to do".to_owned()
+            } else {
+                format!("has {}", kinds.join(" and "))
+            },
+            "write exactly one of set, add and remove",
+        );
+        return None;
+    };
+    let name = section.parsed(kind, names::header);
+    if let Some(name) = &name
+        && OWN_FIELDS.contains(&name.as_str())
+    {
+        section.fault(kind, format!("{name} is written by the gateway itself"), "leave it out");
+    }
+    let value = section.parsed("value", |text| HeaderValue::from_str(text).ok().map(|_| text.to_owned()));
+    if kind == "remove" {
+        if section.is_written("value") {
+            section.fault("value", "has no meaning with remove", "leave it out");
+        }
+        return Some(HeaderEdit::Remove { name: name? });
+    }
+    if !section.is_written("value") {
+        section.document().fault(
+            &section.key,
+            &section.span,
+            format!("{kind} needs a value"),
+            "write value = \"…\"",
+        );
+    }
+    let (name, value) = (name?, value?);
+    Some(if kind == "set" { HeaderEdit::Set { name, value } } else { HeaderEdit::Add { name, value } })
+}
+
+fn rewrites(section: &Section<'_>) -> Vec<Rewrite> {
+    section
+        .tables("rewrites")
+        .iter()
+        .filter_map(|section| {
+            let pattern = section.text("pattern");
+            if let Some(Err(error)) = pattern.map(regex::Regex::new) {
+                section.fault("pattern", rule::regex_fault(&error), "mend the regular expression");
+            }
+            let replacement =
+                section.parsed("replacement", |text| text.starts_with('/').then(|| text.to_owned()));
+            Some(Rewrite { pattern: pattern?.to_owned(), replacement: replacement? })
+        })
+        .collect()
+}

@@ -1,0 +1,700 @@
+//! The table of structure: every key of the configuration file that is not a knob is one row.
+//!
+//! Together with the table of knobs these rows are what the file may hold: the reader knows
+//! unknown keys, types and defaults from them, and the JSON schema and docs/configuration.md are
+//! printed from them.
+
+use tidegate_control::knobs::{ChoiceSet as _, Knob, Scope};
+
+use crate::{
+    choices::ClientCertificates,
+    settings::{LogFormat, ProxyVersion, TlsVersion, UpstreamProtocol},
+};
+
+/// A kind of table of the file.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// How the reference names it: `[application.NAME]`.
+    pub(crate) title: &'static str,
+    /// What it is, in a sentence or two.
+    pub(crate) doc: &'static str,
+    /// Whose knobs may be written in it.
+    pub(crate) scope: Option<Scope>,
+    /// Its keys that are not knobs; a dot goes down one table.
+    pub(crate) rows: &'static [Row],
+}
+
+/// A key that is not a knob.
+#[derive(Debug)]
+pub(crate) struct Row {
+    /// Name within its table, such as `tls.http2`.
+    pub(crate) name: &'static str,
+    /// What may be written.
+    pub(crate) shape: Shape,
+    /// What holds when it is not written.
+    pub(crate) absent: Absent,
+    /// One line of documentation.
+    pub(crate) doc: &'static str,
+}
+
+/// What holds when a key is not written.
+#[derive(Debug)]
+pub(crate) enum Absent {
+    /// It must be written; with an example of what to write.
+    Required(&'static str),
+    /// This value, as the file would write it.
+    Value(&'static str),
+    /// What these words say.
+    Means(&'static str),
+}
+
+/// What may be written as the value of a key.
+#[derive(Debug)]
+pub(crate) enum Shape {
+    /// `true` or `false`.
+    Flag,
+    /// A whole number.
+    Whole {
+        /// Smallest allowed.
+        min: u64,
+        /// Largest allowed.
+        max: u64,
+    },
+    /// A string; what it says, in words.
+    Text(&'static str),
+    /// One of these strings.
+    Choice(&'static [&'static str]),
+    /// A string or a list of strings; what each says, in words.
+    Texts {
+        /// What each says.
+        each: &'static str,
+        /// How many at most.
+        max: usize,
+    },
+    /// As a knob, but with no default of its own.
+    LikeKnob(Knob),
+    /// One table.
+    Table(&'static Table),
+    /// A list of tables.
+    Tables {
+        /// Each of them.
+        table: &'static Table,
+        /// How many at most.
+        max: usize,
+    },
+    /// A list whose items are tables, or strings that stand for a table with that key only.
+    TablesOrTexts {
+        /// Each of them.
+        table: &'static Table,
+        /// The key a string stands for.
+        key: &'static str,
+        /// How many at most.
+        max: usize,
+    },
+    /// Tables by name.
+    Named {
+        /// Each of them.
+        table: &'static Table,
+        /// How many at most.
+        max: usize,
+    },
+    /// Conditions on fields by name.
+    Conditions {
+        /// How many at most.
+        max: usize,
+    },
+}
+
+impl Table {
+    /// The row of that name.
+    pub(crate) fn row(&self, name: &str) -> Option<&'static Row> {
+        self.rows.iter().find(|row| row.name == name)
+    }
+
+    /// The knobs that may be written here, in table order.
+    pub(crate) fn knobs(&self) -> impl Iterator<Item = Knob> + use<> {
+        let scope = self.scope;
+        Knob::ALL.iter().copied().filter(move |knob| Some(knob.scope()) == scope)
+    }
+
+    /// Every key that may be written here.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.rows.iter().map(|row| row.name).chain(self.knobs().map(Knob::name))
+    }
+}
+
+impl Shape {
+    /// What may be written, in words.
+    pub(crate) fn expected(&self) -> String {
+        match self {
+            Self::Flag => "true or false".to_owned(),
+            Self::Whole { min, max } => format!("a whole number from {min} to {max}"),
+            Self::Text(words) => (*words).to_owned(),
+            Self::Choice(names) => format!("one of \"{}\"", names.join("\", \"")),
+            Self::Texts { each, .. } => format!("{each}, or a list of such"),
+            Self::LikeKnob(knob) => knob.kind().expected(),
+            Self::Table(table) => format!("a table: {}", table.title),
+            Self::Tables { table, .. } => format!("a list of tables: {}", table.title),
+            Self::TablesOrTexts { table, key, .. } => {
+                format!("a list, each item a string (its {key}) or a table: {}", table.title)
+            }
+            Self::Named { table, .. } => format!("tables by name: {}", table.title),
+            Self::Conditions { .. } => {
+                "a table of conditions by name: \"value\", true (present), false (absent), { prefix = \"…\" } or { regex = \"…\" }".to_owned()
+            }
+        }
+    }
+}
+
+/// The file's top level.
+pub(crate) static ROOT: Table = Table {
+    title: "top level",
+    doc: "The gateway as a whole. Its knobs are written here too, before the first table.",
+    scope: Some(Scope::Host),
+    rows: &[
+        Row {
+            name: "admin",
+            shape: Shape::Text("an IP address and port such as \"127.0.0.1:9900\", or \"none\""),
+            absent: Absent::Value("127.0.0.1:9900"),
+            doc: "Where the admin API, metrics and health answer.",
+        },
+        Row {
+            name: "state_directory",
+            shape: Shape::Text("a directory's path"),
+            absent: Absent::Means("nothing survives a restart"),
+            doc: "Directory for what must survive a restart.",
+        },
+        Row {
+            name: "access_log.target",
+            shape: Shape::Text("\"stdout\", a file's path, or \"none\""),
+            absent: Absent::Value("none"),
+            doc: "Where requests are logged; a file is opened again on SIGUSR1.",
+        },
+        Row {
+            name: "access_log.format",
+            shape: Shape::Choice(LogFormat::NAMES),
+            absent: Absent::Value("json"),
+            doc: "One JSON object a line, or the Combined Log Format.",
+        },
+        Row {
+            name: "workers",
+            shape: Shape::Tables { table: &WORKERS, max: 64 },
+            absent: Absent::Means("one group named default"),
+            doc: "Groups of worker threads.",
+        },
+        Row {
+            name: "listener",
+            shape: Shape::Tables { table: &LISTENER, max: 256 },
+            absent: Absent::Required("[[listener]] with address = \"[::]:8080\""),
+            doc: "Where clients connect; at least one.",
+        },
+        Row {
+            name: "application",
+            shape: Shape::Named { table: &APPLICATION, max: 1024 },
+            absent: Absent::Required("[application.NAME] with servers = [\"http://127.0.0.1:8000\"]"),
+            doc: "Who is served; at least one.",
+        },
+    ],
+};
+
+/// A group of worker threads.
+pub(crate) static WORKERS: Table = Table {
+    title: "[[workers]]",
+    doc: "Threads that own listeners.",
+    scope: None,
+    rows: &[
+        Row {
+            name: "name",
+            shape: Shape::Text("a name"),
+            absent: Absent::Value("default"),
+            doc: "Its name, to which listeners refer.",
+        },
+        Row {
+            name: "threads",
+            shape: Shape::Whole { min: 1, max: 1024 },
+            absent: Absent::Means("as many as the CPU quota and affinity of the process allow"),
+            doc: "Number of threads.",
+        },
+    ],
+};
+
+/// A listener.
+pub(crate) static LISTENER: Table = Table {
+    title: "[[listener]]",
+    doc: "A place where clients connect.",
+    scope: None,
+    rows: &[
+        Row {
+            name: "name",
+            shape: Shape::Text("a name"),
+            absent: Absent::Means("its address as written"),
+            doc: "Its name in logs and across reloads.",
+        },
+        Row {
+            name: "address",
+            shape: Shape::Text(
+                "an IP address and port such as \"[::]:443\", or a Unix socket's path such as \"unix:/run/tidegate.sock\"",
+            ),
+            absent: Absent::Required("address = \"[::]:8080\""),
+            doc: "Where it listens; `[::]` takes IPv4 too.",
+        },
+        Row {
+            name: "workers",
+            shape: Shape::Text("the name of a [[workers]] group"),
+            absent: Absent::Means("the first group"),
+            doc: "The worker group that accepts there.",
+        },
+        Row {
+            name: "application",
+            shape: Shape::Text("the name of an application"),
+            absent: Absent::Means("chosen by server name and Host"),
+            doc: "The only application served here.",
+        },
+        Row {
+            name: "proxy_protocol",
+            shape: Shape::Flag,
+            absent: Absent::Value("false"),
+            doc: "Whether every connection begins with a PROXY header (v1 or v2), accepted from `trusted` only.",
+        },
+        Row {
+            name: "trusted",
+            shape: Shape::Texts { each: "a network such as \"10.0.0.0/8\"", max: 1024 },
+            absent: Absent::Means("no network"),
+            doc: "Networks whose X-Forwarded-*, Forwarded and PROXY headers are believed.",
+        },
+        Row {
+            name: "redirect_to_https",
+            shape: Shape::Whole { min: 1, max: 65_535 },
+            absent: Absent::Means("no redirect"),
+            doc: "Answers every request with a redirect to https at this port.",
+        },
+        Row {
+            name: "tls.certificates",
+            shape: Shape::Tables { table: &CERTIFICATE, max: 4096 },
+            absent: Absent::Means("plain HTTP; required as soon as another key of tls is written"),
+            doc: "Certificates, chosen by server name; the first also serves clients that send none. Read again when the files change.",
+        },
+        Row {
+            name: "tls.http2",
+            shape: Shape::Flag,
+            absent: Absent::Value("true"),
+            doc: "Whether HTTP/2 is offered by ALPN.",
+        },
+        Row {
+            name: "tls.min_version",
+            shape: Shape::Choice(TlsVersion::NAMES),
+            absent: Absent::Value("1.2"),
+            doc: "Oldest version of TLS spoken.",
+        },
+        Row {
+            name: "tls.client_certificates",
+            shape: Shape::Choice(ClientCertificates::NAMES),
+            absent: Absent::Value("off"),
+            doc: "Whether clients are asked for a certificate, and whether they must have one.",
+        },
+        Row {
+            name: "tls.client_ca",
+            shape: Shape::Text("a file's path"),
+            absent: Absent::Means("required unless client_certificates is \"off\""),
+            doc: "Authorities of client certificates, PEM.",
+        },
+    ],
+};
+
+/// Files of a certificate.
+pub(crate) static CERTIFICATE: Table = Table {
+    title: "{ chain, key }",
+    doc: "Files of a certificate, PEM; paths are relative to the configuration file.",
+    scope: None,
+    rows: &[
+        Row {
+            name: "chain",
+            shape: Shape::Text("a file's path"),
+            absent: Absent::Required("chain = \"cert.pem\""),
+            doc: "The chain, leaf first.",
+        },
+        Row {
+            name: "key",
+            shape: Shape::Text("a file's path"),
+            absent: Absent::Required("key = \"key.pem\""),
+            doc: "The private key.",
+        },
+    ],
+};
+
+/// An application.
+pub(crate) static APPLICATION: Table = Table {
+    title: "[application.NAME]",
+    doc: "A web application behind the gateway. NAME is the first part of its knob paths.",
+    scope: Some(Scope::Application),
+    rows: &[
+        Row {
+            name: "hosts",
+            shape: Shape::Texts {
+                each: "a host name such as \"shop.example\" or \"*.shop.example\"",
+                max: 1024,
+            },
+            absent: Absent::Means("every host that no other application names"),
+            doc: "Host names served; `*.` stands for any subdomain.",
+        },
+        Row {
+            name: "servers",
+            shape: Shape::TablesOrTexts { table: &SERVER, key: "url", max: 4096 },
+            absent: Absent::Means("none at the start; the API adds them"),
+            doc: "Its servers.",
+        },
+        Row {
+            name: "upstream.protocol",
+            shape: Shape::Choice(UpstreamProtocol::NAMES),
+            absent: Absent::Value("auto"),
+            doc: "Version of HTTP to the servers; auto: HTTP/2 where ALPN chooses it, else HTTP/1.1.",
+        },
+        Row {
+            name: "upstream.host",
+            shape: Shape::Text("a host name, with a port if need be"),
+            absent: Absent::Means("the client's"),
+            doc: "Host sent to the servers.",
+        },
+        Row {
+            name: "upstream.proxy_protocol",
+            shape: Shape::Choice(ProxyVersion::NAMES),
+            absent: Absent::Means("no PROXY header"),
+            doc: "PROXY header sent at the start of each connection, which then serves one client address only.",
+        },
+        Row {
+            name: "upstream.sticky_cookie",
+            shape: Shape::Text("a cookie's name"),
+            absent: Absent::Means("not sticky"),
+            doc: "Cookie that keeps a visitor at a server.",
+        },
+        Row {
+            name: "upstream.hash",
+            shape: Shape::Text(CLIENT_KEY),
+            absent: Absent::Value("network/32,64"),
+            doc: "What balance = \"consistent_hash\" hashes.",
+        },
+        Row {
+            name: "upstream.tls.server_name",
+            shape: Shape::Text("a host name"),
+            absent: Absent::Means("the host as written"),
+            doc: "Name checked in the servers' certificates and sent as SNI.",
+        },
+        Row {
+            name: "upstream.tls.ca",
+            shape: Shape::Text("a file's path"),
+            absent: Absent::Means("the system's"),
+            doc: "Authorities of the servers' certificates, PEM.",
+        },
+        Row {
+            name: "upstream.tls.certificate",
+            shape: Shape::Table(&CERTIFICATE),
+            absent: Absent::Means("none"),
+            doc: "Certificate shown to the servers.",
+        },
+        Row {
+            name: "upstream.tls.insecure",
+            shape: Shape::Flag,
+            absent: Absent::Value("false"),
+            doc: "Accepts any certificate of the servers; said loudly at start.",
+        },
+        Row {
+            name: "health.probe.path",
+            shape: Shape::Text("a path such as \"/healthz\""),
+            absent: Absent::Value("/"),
+            doc: "Path of active health probes; any status below 400 is good.",
+        },
+        Row {
+            name: "client.key",
+            shape: Shape::Text(CLIENT_KEY),
+            absent: Absent::Value("network/32,64"),
+            doc: "What one client is, for client.rate; where header or cookie is missing, the network counts.",
+        },
+        Row {
+            name: "request_headers",
+            shape: Shape::Tables { table: &HEADER_EDIT, max: 256 },
+            absent: Absent::Means("no edits"),
+            doc: "Edits of request headers, in order, after classification.",
+        },
+        Row {
+            name: "response_headers",
+            shape: Shape::Tables { table: &HEADER_EDIT, max: 256 },
+            absent: Absent::Means("no edits"),
+            doc: "Edits of response headers, in order.",
+        },
+        Row {
+            name: "rewrites",
+            shape: Shape::Tables { table: &REWRITE, max: 256 },
+            absent: Absent::Means("paths go on as they came"),
+            doc: "Path rewrites; the first that matches is applied, after classification.",
+        },
+        Row {
+            name: "maintenance_page",
+            shape: Shape::Text("a file's path"),
+            absent: Absent::Means("a page of Tidegate's own"),
+            doc: "HTML file for the maintenance page.",
+        },
+        Row {
+            name: "default_class",
+            shape: Shape::Text("the name of a class"),
+            absent: Absent::Value("default"),
+            doc: "The class of requests no rule matches; exists even if no table is written for it.",
+        },
+        Row {
+            name: "class",
+            shape: Shape::Named { table: &CLASS, max: 256 },
+            absent: Absent::Means("the default class only"),
+            doc: "Classes of requests.",
+        },
+        Row {
+            name: "rule",
+            shape: Shape::Tables { table: &RULE, max: 4096 },
+            absent: Absent::Means("every request is of the default class"),
+            doc: "Classification rules, in order; the first that holds decides.",
+        },
+    ],
+};
+
+/// What a client key may be.
+const CLIENT_KEY: &str =
+    "\"network/24,64\" (prefix bits for IPv4 and IPv6), \"header:NAME\" or \"cookie:NAME\"";
+
+/// A class of requests.
+pub(crate) static CLASS: Table = Table {
+    title: "[application.NAME.class.CLASS]",
+    doc: "A class of requests. CLASS is the second part of its knob paths.",
+    scope: Some(Scope::Class),
+    rows: &[],
+};
+
+/// An upstream server.
+pub(crate) static SERVER: Table = Table {
+    title: "{ name, url }",
+    doc: "A server, written as its URL or as a table.",
+    scope: Some(Scope::Server),
+    rows: &[
+        Row {
+            name: "name",
+            shape: Shape::Text("a name"),
+            absent: Absent::Means("host and port, or the socket's file name"),
+            doc: "Its name in knob paths, stable over reloads.",
+        },
+        Row {
+            name: "url",
+            shape: Shape::Text(
+                "a URL such as \"http://127.0.0.1:8000\", \"https://10.0.0.2:8443\" or \"unix:/run/app.sock\"",
+            ),
+            absent: Absent::Required("url = \"http://127.0.0.1:8000\""),
+            doc: "Where it is; a host name stands for each address it resolves to.",
+        },
+    ],
+};
+
+/// An edit of a header section.
+pub(crate) static HEADER_EDIT: Table = Table {
+    title: "{ set | add | remove, value }",
+    doc: "An edit of one header field: exactly one of set, add and remove.",
+    scope: None,
+    rows: &[
+        Row {
+            name: "set",
+            shape: Shape::Text("a header's name"),
+            absent: Absent::Means("not set"),
+            doc: "Replaces every value of this field.",
+        },
+        Row {
+            name: "add",
+            shape: Shape::Text("a header's name"),
+            absent: Absent::Means("not added to"),
+            doc: "Adds a value to this field.",
+        },
+        Row {
+            name: "remove",
+            shape: Shape::Text("a header's name"),
+            absent: Absent::Means("not removed"),
+            doc: "Removes this field.",
+        },
+        Row {
+            name: "value",
+            shape: Shape::Text("a header's value"),
+            absent: Absent::Means("required with set and add"),
+            doc: "The value.",
+        },
+    ],
+};
+
+/// A path rewrite.
+pub(crate) static REWRITE: Table = Table {
+    title: "{ pattern, replacement }",
+    doc: "A path rewrite.",
+    scope: None,
+    rows: &[
+        Row {
+            name: "pattern",
+            shape: Shape::Text("a regular expression such as \"^/old/(.*)\""),
+            absent: Absent::Required("pattern = \"^/old/(.*)\""),
+            doc: "Regular expression on the path, anchored at its start.",
+        },
+        Row {
+            name: "replacement",
+            shape: Shape::Text("an absolute path such as \"/new/$1\""),
+            absent: Absent::Required("replacement = \"/new/$1\""),
+            doc: "What replaces the match; $1 stands for the first group.",
+        },
+    ],
+};
+
+/// A classification rule.
+pub(crate) static RULE: Table = Table {
+    title: "[[application.NAME.rule]]",
+    doc: "A classification rule: it holds when every condition written in it holds; of a list, one is enough.",
+    scope: None,
+    rows: &[
+        Row {
+            name: "class",
+            shape: Shape::Text("the name of a class"),
+            absent: Absent::Means("the default class"),
+            doc: "The class of requests for which the rule holds.",
+        },
+        Row {
+            name: "path",
+            shape: Shape::Texts { each: "a glob such as \"/cart/**\"", max: 256 },
+            absent: Absent::Means("not asked"),
+            doc: "Path as a glob: `*` within a segment, `**` across segments.",
+        },
+        Row {
+            name: "path_exact",
+            shape: Shape::Texts { each: "a path such as \"/cart\"", max: 256 },
+            absent: Absent::Means("not asked"),
+            doc: "Path, as a whole.",
+        },
+        Row {
+            name: "path_prefix",
+            shape: Shape::Texts { each: "a path such as \"/cart\"", max: 256 },
+            absent: Absent::Means("not asked"),
+            doc: "Path and everything below it, in whole segments.",
+        },
+        Row {
+            name: "path_regex",
+            shape: Shape::Texts { each: "a regular expression such as \"/item/[0-9]+\"", max: 256 },
+            absent: Absent::Means("not asked"),
+            doc: "Path as a regular expression, anchored at both ends.",
+        },
+        Row {
+            name: "method",
+            shape: Shape::Texts { each: "a method such as \"POST\"", max: 64 },
+            absent: Absent::Means("not asked"),
+            doc: "Method.",
+        },
+        Row {
+            name: "host",
+            shape: Shape::Texts {
+                each: "a host name such as \"shop.example\" or \"*.shop.example\"",
+                max: 256,
+            },
+            absent: Absent::Means("not asked"),
+            doc: "Host name.",
+        },
+        Row {
+            name: "header",
+            shape: Shape::Conditions { max: 64 },
+            absent: Absent::Means("not asked"),
+            doc: "Header fields; all must hold.",
+        },
+        Row {
+            name: "query",
+            shape: Shape::Conditions { max: 64 },
+            absent: Absent::Means("not asked"),
+            doc: "Query parameters; all must hold.",
+        },
+        Row {
+            name: "cookie",
+            shape: Shape::Conditions { max: 64 },
+            absent: Absent::Means("not asked"),
+            doc: "Cookies; all must hold.",
+        },
+        Row {
+            name: "client",
+            shape: Shape::Texts { each: "a network such as \"10.0.0.0/8\"", max: 1024 },
+            absent: Absent::Means("not asked"),
+            doc: "Networks of the client's address.",
+        },
+        Row {
+            name: "secure",
+            shape: Shape::Flag,
+            absent: Absent::Means("not asked"),
+            doc: "Whether the connection is TLS at all.",
+        },
+        Row {
+            name: "resumed",
+            shape: Shape::Flag,
+            absent: Absent::Means("not asked"),
+            doc: "Whether the TLS session was resumed.",
+        },
+        Row {
+            name: "client_certificate",
+            shape: Shape::Flag,
+            absent: Absent::Means("not asked"),
+            doc: "Whether the client showed a certificate that was verified.",
+        },
+        Row {
+            name: "server_name",
+            shape: Shape::Texts {
+                each: "a host name such as \"shop.example\" or \"*.shop.example\"",
+                max: 256,
+            },
+            absent: Absent::Means("not asked"),
+            doc: "Server name the client asked for in TLS.",
+        },
+        Row {
+            name: "priority",
+            shape: Shape::LikeKnob(Knob::PRIORITY),
+            absent: Absent::Means("the class's"),
+            doc: "Priority of requests for which the rule holds.",
+        },
+        Row {
+            name: "weight",
+            shape: Shape::LikeKnob(Knob::WEIGHT),
+            absent: Absent::Means("the class's"),
+            doc: "Weight units one request takes of the in-flight limit.",
+        },
+        Row {
+            name: "deadline",
+            shape: Shape::LikeKnob(Knob::DEADLINE),
+            absent: Absent::Means("the class's"),
+            doc: "From arrival until the latest start.",
+        },
+        Row {
+            name: "deadline_header",
+            shape: Shape::Text("a header's name"),
+            absent: Absent::Means("none is read"),
+            doc: "Header with the time in milliseconds the client will still wait; the earlier of it and deadline counts.",
+        },
+        Row {
+            name: "priority_header",
+            shape: Shape::Flag,
+            absent: Absent::Value("false"),
+            doc: "Whether the Priority header's urgency (RFC 9218) moves the priority, within 1 to 6.",
+        },
+    ],
+};
+
+/// A condition on a field's value that is more than a string or flag.
+pub(crate) static CONDITION: Table = Table {
+    title: "{ prefix | regex }",
+    doc: "A condition on a field's value: exactly one of prefix and regex.",
+    scope: None,
+    rows: &[
+        Row {
+            name: "prefix",
+            shape: Shape::Text("how the value begins"),
+            absent: Absent::Means("not asked"),
+            doc: "One of the field's values begins so.",
+        },
+        Row {
+            name: "regex",
+            shape: Shape::Text("a regular expression"),
+            absent: Absent::Means("not asked"),
+            doc: "One of the field's values matches this regular expression, anchored at both ends.",
+        },
+    ],
+};

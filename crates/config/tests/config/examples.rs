@@ -1,0 +1,82 @@
+//! Every file in examples/ loads.
+
+use std::{fs, path::Path};
+
+use tidegate_config::{Address, ClientAuth, LogFormat, ServerAddress, Settings};
+use tidegate_control::{
+    classify::{PathSpec, ValueSpec},
+    knobs::{Bytes, Mode, keys},
+};
+
+fn example(name: &str) -> Settings {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let text = fs::read_to_string(directory.join(name)).expect("the example is there");
+    tidegate_config::parse(&text, Path::new("/etc/tidegate"), name)
+        .unwrap_or_else(|faults| panic!("{faults}"))
+}
+
+#[test]
+fn minimal() {
+    let settings = example("minimal.toml");
+    assert_eq!(settings.admin, Some("127.0.0.1:9900".parse().unwrap()));
+    assert_eq!(settings.listeners[0].address, Address::Tcp("[::]:8080".parse().unwrap()));
+    assert_eq!(settings.listeners[0].name, "[::]:8080");
+    assert_eq!(settings.workers[0].name, settings.listeners[0].group);
+    let shop = &settings.applications[0];
+    assert_eq!(shop.classes.len(), 1);
+    assert_eq!(shop.servers[0].address, ServerAddress::Host { host: "127.0.0.1".to_owned(), port: 8000 });
+    assert_eq!(shop.upstream.tls, None);
+    assert_eq!(shop.values.get(keys::SPOOL), Bytes(256 * 1024));
+}
+
+#[test]
+fn tls() {
+    let settings = example("tls.toml");
+    assert_eq!(settings.access_log.unwrap().format, LogFormat::Common);
+    let tls = settings.listeners[1].tls.as_ref().unwrap();
+    assert_eq!(tls.certificates[1].key, Path::new("/etc/tidegate/certs/blog.key"));
+    assert_eq!(tls.client_auth, ClientAuth::Optional("/etc/tidegate/certs/clients-ca.pem".into()));
+    let upstream = &settings.applications[0].upstream;
+    assert_eq!(upstream.tls.as_ref().unwrap().server_name.as_deref(), Some("shop.internal"));
+    assert_eq!(upstream.probe_path, "/healthz");
+}
+
+#[test]
+fn classes() {
+    let settings = example("classes.toml");
+    let shop = &settings.applications[0];
+    let names: Vec<_> = shop.classes.iter().map(|class| class.name.as_str()).collect();
+    assert_eq!(names, ["default", "checkout", "robots"]);
+    assert!(shop.classes[2].values.get(keys::QUEUE_CODEL));
+    assert_eq!(
+        shop.rules[0].paths,
+        [PathSpec::Glob("/cart/**".to_owned()), PathSpec::Glob("/checkout/**".to_owned())]
+    );
+    assert_eq!(shop.rules[1].cookies[0].value, ValueSpec::Present);
+    assert_eq!(shop.rules[3].verdict.deadline_header.as_deref(), Some("x-timeout-ms"));
+    assert!(shop.rules[3].verdict.priority_header);
+}
+
+#[test]
+fn several_applications() {
+    let settings = example("several-applications.toml");
+    let names: Vec<_> = settings.applications.iter().map(|application| application.name.as_str()).collect();
+    assert_eq!(names, ["shop", "blog", "rest"]);
+    assert_eq!(settings.application_index()["rest"], 2);
+    assert_eq!(settings.host.get(keys::CONNECTIONS_MAX), 50_000);
+    assert_eq!(settings.applications[0].servers[1].values.get(keys::SERVER_WEIGHT), 200);
+    assert_eq!(settings.applications[1].servers[0].name, "app.sock");
+    assert_eq!(settings.applications[2].values.get(keys::MODE).0, Mode::Watch);
+}
+
+#[test]
+fn no_example_is_left_out() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut names: Vec<_> = fs::read_dir(directory)
+        .expect("examples/ is there")
+        .map(|entry| entry.expect("it can be read").file_name().into_string().expect("UTF-8"))
+        .filter(|name| name.ends_with(".toml"))
+        .collect();
+    names.sort_unstable();
+    assert_eq!(names, ["classes.toml", "minimal.toml", "several-applications.toml", "tls.toml"]);
+}

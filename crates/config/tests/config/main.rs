@@ -1,0 +1,5 @@
+//! The configuration from outside: files in, settings or faults out.
+
+mod examples;
+mod faults;
+mod load;
