@@ -1,4 +1,6 @@
 //! Sockets, TLS, HTTP and upstream connections: moves bytes and asks `control` through `runtime`.
 
 pub mod body;
+mod connection;
 pub mod facts;
+mod socket;

@@ -1,0 +1,194 @@
+//! A client's socket: read and written by a codec, and watched at the same time for the client's departure.
+
+use std::{
+    io::{self, IoSlice},
+    net::Shutdown,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use socket2::{SockRef, TcpKeepalive};
+use tidegate_control::knobs::HalfClosed;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
+    net::{TcpStream, UnixStream},
+};
+
+/// Quiet time after which the kernel asks whether a silent peer is still there. A client that
+/// vanished without a word is then gone after about two minutes.
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(60);
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(15);
+const KEEPALIVE_PROBES: u32 = 4;
+
+/// A stream socket, shared between the codec that reads and writes it and whoever watches it.
+/// Cheap to clone; closed when the last clone goes.
+#[derive(Clone, Debug)]
+pub(crate) struct Socket {
+    stream: Rc<Stream>,
+}
+
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// Calls the same method of whichever stream it is.
+macro_rules! either {
+    ($stream:expr, $inner:ident => $call:expr) => {
+        match &*$stream {
+            Stream::Tcp($inner) => $call,
+            Stream::Unix($inner) => $call,
+        }
+    };
+}
+
+impl Socket {
+    /// A client's TCP connection: answers leave at once, silent peers are found out.
+    pub(crate) fn tcp(stream: TcpStream) -> Self {
+        let keepalive = TcpKeepalive::new()
+            .with_time(KEEPALIVE_AFTER)
+            .with_interval(KEEPALIVE_EVERY)
+            .with_retries(KEEPALIVE_PROBES);
+        // Neither fails on a connected socket; on one that has just been reset, reading says so.
+        let _ = stream.set_nodelay(true);
+        let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
+        Self { stream: Rc::new(Stream::Tcp(stream)) }
+    }
+
+    /// A client's connection to a Unix socket.
+    pub(crate) fn unix(stream: UnixStream) -> Self {
+        Self { stream: Rc::new(Stream::Unix(stream)) }
+    }
+
+    /// Waits until there is something to read, or the peer has closed.
+    pub(crate) async fn readable(&self) -> io::Result<()> {
+        either!(self.stream, stream => stream.readable().await)
+    }
+
+    /// Reads what is there into `buffer`.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::WouldBlock`] when nothing is.
+    pub(crate) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        either!(self.stream, stream => stream.try_read(buffer))
+    }
+
+    /// Resolves when the client has gone, whatever of it is still unread. A client that has only
+    /// closed its sending half looks just like one that has closed altogether until something is
+    /// sent to it; `half_closed` says which of the two to take it for.
+    pub(crate) async fn departed(&self, half_closed: HalfClosed) {
+        let interest = match half_closed {
+            // Nothing is ever received as "priority": what fires is the end of the stream, which
+            // belongs to every interest in reading.
+            HalfClosed::Gone => Interest::PRIORITY,
+            HalfClosed::Waits => Interest::ERROR,
+        };
+        // An error here means that the runtime is going away, and with it the client.
+        let _ = either!(self.stream, stream => stream.ready(interest).await);
+    }
+
+    /// Closes with a reset as soon as the last clone goes: nothing lingers, nothing is sent.
+    pub(crate) fn reset_on_close(&self) {
+        let socket = either!(self.stream, stream => SockRef::from(stream));
+        let _ = socket.set_linger(Some(Duration::ZERO));
+    }
+
+    fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        either!(self.stream, stream => stream.poll_read_ready(context))
+    }
+
+    fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        either!(self.stream, stream => stream.poll_write_ready(context))
+    }
+
+    /// After a short read or write the next one would block: says so to the reactor and saves the
+    /// system call that would find out (the readiness is edge-triggered, so nothing is lost).
+    fn forget_readiness(&self, interest: Interest) {
+        let would_block = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+        let _ = either!(self.stream, stream => stream.try_io(interest, would_block));
+    }
+
+    fn poll_write_with(
+        &self,
+        context: &mut Context<'_>,
+        len: usize,
+        write: impl Fn() -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.poll_write_ready(context))?;
+            match write() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Ok(written) => {
+                    if written > 0 && written < len {
+                        self.forget_readiness(Interest::WRITABLE);
+                    }
+                    return Poll::Ready(Ok(written));
+                }
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let room = buffer.remaining();
+        loop {
+            ready!(self.poll_read_ready(context))?;
+            match either!(self.stream, stream => stream.try_read_buf(buffer)) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Ok(read) => {
+                    if read > 0 && read < room {
+                        self.forget_readiness(Interest::READABLE);
+                    }
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_with(context, bytes.len(), || either!(self.stream, stream => stream.try_write(bytes)))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let len = slices.iter().map(|slice| slice.len()).sum();
+        self.poll_write_with(
+            context,
+            len,
+            || either!(self.stream, stream => stream.try_write_vectored(slices)),
+        )
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let socket = either!(self.stream, stream => SockRef::from(stream));
+        match socket.shutdown(Shutdown::Write) {
+            // The peer was faster.
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Poll::Ready(Ok(())),
+            result => Poll::Ready(result),
+        }
+    }
+}
