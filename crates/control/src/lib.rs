@@ -19,13 +19,18 @@
 pub mod admission;
 pub mod balance;
 pub mod classify;
+pub mod client_rate;
+pub mod connections;
 pub mod health;
 pub mod ids;
 pub mod knobs;
 pub mod meters;
 pub mod priority_header;
 pub mod refusal;
+pub mod rewrite;
 pub mod time;
+
+mod key_table;
 
 pub use ids::{ApplicationId, ClassId, ServerId, Ticket};
 pub use refusal::Refusal;

@@ -95,11 +95,11 @@ fn push_segment(out: &mut String, segment: &str) {
     while let Some((&byte, tail)) = rest.split_first() {
         rest = tail;
         let mut byte = byte;
-        if byte == b'%' {
-            if let Some(decoded) = escape(tail) {
-                byte = decoded;
-                rest = &tail[2..];
-            }
+        if byte == b'%'
+            && let Some(decoded) = escape(tail)
+        {
+            byte = decoded;
+            rest = &tail[2..];
         }
         if stands_for_itself(byte) {
             out.push(char::from(byte));
