@@ -191,6 +191,13 @@ impl Health {
         self.probed_down
     }
 
+    /// Whether failures have been counted since the last success. While not,
+    /// [`Health::on_success`] changes nothing and need not be called.
+    #[must_use]
+    pub const fn is_troubled(&self) -> bool {
+        self.failures > 0 || self.paused_until.is_some()
+    }
+
     /// Its state, for logs and people.
     #[must_use]
     pub fn condition(&self, now: Timestamp) -> Condition {

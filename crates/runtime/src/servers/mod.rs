@@ -1,0 +1,268 @@
+//! An application's upstream servers: a dynamic set whose members keep their ids.
+
+mod server;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use tidegate_config::{self as config, ServerAddress};
+use tidegate_control::{
+    ApplicationId, ServerId, Timestamp,
+    health::HealthSettings,
+    knobs::{Values, keys},
+};
+
+pub use server::{Endpoint, Server, ServerStatus, Standing};
+
+use crate::Clock;
+
+/// The servers of one application.
+///
+/// A server as configured stands for each address its name resolves to; each address is a member
+/// of its own, with a [`ServerId`] that is given out once per (server name, address) and never
+/// again for another. Who leaves the set (removed from the settings, or its address from DNS) gets
+/// nothing new; what runs there ends.
+///
+/// Cores compare [`ServerSet::version`] (one load) and fetch [`ServerSet::members`] when it has
+/// changed. Addresses come from [`ServerSet::resolved`]: looking names up is the caller's.
+#[derive(Debug)]
+pub struct ServerSet {
+    application: ApplicationId,
+    clock: Clock,
+    /// Shared with the members, whose health and knobs are part of what a version stands for.
+    version: Arc<AtomicU64>,
+    locked: Mutex<Locked>,
+}
+
+/// A host name to be looked up.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HostPort {
+    /// The name.
+    pub host: String,
+    /// The port that goes with each of its addresses.
+    pub port: u16,
+}
+
+#[derive(Debug)]
+struct Locked {
+    configured: Vec<config::Server>,
+    health: HealthSettings,
+    /// The last good answer for each name looked up.
+    addresses: BTreeMap<HostPort, Vec<IpAddr>>,
+    /// Every server there ever was, dense by id.
+    known: Vec<Arc<Server>>,
+    members: Arc<[Arc<Server>]>,
+}
+
+impl ServerSet {
+    /// Addresses of one name that are used; further ones are left out.
+    pub const ADDRESSES_MAX: usize = 256;
+
+    /// The servers of `settings`. Those given by IP address or Unix socket are members at once,
+    /// those given by name once they are [`ServerSet::resolved`].
+    #[must_use]
+    pub fn new(application: ApplicationId, clock: Clock, settings: &config::Application) -> Self {
+        let set = Self {
+            application,
+            clock,
+            version: Arc::new(AtomicU64::new(0)),
+            locked: Mutex::new(Locked {
+                configured: Vec::new(),
+                health: health_settings(&settings.values),
+                addresses: BTreeMap::new(),
+                known: Vec::new(),
+                members: Arc::new([]),
+            }),
+        };
+        set.configure(settings);
+        set
+    }
+
+    /// Takes over new settings. Who stays keeps its id, health and what is in flight.
+    pub fn configure(&self, settings: &config::Application) {
+        let mut locked = self.lock();
+        let now = self.clock.now();
+        locked.configured.clone_from(&settings.servers);
+        locked.health = health_settings(&settings.values);
+        for server in &locked.known {
+            server.configure_health(now, locked.health);
+        }
+        let names = locked.names();
+        locked.addresses.retain(|name, _| names.contains(name));
+        self.rebuild(&mut locked, now);
+    }
+
+    /// The application is configured no more: every server leaves.
+    pub fn retire(&self) {
+        let mut locked = self.lock();
+        locked.configured.clear();
+        locked.addresses.clear();
+        self.rebuild(&mut locked, self.clock.now());
+    }
+
+    /// Which application's servers these are.
+    #[must_use]
+    pub const fn application(&self) -> ApplicationId {
+        self.application
+    }
+
+    /// Changes whenever members, their knobs or their health do.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// The members, draining and unhealthy ones included.
+    #[must_use]
+    pub fn members(&self) -> Arc<[Arc<Server>]> {
+        Arc::clone(&self.lock().members)
+    }
+
+    /// The host names whose addresses are wanted, each once.
+    #[must_use]
+    pub fn names(&self) -> Vec<HostPort> {
+        self.lock().names()
+    }
+
+    /// Says which addresses a name has now. Members whose address is gone leave, new ones join;
+    /// an answer without addresses changes nothing, as does a name that is not wanted.
+    ///
+    /// Returns whether anything changed.
+    pub fn resolved(&self, name: &HostPort, addresses: &[IpAddr]) -> bool {
+        let mut locked = self.lock();
+        if addresses.is_empty() || !locked.names().contains(name) {
+            return false;
+        }
+        let mut addresses = addresses.to_vec();
+        addresses.sort_unstable();
+        addresses.dedup();
+        addresses.truncate(Self::ADDRESSES_MAX);
+        if locked.addresses.get(name) == Some(&addresses) {
+            return false;
+        }
+        locked.addresses.insert(name.clone(), addresses);
+        self.rebuild(&mut locked, self.clock.now());
+        true
+    }
+
+    /// Every member, and who has left but is not done yet.
+    #[must_use]
+    pub fn list(&self) -> Vec<ServerStatus> {
+        let locked = self.lock();
+        let now = self.clock.now();
+        locked
+            .known
+            .iter()
+            .map(|server| server.status(now))
+            .filter(|status| status.is_member || status.in_flight > 0)
+            .collect()
+    }
+
+    /// Brings the members in line with settings and addresses.
+    fn rebuild(&self, locked: &mut Locked, now: Timestamp) {
+        let mut members = Vec::new();
+        for server in &std::mem::take(&mut locked.configured) {
+            for endpoint in locked.endpoints(&server.address) {
+                if let Some(member) = self.member(locked, server, endpoint, now) {
+                    members.push(member);
+                }
+            }
+            locked.configured.push(server.clone());
+        }
+        for server in &locked.known {
+            server.set_member(members.iter().any(|member| member.id() == server.id()));
+        }
+        locked.members = members.into();
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// The server of that name and address, known or new, with its present knobs.
+    fn member(
+        &self,
+        locked: &mut Locked,
+        settings: &config::Server,
+        endpoint: Endpoint,
+        now: Timestamp,
+    ) -> Option<Arc<Server>> {
+        let known = locked.known.iter().find(|s| s.name() == settings.name && *s.endpoint() == endpoint);
+        if let Some(server) = known {
+            if !server.is_member() {
+                server.renew(now, locked.health);
+            }
+            server.configure(&settings.values);
+            return Some(Arc::clone(server));
+        }
+        let Ok(id) = u16::try_from(locked.known.len()) else {
+            tracing::error!(
+                server = settings.name,
+                "not used: {} addresses of this application's servers have been seen since the start, which is \
+                 all that can be told apart; restart the gateway",
+                locked.known.len()
+            );
+            return None;
+        };
+        let version = Arc::clone(&self.version);
+        let server = Arc::new(Server::new(ServerId(id), settings, endpoint, now, locked.health, version));
+        locked.known.push(Arc::clone(&server));
+        Some(server)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Locked> {
+        self.locked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Locked {
+    fn names(&self) -> Vec<HostPort> {
+        let mut names: Vec<HostPort> = self
+            .configured
+            .iter()
+            .filter_map(|server| match &server.address {
+                ServerAddress::Host { host, port } if host.parse::<IpAddr>().is_err() => {
+                    Some(HostPort { host: host.clone(), port: *port })
+                }
+                _ => None,
+            })
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// The endpoints an address stands for, as far as they are known.
+    fn endpoints(&self, address: &ServerAddress) -> Vec<Endpoint> {
+        match address {
+            ServerAddress::Unix(path) => vec![Endpoint::Unix(path.clone())],
+            ServerAddress::Host { host, port } => match host.parse() {
+                Ok(ip) => vec![Endpoint::Tcp(SocketAddr::new(ip, *port))],
+                Err(_) => self
+                    .addresses
+                    .get(&HostPort { host: host.clone(), port: *port })
+                    .into_iter()
+                    .flatten()
+                    .map(|ip| Endpoint::Tcp(SocketAddr::new(*ip, *port)))
+                    .collect(),
+            },
+        }
+    }
+}
+
+fn health_settings(values: &Values) -> HealthSettings {
+    let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    HealthSettings {
+        failures_max: values.get(keys::FAILURES_MAX).map(count),
+        pause: values.get(keys::FAILURES_PAUSE),
+        probed: values.get(keys::PROBE_INTERVAL).is_some(),
+        rise: count(values.get(keys::PROBE_RISE)),
+        fall: count(values.get(keys::PROBE_FALL)),
+        slow_start: values.get(keys::SLOW_START),
+    }
+}

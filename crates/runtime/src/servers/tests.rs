@@ -1,0 +1,166 @@
+//! Members come, stay and go without their ids changing.
+
+use std::{net::IpAddr, path::Path, time::Duration};
+
+use tidegate_config::{Application, ProtectOptions, Server, ServerAddress, Settings};
+use tidegate_control::{
+    ApplicationId, ServerId,
+    health::Condition,
+    knobs::{Knob, Scope, Value, Values},
+};
+
+use super::{Endpoint, HostPort, ServerSet};
+use crate::Clock;
+
+fn application(servers: &[(&str, &str, u16)]) -> Application {
+    let mut settings = Settings::protect(&ProtectOptions::new("http://127.0.0.1:1")).expect("valid options");
+    let mut application = settings.applications.remove(0);
+    application.servers = servers
+        .iter()
+        .map(|(name, host, port)| Server {
+            name: (*name).to_owned(),
+            address: ServerAddress::Host { host: (*host).to_owned(), port: *port },
+            values: Values::defaults(Scope::Server),
+        })
+        .collect();
+    application
+}
+
+fn set(servers: &[(&str, &str, u16)]) -> ServerSet {
+    ServerSet::new(ApplicationId(0), Clock::start(), &application(servers))
+}
+
+fn ids(set: &ServerSet) -> Vec<u16> {
+    set.members().iter().map(|server| server.id().0).collect()
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+fn name(host: &str, port: u16) -> HostPort {
+    HostPort { host: host.to_owned(), port }
+}
+
+#[test]
+fn who_stays_keeps_its_id_and_who_comes_back_gets_its_own() {
+    let set = set(&[("a", "10.0.0.1", 80), ("b", "10.0.0.2", 80)]);
+    assert_eq!(ids(&set), [0, 1]);
+    let before = set.version();
+    set.configure(&application(&[("c", "10.0.0.3", 80), ("b", "10.0.0.2", 80)]));
+    assert_eq!(ids(&set), [2, 1]);
+    assert_ne!(set.version(), before);
+    set.configure(&application(&[("a", "10.0.0.1", 80), ("b", "10.0.0.9", 80)]));
+    assert_eq!(ids(&set), [0, 3], "an address that changed under a name is another server");
+}
+
+#[test]
+fn a_name_stands_for_each_of_its_addresses() {
+    let set = set(&[("web", "web.test", 8080), ("fixed", "::1", 80)]);
+    assert_eq!(set.names(), [name("web.test", 8080)]);
+    assert_eq!(set.members().len(), 1, "unresolved names are no members");
+    assert!(set.resolved(&name("web.test", 8080), &[ip("10.0.0.2"), ip("10.0.0.1"), ip("10.0.0.2")]));
+    let ports: Vec<Endpoint> = set.members().iter().map(|server| server.endpoint().clone()).collect();
+    let tcp = |text: &str| Endpoint::Tcp(text.parse().expect("an address"));
+    assert_eq!(ports, [tcp("10.0.0.1:8080"), tcp("10.0.0.2:8080"), tcp("[::1]:80")]);
+
+    // The same in another order changes nothing, and so does an empty answer.
+    let version = set.version();
+    assert!(!set.resolved(&name("web.test", 8080), &[ip("10.0.0.1"), ip("10.0.0.2")]));
+    assert!(!set.resolved(&name("web.test", 8080), &[]));
+    assert!(!set.resolved(&name("other.test", 8080), &[ip("10.0.0.7")]));
+    assert_eq!(set.version(), version);
+
+    // An address that is gone leaves; what runs there is still listed until it ends.
+    let first = set.members()[0].clone();
+    assert!(first.try_begin());
+    assert!(set.resolved(&name("web.test", 8080), &[ip("10.0.0.2")]));
+    assert!(!first.is_member() && !first.is_in_service());
+    assert_eq!(set.members().len(), 2);
+    assert_eq!(set.list().len(), 3);
+    first.end();
+    assert_eq!(set.list().len(), 2);
+    // Settings that keep the name keep its addresses; settings without it forget them.
+    set.configure(&application(&[("web", "web.test", 8080)]));
+    assert_eq!(set.members().len(), 1);
+    set.configure(&application(&[]));
+    set.configure(&application(&[("web", "web.test", 8080)]));
+    assert_eq!(set.members().len(), 0);
+}
+
+#[test]
+fn a_full_server_takes_no_more_and_says_when_it_has_room_again() {
+    let mut settings = application(&[("a", "10.0.0.1", 80)]);
+    let knob = Knob::find(Scope::Server, "in_flight.max").expect("a knob");
+    settings.servers[0].values.set(knob, Value::Count(2)).expect("in range");
+    let set = ServerSet::new(ApplicationId(0), Clock::start(), &settings);
+    let server = set.members()[0].clone();
+    assert!(server.try_begin() && server.try_begin());
+    assert!(!server.try_begin());
+    assert!(server.end(), "it was full");
+    assert!(!server.end(), "it was not");
+    assert_eq!(server.in_flight(), 0);
+}
+
+#[test]
+fn drain_and_removal_take_a_server_out_of_service_but_not_out_of_sight() {
+    let mut settings = application(&[("a", "10.0.0.1", 80)]);
+    let set = ServerSet::new(ApplicationId(0), Clock::start(), &settings);
+    let server = set.members()[0].clone();
+    assert!(server.is_in_service() && server.try_begin());
+    let drain = Knob::find(Scope::Server, "drain").expect("a knob");
+    settings.servers[0].values.set(drain, Value::Flag(true)).expect("a flag");
+    set.configure(&settings);
+    assert!(server.is_member() && !server.is_in_service());
+    set.retire();
+    assert!(!server.is_member());
+    assert_eq!(set.list().len(), 1);
+    server.end();
+    assert!(set.list().is_empty());
+}
+
+#[test]
+fn failures_and_answers_move_the_version_only_when_health_changes() {
+    let mut settings = application(&[("a", "10.0.0.1", 80)]);
+    let failures = Knob::find(Scope::Application, "health.failures.max").expect("a knob");
+    settings.values.set(failures, Value::Count(2)).expect("in range");
+    let clock = Clock::start();
+    let set = ServerSet::new(ApplicationId(0), clock, &settings);
+    let server = set.members()[0].clone();
+    let now = clock.now();
+    let version = set.version();
+    server.on_success(now, Duration::from_millis(5));
+    server.on_failure(now);
+    server.on_success(now, Duration::from_millis(5));
+    server.on_failure(now);
+    assert!(server.standing(now).is_up);
+    assert_eq!(set.version(), version);
+    server.on_failure(now);
+    assert!(!server.standing(now).is_up);
+    assert_ne!(set.version(), version);
+    let back = server.standing(now).next_change.expect("a pause ends");
+    assert!(matches!(set.list()[0].condition, Condition::Paused(until) if until == back));
+    assert!(server.standing(back).is_up);
+    // Leaving and joining again forgets it.
+    set.configure(&application(&[]));
+    set.configure(&settings);
+    assert_eq!(set.members()[0].id(), ServerId(0));
+    assert!(server.standing(now).is_up);
+}
+
+#[test]
+fn a_unix_socket_is_a_member_at_once_and_tokens_tell_servers_apart() {
+    let mut settings = application(&[("a", "10.0.0.1", 80), ("a2", "10.0.0.1", 80)]);
+    settings.servers.push(Server {
+        name: "u".to_owned(),
+        address: ServerAddress::Unix(Path::new("/run/app.sock").to_owned()),
+        values: Values::defaults(Scope::Server),
+    });
+    let set = ServerSet::new(ApplicationId(0), Clock::start(), &settings);
+    let members = set.members();
+    assert_eq!(members[2].endpoint().to_string(), "unix:/run/app.sock");
+    let mut tokens: Vec<&str> = members.iter().map(|server| server.token()).collect();
+    assert!(tokens.iter().all(|token| token.len() == 16));
+    tokens.dedup();
+    assert_eq!(tokens.len(), 3);
+}
