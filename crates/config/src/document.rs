@@ -455,7 +455,7 @@ impl<'d> Entry<'d> {
     }
 
     /// A string without control characters.
-    fn text(&self, expected: &str) -> Option<&'d str> {
+    pub(crate) fn text(&self, expected: &str) -> Option<&'d str> {
         let text = self.value.as_str().or_else(|| self.wrong(expected))?;
         if text.chars().any(char::is_control) {
             self.fault("has a control character", "write printable characters only");

@@ -37,13 +37,13 @@ fn is_made_of(name: &str, marks: &str) -> bool {
 
 /// A host name or address as in a Host header without port, in lower case.
 pub(crate) fn host(text: &str) -> Option<String> {
-    let host = text.to_ascii_lowercase();
+    let host = text.trim_end_matches('.').to_ascii_lowercase();
     is_host(&host).then_some(host)
 }
 
 /// As [`host`], also `*.` before a name.
 pub(crate) fn host_pattern(text: &str) -> Option<String> {
-    let pattern = text.to_ascii_lowercase();
+    let pattern = text.trim_end_matches('.').to_ascii_lowercase();
     is_host(pattern.strip_prefix("*.").unwrap_or(&pattern)).then_some(pattern)
 }
 
@@ -54,7 +54,7 @@ fn is_host(host: &str) -> bool {
     };
     is_v6()
         || (host.len() <= 253
-            && host.trim_end_matches('.').split('.').all(|label| {
+            && host.split('.').all(|label| {
                 (1..=63).contains(&label.len())
                     && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
             }))
@@ -78,25 +78,9 @@ pub(crate) fn cookie(text: &str) -> Option<String> {
     (!text.is_empty() && text.len() <= 256 && text.chars().all(is_token)).then(|| text.to_owned())
 }
 
-/// A method, in upper case.
-pub(crate) fn method(text: &str) -> Option<String> {
-    let method = text.to_ascii_uppercase();
-    http::Method::try_from(method.as_str()).ok().map(|_| method)
-}
-
-/// An absolute path without query.
-pub(crate) fn path(text: &str) -> Option<String> {
-    (text.starts_with('/') && !text.contains(['?', '#', ' '])).then(|| text.to_owned())
-}
-
 /// An absolute path, with a query if one is written.
 pub(crate) fn target(text: &str) -> Option<String> {
     (text.starts_with('/') && !text.contains(['#', ' '])).then(|| text.to_owned())
-}
-
-/// A glob that can match a path.
-pub(crate) fn path_glob(text: &str) -> Option<String> {
-    text.starts_with(['/', '*', '?', '[', '{']).then(|| text.to_owned())
 }
 
 /// A network, or a single address.

@@ -248,13 +248,46 @@ fn rewrites(section: &Section<'_>) -> Vec<Rewrite> {
         .tables("rewrites")
         .iter()
         .filter_map(|section| {
-            let pattern = section.text("pattern");
-            if let Some(Err(error)) = pattern.map(regex::Regex::new) {
-                section.fault("pattern", rule::regex_fault(&error), "mend the regular expression");
+            let replacement = section.parsed("replacement", names::target);
+            let rewrite = Rewrite {
+                pattern: section.text("pattern")?.to_owned(),
+                replacement: replacement?,
+            };
+            match rewrite.compile() {
+                Ok(regex) => fault_groups(section, &regex, &rewrite.replacement),
+                Err(error) => {
+                    let (what, _) = rule::in_one_line(&error.to_string());
+                    section.fault("pattern", what, "mend the regular expression");
+                }
             }
-            let replacement =
-                section.parsed("replacement", |text| text.starts_with('/').then(|| text.to_owned()));
-            Some(Rewrite { pattern: pattern?.to_owned(), replacement: replacement? })
+            Some(rewrite)
         })
         .collect()
+}
+
+/// Reports references such as `$2` to groups that the pattern does not have: they would vanish.
+fn fault_groups(section: &Section<'_>, regex: &regex::Regex, replacement: &str) {
+    for reference in replacement.replace("$$", "").split('$').skip(1) {
+        let name = match reference.strip_prefix('{') {
+            Some(braced) => braced.split('}').next().unwrap_or(braced),
+            None => {
+                let end = reference.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+                reference.get(..end.unwrap_or(reference.len())).unwrap_or(reference)
+            }
+        };
+        let exists = match name.parse::<usize>() {
+            Ok(number) => number < regex.captures_len(),
+            Err(_) => regex.capture_names().flatten().any(|known| known == name),
+        };
+        if !exists {
+            section.fault(
+                "replacement",
+                format!("\"${{{name}}}\" is no group of the pattern"),
+                format!(
+                    "write a group from ${{0}} to ${{{}}}, or $$ for a dollar sign",
+                    regex.captures_len().saturating_sub(1)
+                ),
+            );
+        }
+    }
 }

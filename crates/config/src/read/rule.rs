@@ -1,10 +1,11 @@
 //! Classification rules.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, ops::Range};
 
 use ipnet::IpNet;
 use tidegate_control::{
-    classify::{FieldSpec, PathSpec, RuleSpec, TlsSpec, ValueSpec, VerdictSpec},
+    ClassId,
+    classify::{Classifier, FieldSpec, PathSpec, RuleSpec, TlsSpec, ValueSpec, VerdictSpec},
     knobs::Value,
 };
 use toml::de::DeValue;
@@ -16,21 +17,30 @@ use crate::{
     settings::Class,
 };
 
-/// Every `[[application.NAME.rule]]`, in order.
+/// Every `[[application.NAME.rule]]`, in order. Whether they make sense, the classifier's own
+/// compilation judges.
 pub(super) fn rules(application: &Section<'_>, classes: &[Class]) -> Vec<RuleSpec> {
-    application.tables("rule").iter().map(|section| rule(section, classes)).collect()
+    let sections = application.tables("rule");
+    let specs: Vec<_> = sections.iter().map(|section| rule(section, classes)).collect();
+    // Class names are judged here, where the mend is known; the compiler is told that all exist.
+    for fault in Classifier::compile(&specs, |_| Some(ClassId::default())).err().into_iter().flatten() {
+        if let (Some(section), Some(spec)) = (sections.get(fault.rule), specs.get(fault.rule)) {
+            let (key, span) = place(section, spec, &fault.field);
+            let (what, mend) = in_one_line(&fault.message);
+            section.document().fault(&key, &span, what, mend);
+        }
+    }
+    specs
 }
 
 fn rule(section: &Section<'_>, classes: &[Class]) -> RuleSpec {
-    let strings = |name| section.texts(name, |text| Some(text.to_owned()));
-    let mut paths = Vec::new();
-    paths.extend(section.texts("path_exact", names::path).into_iter().map(PathSpec::Exact));
-    paths.extend(section.texts("path_prefix", names::path).into_iter().map(PathSpec::Prefix));
-    paths.extend(section.texts("path", names::path_glob).into_iter().map(PathSpec::Glob));
-    paths.extend(strings("path_regex").into_iter().map(PathSpec::Regex));
+    let paths = PATHS
+        .iter()
+        .flat_map(|(key, make)| section.texts(key, |text| Some(text.to_owned())).into_iter().map(make))
+        .collect();
     RuleSpec {
-        methods: section.texts("method", names::method),
-        hosts: section.texts("host", names::host_pattern),
+        methods: section.texts("method", |text| Some(text.to_ascii_uppercase())),
+        hosts: section.texts("host", |text| Some(text.to_ascii_lowercase())),
         paths,
         headers: fields(section, "header", names::header),
         query: fields(section, "query", |name| Some(name.to_owned())),
@@ -40,7 +50,7 @@ fn rule(section: &Section<'_>, classes: &[Class]) -> RuleSpec {
             secure: section.flag("secure"),
             resumed: section.flag("resumed"),
             client_certificate: section.flag("client_certificate"),
-            server_names: section.texts("server_name", names::host_pattern),
+            server_names: section.texts("server_name", |text| Some(text.to_ascii_lowercase())),
         },
         verdict: verdict(section, classes),
     }
@@ -69,6 +79,46 @@ fn verdict(section: &Section<'_>, classes: &[Class]) -> VerdictSpec {
     }
 }
 
+/// Keys of path conditions, in the order in which they stand in a [`RuleSpec`].
+const PATHS: &[(&str, fn(String) -> PathSpec)] = &[
+    ("path_exact", PathSpec::Exact),
+    ("path_prefix", PathSpec::Prefix),
+    ("path", PathSpec::Glob),
+    ("path_regex", PathSpec::Regex),
+];
+
+/// Key and place of what the classifier calls `paths[1]`, `headers[0].value` or `tls.secure`.
+fn place(section: &Section<'_>, spec: &RuleSpec, field: &str) -> (String, Range<usize>) {
+    let (list, rest) = field.split_once('[').unwrap_or((field, ""));
+    let at: usize = rest.split(']').next().and_then(|digits| digits.parse().ok()).unwrap_or_default();
+    let text = |keys: &[&'static str]| {
+        let all = keys.iter().flat_map(|key| {
+            section.located_texts(key, |_| Some(())).into_iter().map(|((), span)| (section.key_of(key), span))
+        });
+        all.into_iter().nth(at)
+    };
+    let condition = |key: &str, fields: &[FieldSpec]| {
+        let name = &fields.get(at)?.name;
+        let (_, entry) =
+            section.conditions(key).into_iter().find(|(written, _)| written.eq_ignore_ascii_case(name))?;
+        Some((entry.key, entry.span))
+    };
+    let found = match list {
+        "paths" => text(&PATHS.iter().map(|(key, _)| *key).collect::<Vec<_>>()),
+        "methods" => text(&["method"]),
+        "hosts" => text(&["host"]),
+        "tls.server_names" => text(&["server_name"]),
+        "headers" => condition("header", &spec.headers),
+        "query" => condition("query", &spec.query),
+        "cookies" => condition("cookie", &spec.cookies),
+        other => {
+            let key = other.rsplit('.').next().unwrap_or(other);
+            section.is_written(key).then(|| (section.key_of(key), section.span_of(key)))
+        }
+    };
+    found.unwrap_or_else(|| (section.key.clone(), section.span.clone()))
+}
+
 /// Conditions on fields: `name = "value" | true | false | { prefix = … } | { regex = … }`.
 fn fields(section: &Section<'_>, key: &str, read_name: impl Fn(&str) -> Option<String>) -> Vec<FieldSpec> {
     let mut seen = BTreeSet::new();
@@ -92,7 +142,7 @@ fn fields(section: &Section<'_>, key: &str, read_name: impl Fn(&str) -> Option<S
 
 fn condition(section: &Section<'_>, key: &str, entry: &Entry<'_>) -> Option<ValueSpec> {
     match entry.value() {
-        DeValue::String(text) => Some(ValueSpec::Exact(text.to_string())),
+        DeValue::String(_) => Some(ValueSpec::Exact(entry.text(&section.expected(key))?.to_owned())),
         DeValue::Boolean(true) => Some(ValueSpec::Present),
         DeValue::Boolean(false) => Some(ValueSpec::Absent),
         DeValue::Table(_) => {
@@ -134,9 +184,11 @@ pub(super) fn networks(section: &Section<'_>, key: &str) -> Vec<IpNet> {
         .collect()
 }
 
-/// What is wrong with a regular expression, in one line.
-pub(super) fn regex_fault(error: &regex::Error) -> String {
-    let words = error.to_string();
-    let last = words.lines().last().unwrap_or_default();
-    format!("is no regular expression: {}", last.trim_start_matches("error: "))
+/// A compiler's message in one line: what is wrong, and the mend where it ends with one.
+pub(super) fn in_one_line(message: &str) -> (String, String) {
+    // Regular expressions show themselves over several lines; the last says what is wrong.
+    let last = message.lines().last().unwrap_or_default().trim();
+    let last = last.strip_prefix("error: ").unwrap_or(last);
+    let (what, mend) = last.rsplit_once(": ").unwrap_or((last, ""));
+    (what.to_owned(), mend.to_owned())
 }

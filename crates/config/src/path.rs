@@ -1,0 +1,418 @@
+//! Paths of knobs, and settings read and changed by them.
+
+use std::fmt;
+
+use tidegate_control::knobs::{self, Knob, Scope, Value, Values};
+
+use crate::{
+    faults::closest,
+    read::{disagreement, disagreements, no_such},
+    settings::Settings,
+};
+
+/// The path of a knob: `connections.max`, `shop/in_flight.limit`, `shop/checkout/priority`,
+/// `shop/servers/10.0.0.2:8000/weight`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KnobPath {
+    /// Whose knob it is.
+    pub target: Target,
+    /// Which of its knobs.
+    pub knob: Knob,
+}
+
+/// What a knob belongs to, by name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Target {
+    /// The gateway as a whole.
+    Host,
+    /// An application.
+    Application(String),
+    /// A class of an application.
+    Class {
+        /// The application.
+        application: String,
+        /// The class.
+        class: String,
+    },
+    /// A server of an application.
+    Server {
+        /// The application.
+        application: String,
+        /// The server.
+        server: String,
+    },
+}
+
+/// Why a knob cannot be read or changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KnobFault {
+    /// The path has not the shape of one.
+    #[error(
+        "{path}: is no path of a knob: write KNOB, APPLICATION/KNOB, APPLICATION/CLASS/KNOB or APPLICATION/servers/SERVER/KNOB"
+    )]
+    Malformed {
+        /// The path as given.
+        path: String,
+    },
+    /// No row has that name in that scope.
+    #[error("{path}: there is no such knob: {mend}")]
+    NoSuchKnob {
+        /// The path as given.
+        path: String,
+        /// Whose knob it would be.
+        scope: Scope,
+        /// What to write instead.
+        mend: String,
+    },
+    /// The application, class or server does not exist.
+    #[error("{path}: {what}: {mend}")]
+    NoSuchTarget {
+        /// The path.
+        path: KnobPath,
+        /// What it would be.
+        scope: Scope,
+        /// What does not exist.
+        what: String,
+        /// What to write instead.
+        mend: String,
+    },
+    /// The row does not allow the value.
+    #[error("{path}: {fault}")]
+    Value {
+        /// The path.
+        path: KnobPath,
+        /// What is wrong, and what is allowed.
+        fault: knobs::Fault,
+    },
+    /// The value contradicts that of another knob.
+    #[error("{path}: {what}: {mend}")]
+    Disagrees {
+        /// The path.
+        path: KnobPath,
+        /// What it contradicts.
+        what: String,
+        /// What to do about it.
+        mend: String,
+    },
+}
+
+impl KnobPath {
+    /// Reads a path.
+    ///
+    /// # Errors
+    ///
+    /// [`KnobFault`] if it has not the shape of a path, or no such knob exists in its scope.
+    pub fn parse(text: &str) -> Result<Self, KnobFault> {
+        let parts: Vec<&str> = text.split('/').collect();
+        let (target, name) = match *parts.as_slice() {
+            [name] => (Target::Host, name),
+            [application, name] => (Target::Application(application.to_owned()), name),
+            [application, class, name] if class != "servers" => {
+                (Target::Class { application: application.to_owned(), class: class.to_owned() }, name)
+            }
+            [application, "servers", server, name] => {
+                (Target::Server { application: application.to_owned(), server: server.to_owned() }, name)
+            }
+            _ => return Err(KnobFault::Malformed { path: text.to_owned() }),
+        };
+        if parts.iter().any(|part| part.is_empty()) {
+            return Err(KnobFault::Malformed { path: text.to_owned() });
+        }
+        let scope = target.scope();
+        match Knob::find(scope, name) {
+            Some(knob) => Ok(Self { target, knob }),
+            None => Err(KnobFault::NoSuchKnob { path: text.to_owned(), scope, mend: mend_knob(scope, name) }),
+        }
+    }
+
+    /// Whose knob it is.
+    #[must_use]
+    pub const fn scope(&self) -> Scope {
+        self.target.scope()
+    }
+}
+
+impl Target {
+    /// Which scope it is an instance of.
+    #[must_use]
+    pub const fn scope(&self) -> Scope {
+        match self {
+            Self::Host => Scope::Host,
+            Self::Application(_) => Scope::Application,
+            Self::Class { .. } => Scope::Class,
+            Self::Server { .. } => Scope::Server,
+        }
+    }
+}
+
+impl Settings {
+    /// The value of a knob.
+    ///
+    /// # Errors
+    ///
+    /// [`KnobFault::NoSuchTarget`].
+    pub fn get(&self, path: &KnobPath) -> Result<Value, KnobFault> {
+        Ok(self.values(self.locate(path)?).value(path.knob))
+    }
+
+    /// Changes a knob.
+    ///
+    /// # Errors
+    ///
+    /// [`KnobFault`] if what it belongs to does not exist, its row does not allow the value, or
+    /// the value contradicts another knob; nothing changes.
+    pub fn set(&mut self, path: &KnobPath, value: Value) -> Result<(), KnobFault> {
+        self.set_all(&[(path.clone(), value)]).map_err(|mut faults| faults.swap_remove(0))
+    }
+
+    /// Changes several knobs, or none. What must agree is judged after all have been changed.
+    ///
+    /// # Errors
+    ///
+    /// Every [`KnobFault`], at least one; nothing changes.
+    pub fn set_all(&mut self, changes: &[(KnobPath, Value)]) -> Result<(), Vec<KnobFault>> {
+        let mut changed = self.clone();
+        let mut faults = Vec::new();
+        let mut locations = Vec::new();
+        for (path, value) in changes {
+            match changed.locate(path) {
+                Ok(location) => {
+                    locations.push((path, location));
+                    if let Err(fault) = changed.values_mut(location).set(path.knob, *value) {
+                        faults.push(KnobFault::Value { path: path.clone(), fault });
+                    }
+                }
+                Err(fault) => faults.push(fault),
+            }
+        }
+        if faults.is_empty() {
+            faults.extend(
+                locations.into_iter().filter_map(|(path, at)| contradiction(path, changed.values(at))),
+            );
+        }
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        *self = changed;
+        Ok(())
+    }
+
+    /// Every knob with its value, scope by scope within each application.
+    pub fn knobs(&self) -> impl Iterator<Item = (KnobPath, Value)> + '_ {
+        let host = std::iter::once((Target::Host, &self.host));
+        let applications = self.applications.iter().flat_map(|application| {
+            let name = &application.name;
+            let classes = application.classes.iter().map(move |class| {
+                let target = Target::Class { application: name.clone(), class: class.name.clone() };
+                (target, &class.values)
+            });
+            let servers = application.servers.iter().map(move |server| {
+                let target = Target::Server { application: name.clone(), server: server.name.clone() };
+                (target, &server.values)
+            });
+            let own = (Target::Application(name.clone()), &application.values);
+            std::iter::once(own).chain(classes).chain(servers)
+        });
+        host.chain(applications).flat_map(|(target, values)| {
+            values.iter().map(move |(knob, value)| (KnobPath { target: target.clone(), knob }, value))
+        })
+    }
+
+    /// Where the instance a path names stands.
+    fn locate(&self, path: &KnobPath) -> Result<Location, KnobFault> {
+        let application = |name: &str| {
+            find(path, Scope::Application, name, self.applications.iter().map(|known| known.name.as_str()))
+        };
+        Ok(match &path.target {
+            Target::Host => Location::Host,
+            Target::Application(name) => Location::Application(application(name)?),
+            Target::Class { application: name, class } => {
+                let at = application(name)?;
+                let names = self.applications[at].classes.iter().map(|known| known.name.as_str());
+                Location::Class(at, find(path, Scope::Class, class, names)?)
+            }
+            Target::Server { application: name, server } => {
+                let at = application(name)?;
+                let names = self.applications[at].servers.iter().map(|known| known.name.as_str());
+                Location::Server(at, find(path, Scope::Server, server, names)?)
+            }
+        })
+    }
+
+    fn values(&self, location: Location) -> &Values {
+        match location {
+            Location::Host => &self.host,
+            Location::Application(at) => &self.applications[at].values,
+            Location::Class(at, class) => &self.applications[at].classes[class].values,
+            Location::Server(at, server) => &self.applications[at].servers[server].values,
+        }
+    }
+
+    fn values_mut(&mut self, location: Location) -> &mut Values {
+        match location {
+            Location::Host => &mut self.host,
+            Location::Application(at) => &mut self.applications[at].values,
+            Location::Class(at, class) => &mut self.applications[at].classes[class].values,
+            Location::Server(at, server) => &mut self.applications[at].servers[server].values,
+        }
+    }
+}
+
+/// An instance of a scope by its positions in [`Settings`], which [`Settings::locate`] has checked.
+#[derive(Clone, Copy)]
+enum Location {
+    Host,
+    Application(usize),
+    Class(usize, usize),
+    Server(usize, usize),
+}
+
+/// Position of `name` among `known`.
+fn find<'n>(
+    path: &KnobPath,
+    scope: Scope,
+    name: &str,
+    known: impl Iterator<Item = &'n str> + Clone,
+) -> Result<usize, KnobFault> {
+    known.clone().position(|known| known == name).ok_or_else(|| {
+        let (what, mend) = no_such(scope.name(), name, known);
+        KnobFault::NoSuchTarget { path: path.clone(), scope, what, mend }
+    })
+}
+
+/// What to write instead of a knob that a scope does not have.
+fn mend_knob(scope: Scope, name: &str) -> String {
+    if let Some(near) = closest(name, Knob::ALL.iter().filter(|k| k.scope() == scope).map(|k| k.name())) {
+        return format!("did you mean {near}?");
+    }
+    match Knob::ALL.iter().find(|knob| knob.name() == name) {
+        Some(knob) => format!("it belongs to {}", shape(knob.scope())),
+        None => "docs/knobs.md lists them all".to_owned(),
+    }
+}
+
+/// The shape of a scope's paths.
+pub(crate) const fn shape(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Host => "KNOB",
+        Scope::Application => "APPLICATION/KNOB",
+        Scope::Class => "APPLICATION/CLASS/KNOB",
+        Scope::Server => "APPLICATION/servers/SERVER/KNOB",
+    }
+}
+
+/// How the value at `path` contradicts another.
+fn contradiction(path: &KnobPath, values: &Values) -> Option<KnobFault> {
+    let (low, high) = disagreements(values).find(|(low, high)| path.knob == *low || path.knob == *high)?;
+    let (what, mend) = disagreement(values, low, high);
+    Some(KnobFault::Disagrees { path: path.clone(), what, mend })
+}
+
+impl fmt::Display for KnobPath {
+    /// As [`KnobPath::parse`] reads it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.target {
+            Target::Host => {}
+            Target::Application(application) => write!(f, "{application}/")?,
+            Target::Class { application, class } => write!(f, "{application}/{class}/")?,
+            Target::Server { application, server } => write!(f, "{application}/servers/{server}/")?,
+        }
+        f.write_str(self.knob.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ProtectOptions;
+
+    fn settings() -> Settings {
+        Settings::protect(&ProtectOptions::new("http://127.0.0.1:8000")).unwrap()
+    }
+
+    fn path(text: &str) -> KnobPath {
+        KnobPath::parse(text).unwrap()
+    }
+
+    #[test]
+    fn every_knob_of_settings_has_a_path_that_reads_and_writes_it() {
+        let mut settings = settings();
+        let all: Vec<_> = settings.knobs().collect();
+        assert_eq!(all.len(), Knob::ALL.len(), "one host, one application, one class, one server");
+        for (path, value) in all {
+            assert_eq!(KnobPath::parse(&path.to_string()), Ok(path.clone()));
+            assert_eq!(settings.get(&path), Ok(value));
+            assert_eq!(settings.set(&path, value), Ok(()));
+        }
+        assert_eq!(settings, self::settings());
+    }
+
+    #[test]
+    fn bad_paths_say_what_and_the_mend() {
+        for (text, fault) in [
+            ("app/in_flight.limt", "app/in_flight.limt: there is no such knob: did you mean in_flight.limit?"),
+            ("priority", "priority: there is no such knob: it belongs to APPLICATION/CLASS/KNOB"),
+            ("app/wibble", "app/wibble: there is no such knob: docs/knobs.md lists them all"),
+            (
+                "app/servers/weight",
+                "app/servers/weight: is no path of a knob: write KNOB, APPLICATION/KNOB, APPLICATION/CLASS/KNOB or APPLICATION/servers/SERVER/KNOB",
+            ),
+            (
+                "/in_flight.limit",
+                "/in_flight.limit: is no path of a knob: write KNOB, APPLICATION/KNOB, APPLICATION/CLASS/KNOB or APPLICATION/servers/SERVER/KNOB",
+            ),
+        ] {
+            assert_eq!(KnobPath::parse(text).map_err(|fault| fault.to_string()), Err(fault.to_owned()));
+        }
+        let settings = settings();
+        for (text, fault) in [
+            (
+                "shop/in_flight.limit",
+                "shop/in_flight.limit: there is no application \"shop\": there is \"app\"",
+            ),
+            (
+                "app/defualt/priority",
+                "app/defualt/priority: there is no class \"defualt\": did you mean \"default\"?",
+            ),
+            (
+                "app/servers/x/weight",
+                "app/servers/x/weight: there is no server \"x\": there is \"127.0.0.1:8000\"",
+            ),
+        ] {
+            assert_eq!(settings.get(&path(text)).map_err(|fault| fault.to_string()), Err(fault.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_bad_change_changes_nothing() {
+        let mut settings = settings();
+        let before = settings.clone();
+        let fault = settings.set(&path("app/in_flight.limit"), Value::Count(0)).unwrap_err();
+        assert_eq!(
+            fault.to_string(),
+            "app/in_flight.limit: 0 is not allowed here: expected a whole number from 1 to 1000000"
+        );
+        let faults = settings
+            .set_all(&[
+                (path("app/in_flight.limit"), Value::Count(7)),
+                (path("app/in_flight.min"), Value::Count(2000)),
+            ])
+            .unwrap_err();
+        assert_eq!(faults.len(), 1);
+        assert_eq!(
+            faults[0].to_string(),
+            "app/in_flight.min: 2000 is more than in_flight.max, which is 1000: lower in_flight.min or raise in_flight.max"
+        );
+        assert_eq!(settings, before);
+    }
+
+    #[test]
+    fn changes_that_agree_only_together_are_made_together() {
+        let mut settings = settings();
+        let (min, max) = (path("app/in_flight.min"), path("app/in_flight.max"));
+        let changes = [(min.clone(), Value::Count(2000)), (max, Value::Count(3000))];
+        assert_eq!(settings.set_all(&changes), Ok(()));
+        assert_eq!(settings.get(&min), Ok(Value::Count(2000)));
+    }
+}

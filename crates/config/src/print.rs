@@ -1,0 +1,278 @@
+//! Settings as a configuration file: what `tidegate check --print` shows, and [`parse`](crate::parse) reads back.
+
+use std::{fmt::Write as _, path::Path};
+
+use tidegate_control::{
+    classify::{FieldSpec, PathSpec, RuleSpec, ValueSpec},
+    knobs::{ChoiceSet as _, Value, Values},
+};
+
+use crate::{
+    choices::ClientCertificates,
+    settings::{
+        Application, Certificate, ClientAuth, HeaderEdit, Listener, LogTarget, Server, Settings, Upstream,
+    },
+};
+
+/// The settings in force as a configuration file, every knob written out.
+///
+/// What it gives reads back as the same settings. There are no secrets in settings: keys are
+/// named by their files.
+#[must_use]
+pub fn print(settings: &Settings) -> String {
+    let mut file = Printer { text: String::new() };
+    file.top(settings);
+    for group in &settings.workers {
+        file.line("\n[[workers]]");
+        file.pair("name", &quoted(&group.name));
+        if let Some(threads) = group.threads {
+            file.pair("threads", &threads.to_string());
+        }
+    }
+    for listener in &settings.listeners {
+        file.listener(listener);
+    }
+    for application in &settings.applications {
+        file.application(application);
+    }
+    file.text
+}
+
+struct Printer {
+    text: String,
+}
+
+impl Printer {
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    fn pair(&mut self, key: &str, value: &str) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.text, "{key} = {value}");
+    }
+
+    /// A pair, if there is something to say.
+    fn maybe(&mut self, key: &str, value: Option<String>) {
+        if let Some(value) = value {
+            self.pair(key, &value);
+        }
+    }
+
+    fn texts(&mut self, key: &str, texts: impl IntoIterator<Item = String>) {
+        let texts: Vec<_> = texts.into_iter().map(|text| quoted(&text)).collect();
+        if !texts.is_empty() {
+            self.pair(key, &format!("[{}]", texts.join(", ")));
+        }
+    }
+
+    /// A list with one item a line.
+    fn items(&mut self, key: &str, items: impl IntoIterator<Item = String>) {
+        let items: Vec<_> = items.into_iter().map(|item| format!("\n  {item},")).collect();
+        if !items.is_empty() {
+            self.pair(key, &format!("[{}\n]", items.concat()));
+        }
+    }
+
+    fn knobs(&mut self, values: &Values) {
+        for (knob, value) in values.iter() {
+            self.pair(knob.name(), &knob_value(value));
+        }
+    }
+
+    fn top(&mut self, settings: &Settings) {
+        self.pair("admin", &settings.admin.map_or_else(|| quoted("none"), |address| quoted(&address.to_string())));
+        self.maybe("state_directory", settings.state_directory.as_deref().map(path));
+        match &settings.access_log {
+            None => self.pair("access_log.target", &quoted("none")),
+            Some(log) => {
+                let target = match &log.target {
+                    LogTarget::Stdout => quoted("stdout"),
+                    LogTarget::File(file) => path(file),
+                };
+                self.pair("access_log.target", &target);
+                self.pair("access_log.format", &quoted(log.format.name()));
+            }
+        }
+        self.knobs(&settings.host);
+    }
+
+    fn listener(&mut self, listener: &Listener) {
+        self.line("\n[[listener]]");
+        self.pair("name", &quoted(&listener.name));
+        self.pair("address", &quoted(&listener.address.to_string()));
+        self.pair("workers", &quoted(&listener.group));
+        self.maybe("application", listener.application.as_deref().map(quoted));
+        self.pair("proxy_protocol", &listener.proxy_protocol.to_string());
+        self.texts("trusted", listener.trusted.iter().map(ToString::to_string));
+        self.maybe("redirect_to_https", listener.redirect_to_https.map(|port| port.to_string()));
+        if let Some(tls) = &listener.tls {
+            self.items("tls.certificates", tls.certificates.iter().map(certificate));
+            self.pair("tls.http2", &tls.http2.to_string());
+            self.pair("tls.min_version", &quoted(tls.min_version.name()));
+            let (mode, authorities) = match &tls.client_auth {
+                ClientAuth::Off => (ClientCertificates::Off, None),
+                ClientAuth::Optional(authorities) => (ClientCertificates::Optional, Some(authorities)),
+                ClientAuth::Required(authorities) => (ClientCertificates::Required, Some(authorities)),
+            };
+            self.pair("tls.client_certificates", &quoted(mode.name()));
+            self.maybe("tls.client_ca", authorities.map(|file| path(file)));
+        }
+    }
+
+    fn application(&mut self, application: &Application) {
+        let table = format!("application.{}", key(&application.name));
+        self.line(&format!("\n[{table}]"));
+        self.texts("hosts", application.hosts.iter().cloned());
+        let tls = application.upstream.tls.is_some();
+        self.items("servers", application.servers.iter().map(|known| server(known, tls)));
+        self.upstream(&application.upstream);
+        self.pair("client.key", &quoted(&application.client_key.to_string()));
+        self.items("request_headers", application.request_headers.iter().map(header_edit));
+        self.items("response_headers", application.response_headers.iter().map(header_edit));
+        self.items(
+            "rewrites",
+            application.rewrites.iter().map(|rewrite| {
+                format!(
+                    "{{ pattern = {}, replacement = {} }}",
+                    quoted(&rewrite.pattern),
+                    quoted(&rewrite.replacement)
+                )
+            }),
+        );
+        self.maybe("maintenance_page", application.maintenance_page.as_deref().map(path));
+        self.maybe("default_class", application.classes.first().map(|class| quoted(&class.name)));
+        self.knobs(&application.values);
+        for class in &application.classes {
+            self.line(&format!("\n[{table}.class.{}]", key(&class.name)));
+            self.knobs(&class.values);
+        }
+        for known in &application.rules {
+            self.line(&format!("\n[[{table}.rule]]"));
+            self.rule(known);
+        }
+    }
+
+    fn upstream(&mut self, upstream: &Upstream) {
+        self.pair("upstream.protocol", &quoted(upstream.protocol.name()));
+        self.maybe("upstream.host", upstream.host.as_deref().map(quoted));
+        self.maybe("upstream.proxy_protocol", upstream.proxy_protocol.map(|version| quoted(version.name())));
+        self.maybe("upstream.sticky_cookie", upstream.sticky_cookie.as_deref().map(quoted));
+        self.pair("upstream.hash", &quoted(&upstream.hash.to_string()));
+        self.pair("health.probe.path", &quoted(&upstream.probe_path));
+        if let Some(tls) = &upstream.tls {
+            self.maybe("upstream.tls.server_name", tls.server_name.as_deref().map(quoted));
+            self.maybe("upstream.tls.ca", tls.ca.as_deref().map(path));
+            self.maybe("upstream.tls.certificate", tls.certificate.as_ref().map(certificate));
+            self.pair("upstream.tls.insecure", &tls.insecure.to_string());
+        }
+    }
+
+    fn rule(&mut self, rule: &RuleSpec) {
+        let verdict = &rule.verdict;
+        self.maybe("class", Some(&verdict.class).filter(|class| !class.is_empty()).map(|class| quoted(class)));
+        self.paths("path_exact", rule, |spec| if let PathSpec::Exact(text) = spec { Some(text) } else { None });
+        self.paths("path_prefix", rule, |spec| if let PathSpec::Prefix(text) = spec { Some(text) } else { None });
+        self.paths("path", rule, |spec| if let PathSpec::Glob(text) = spec { Some(text) } else { None });
+        self.paths("path_regex", rule, |spec| if let PathSpec::Regex(text) = spec { Some(text) } else { None });
+        self.texts("method", rule.methods.iter().cloned());
+        self.texts("host", rule.hosts.iter().cloned());
+        self.fields("header", &rule.headers);
+        self.fields("query", &rule.query);
+        self.fields("cookie", &rule.cookies);
+        self.texts("client", rule.clients.iter().map(ToString::to_string));
+        self.maybe("secure", rule.tls.secure.map(|flag| flag.to_string()));
+        self.maybe("resumed", rule.tls.resumed.map(|flag| flag.to_string()));
+        self.maybe("client_certificate", rule.tls.client_certificate.map(|flag| flag.to_string()));
+        self.texts("server_name", rule.tls.server_names.iter().cloned());
+        self.maybe("priority", verdict.priority.map(|priority| priority.to_string()));
+        self.maybe("weight", verdict.weight.map(|weight| weight.to_string()));
+        self.maybe("deadline", verdict.deadline.map(|deadline| knob_value(Value::Span(deadline))));
+        self.maybe("deadline_header", verdict.deadline_header.as_deref().map(quoted));
+        self.pair("priority_header", &verdict.priority_header.to_string());
+    }
+
+    fn paths<'r>(&mut self, key: &str, rule: &'r RuleSpec, of_kind: impl Fn(&'r PathSpec) -> Option<&'r String>) {
+        self.texts(key, rule.paths.iter().filter_map(of_kind).cloned());
+    }
+
+    fn fields(&mut self, list: &str, fields: &[FieldSpec]) {
+        for field in fields {
+            let value = match &field.value {
+                ValueSpec::Present => "true".to_owned(),
+                ValueSpec::Absent => "false".to_owned(),
+                ValueSpec::Exact(text) => quoted(text),
+                ValueSpec::Prefix(text) => format!("{{ prefix = {} }}", quoted(text)),
+                ValueSpec::Regex(text) => format!("{{ regex = {} }}", quoted(text)),
+            };
+            self.pair(&format!("{list}.{}", key(&field.name)), &value);
+        }
+    }
+}
+
+fn server(server: &Server, tls: bool) -> String {
+    let mut text =
+        format!("{{ name = {}, url = {}", quoted(&server.name), quoted(&server.address.url(tls)));
+    for (knob, value) in server.values.iter() {
+        let _ = write!(text, ", {} = {}", knob.name(), knob_value(value));
+    }
+    text.push_str(" }");
+    text
+}
+
+fn certificate(certificate: &Certificate) -> String {
+    format!("{{ chain = {}, key = {} }}", path(&certificate.chain), path(&certificate.key))
+}
+
+fn header_edit(edit: &HeaderEdit) -> String {
+    match edit {
+        HeaderEdit::Set { name, value } => {
+            format!("{{ set = {}, value = {} }}", quoted(name), quoted(value))
+        }
+        HeaderEdit::Add { name, value } => {
+            format!("{{ add = {}, value = {} }}", quoted(name), quoted(value))
+        }
+        HeaderEdit::Remove { name } => format!("{{ remove = {} }}", quoted(name)),
+    }
+}
+
+/// A knob's value as the file writes it: numbers and flags bare, the rest quoted.
+pub(crate) fn knob_value(value: Value) -> String {
+    match value {
+        Value::Count(_) | Value::Ratio(_) | Value::Flag(_) => value.to_string(),
+        Value::None | Value::Rate(_) | Value::Span(_) | Value::Size(_) | Value::Choice(_) => {
+            quoted(&value.to_string())
+        }
+    }
+}
+
+fn path(path: &Path) -> String {
+    quoted(&path.to_string_lossy())
+}
+
+/// A key, bare where TOML allows it.
+fn key(name: &str) -> String {
+    let bare = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    if bare { name.to_owned() } else { quoted(name) }
+}
+
+/// A basic string of TOML.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => {
+                quoted.push('\\');
+                quoted.push(c);
+            }
+            c if c.is_control() => {
+                let _ = write!(quoted, "\\U{:08X}", u32::from(c));
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
