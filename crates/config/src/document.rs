@@ -20,6 +20,7 @@ use toml::{
 
 use crate::{
     faults::{Fault, FaultList, Lines, Place, closest},
+    print::quoted_key,
     rows::{Absent, Row, Shape, Table},
 };
 
@@ -52,6 +53,7 @@ pub(crate) struct Section<'d> {
     pub(crate) key: String,
     /// Where it begins.
     pub(crate) span: Range<usize>,
+    is_empty: bool,
     entries: BTreeMap<&'static str, Entry<'d>>,
     /// Where tables such as `tls` were written in this one, by dotted name, even if empty.
     groups: BTreeMap<String, Range<usize>>,
@@ -132,16 +134,17 @@ impl<'d> Section<'d> {
         span: Range<usize>,
         written: &'d DeTable<'d>,
     ) -> Self {
-        let mut section =
-            Self { document, table, key, span, entries: BTreeMap::new(), groups: BTreeMap::new() };
-        section.match_keys("", written);
+        let is_empty = written.is_empty();
+        let (entries, groups) = (BTreeMap::new(), BTreeMap::new());
+        let mut section = Self { document, table, key, span, is_empty, entries, groups };
+        section.match_keys(&section.key.clone(), "", written);
         section
     }
 
-    fn match_keys(&mut self, prefix: &str, written: &'d DeTable<'d>) {
+    fn match_keys(&mut self, parent: &str, prefix: &str, written: &'d DeTable<'d>) {
         for (name, value) in written {
             let dotted = join(prefix, name.get_ref());
-            let key = join(&self.key, &dotted);
+            let key = join(parent, &quoted_key(name.get_ref()));
             let below = format!("{dotted}.");
             if let Some(known) = self.table.names().find(|known| *known == dotted) {
                 let entry = Entry {
@@ -156,7 +159,7 @@ impl<'d> Section<'d> {
             } else if self.table.names().any(|known| known.starts_with(&below)) {
                 if let DeValue::Table(inner) = value.get_ref() {
                     self.groups.insert(dotted.clone(), name.span());
-                    self.match_keys(&dotted, inner);
+                    self.match_keys(&key, &dotted, inner);
                 } else {
                     let inside: Vec<_> =
                         self.table.names().filter(|known| known.starts_with(&below)).collect();
@@ -240,9 +243,9 @@ impl<'d> Section<'d> {
         self.entries.contains_key(name)
     }
 
-    /// Whether no known key is written.
+    /// Whether nothing is written in it, known or not.
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.is_empty
     }
 
     /// What may be written as the value of a key, in words.
@@ -348,27 +351,24 @@ impl<'d> Section<'d> {
 
     /// A string or list of strings, each of which `read` understands; empty if not written.
     pub(crate) fn texts<T>(&self, name: &str, read: impl Fn(&str) -> Option<T>) -> Vec<T> {
-        self.located_texts(name, read).into_iter().map(|(value, _)| value).collect()
+        self.text_entries(name, read).into_iter().map(|(value, _)| value).collect()
     }
 
-    /// As [`Section::texts`], each with its place.
-    pub(crate) fn located_texts<T>(
+    /// As [`Section::texts`], each with its entry.
+    pub(crate) fn text_entries<T>(
         &self,
         name: &str,
         read: impl Fn(&str) -> Option<T>,
-    ) -> Vec<(T, Range<usize>)> {
+    ) -> Vec<(T, Entry<'d>)> {
         let Some(entry) = self.entry(name) else { return Vec::new() };
         let Shape::Texts { each, max } = self.row(name).shape else { unreachable!("{name} is no list") };
-        let items = match entry.value {
-            DeValue::Array(_) => entry.items(max),
-            _ => vec![entry],
-        };
-        items
+        entry
+            .items_or_one(max)
             .into_iter()
             .filter_map(|item| {
                 let text = item.text(each)?;
                 let value = read(text).or_else(|| item.wrong(each))?;
-                Some((value, item.span))
+                Some((value, item))
             })
             .collect()
     }
@@ -386,14 +386,15 @@ impl<'d> Section<'d> {
         entry.items(max).into_iter().filter_map(|item| item.section(table)).collect()
     }
 
-    /// The tables of a list in which a string stands for a table with one key.
+    /// The tables of a list in which a string stands for a table with one key; one string alone
+    /// is a list of one.
     pub(crate) fn tables_or_texts(&self, name: &str) -> Vec<Section<'d>> {
         let Shape::TablesOrTexts { table, key, max } = self.row(name).shape else {
             unreachable!("{name} is no list")
         };
         let Some(entry) = self.entry(name) else { return Vec::new() };
         entry
-            .items(max)
+            .items_or_one(max)
             .into_iter()
             .filter_map(|item| match item.value {
                 DeValue::String(_) => Some(Section {
@@ -401,10 +402,12 @@ impl<'d> Section<'d> {
                     table,
                     key: item.key.clone(),
                     span: item.span.clone(),
+                    is_empty: false,
                     entries: BTreeMap::from([(key, item)]),
                     groups: BTreeMap::new(),
                 }),
-                _ => item.section(table),
+                DeValue::Table(_) => item.section(table),
+                _ => item.wrong(&self.expected(name)),
             })
             .collect()
     }
@@ -474,6 +477,11 @@ impl<'d> Entry<'d> {
         }
     }
 
+    /// The items of a list, or this entry alone if it is a string.
+    fn items_or_one(self, max: usize) -> Vec<Self> {
+        if self.value.is_str() { vec![self] } else { self.items(max) }
+    }
+
     /// The items of a list, at most `max` of them.
     fn items(&self, max: usize) -> Vec<Entry<'d>> {
         let DeValue::Array(items) = self.value else {
@@ -509,7 +517,7 @@ impl<'d> Entry<'d> {
             .map(|(name, value)| {
                 let entry = Entry {
                     document: self.document,
-                    key: join(&self.key, name.get_ref()),
+                    key: join(&self.key, &quoted_key(name.get_ref())),
                     span: place_of(name, value),
                     value: value.get_ref(),
                 };

@@ -351,7 +351,10 @@ mod tests {
     #[test]
     fn bad_paths_say_what_and_the_mend() {
         for (text, fault) in [
-            ("app/in_flight.limt", "app/in_flight.limt: there is no such knob: did you mean in_flight.limit?"),
+            (
+                "app/in_flight.limt",
+                "app/in_flight.limt: there is no such knob: did you mean in_flight.limit?",
+            ),
             ("priority", "priority: there is no such knob: it belongs to APPLICATION/CLASS/KNOB"),
             ("app/wibble", "app/wibble: there is no such knob: docs/knobs.md lists them all"),
             (

@@ -82,7 +82,10 @@ impl Printer {
     }
 
     fn top(&mut self, settings: &Settings) {
-        self.pair("admin", &settings.admin.map_or_else(|| quoted("none"), |address| quoted(&address.to_string())));
+        self.pair(
+            "admin",
+            &settings.admin.map_or_else(|| quoted("none"), |address| quoted(&address.to_string())),
+        );
         self.maybe("state_directory", settings.state_directory.as_deref().map(path));
         match &settings.access_log {
             None => self.pair("access_log.target", &quoted("none")),
@@ -122,7 +125,7 @@ impl Printer {
     }
 
     fn application(&mut self, application: &Application) {
-        let table = format!("application.{}", key(&application.name));
+        let table = format!("application.{}", quoted_key(&application.name));
         self.line(&format!("\n[{table}]"));
         self.texts("hosts", application.hosts.iter().cloned());
         let tls = application.upstream.tls.is_some();
@@ -145,7 +148,7 @@ impl Printer {
         self.maybe("default_class", application.classes.first().map(|class| quoted(&class.name)));
         self.knobs(&application.values);
         for class in &application.classes {
-            self.line(&format!("\n[{table}.class.{}]", key(&class.name)));
+            self.line(&format!("\n[{table}.class.{}]", quoted_key(&class.name)));
             self.knobs(&class.values);
         }
         for known in &application.rules {
@@ -171,11 +174,26 @@ impl Printer {
 
     fn rule(&mut self, rule: &RuleSpec) {
         let verdict = &rule.verdict;
-        self.maybe("class", Some(&verdict.class).filter(|class| !class.is_empty()).map(|class| quoted(class)));
-        self.paths("path_exact", rule, |spec| if let PathSpec::Exact(text) = spec { Some(text) } else { None });
-        self.paths("path_prefix", rule, |spec| if let PathSpec::Prefix(text) = spec { Some(text) } else { None });
+        self.maybe(
+            "class",
+            Some(&verdict.class).filter(|class| !class.is_empty()).map(|class| quoted(class)),
+        );
+        self.paths(
+            "path_exact",
+            rule,
+            |spec| if let PathSpec::Exact(text) = spec { Some(text) } else { None },
+        );
+        self.paths(
+            "path_prefix",
+            rule,
+            |spec| if let PathSpec::Prefix(text) = spec { Some(text) } else { None },
+        );
         self.paths("path", rule, |spec| if let PathSpec::Glob(text) = spec { Some(text) } else { None });
-        self.paths("path_regex", rule, |spec| if let PathSpec::Regex(text) = spec { Some(text) } else { None });
+        self.paths(
+            "path_regex",
+            rule,
+            |spec| if let PathSpec::Regex(text) = spec { Some(text) } else { None },
+        );
         self.texts("method", rule.methods.iter().cloned());
         self.texts("host", rule.hosts.iter().cloned());
         self.fields("header", &rule.headers);
@@ -193,7 +211,12 @@ impl Printer {
         self.pair("priority_header", &verdict.priority_header.to_string());
     }
 
-    fn paths<'r>(&mut self, key: &str, rule: &'r RuleSpec, of_kind: impl Fn(&'r PathSpec) -> Option<&'r String>) {
+    fn paths<'r>(
+        &mut self,
+        key: &str,
+        rule: &'r RuleSpec,
+        of_kind: impl Fn(&'r PathSpec) -> Option<&'r String>,
+    ) {
         self.texts(key, rule.paths.iter().filter_map(of_kind).cloned());
     }
 
@@ -206,14 +229,13 @@ impl Printer {
                 ValueSpec::Prefix(text) => format!("{{ prefix = {} }}", quoted(text)),
                 ValueSpec::Regex(text) => format!("{{ regex = {} }}", quoted(text)),
             };
-            self.pair(&format!("{list}.{}", key(&field.name)), &value);
+            self.pair(&format!("{list}.{}", quoted_key(&field.name)), &value);
         }
     }
 }
 
 fn server(server: &Server, tls: bool) -> String {
-    let mut text =
-        format!("{{ name = {}, url = {}", quoted(&server.name), quoted(&server.address.url(tls)));
+    let mut text = format!("{{ name = {}, url = {}", quoted(&server.name), quoted(&server.address.url(tls)));
     for (knob, value) in server.values.iter() {
         let _ = write!(text, ", {} = {}", knob.name(), knob_value(value));
     }
@@ -252,7 +274,7 @@ fn path(path: &Path) -> String {
 }
 
 /// A key, bare where TOML allows it.
-fn key(name: &str) -> String {
+pub(crate) fn quoted_key(name: &str) -> String {
     let bare = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     if bare { name.to_owned() } else { quoted(name) }
 }

@@ -4,7 +4,6 @@ mod application;
 mod listener;
 mod rule;
 
-
 use std::{collections::BTreeMap, ops::Range, path::Path};
 
 use tidegate_control::knobs::{Knob, Scope, Value, Values};
@@ -148,7 +147,11 @@ impl Names {
 }
 
 /// `there is no X "name"`, with what exists.
-pub(crate) fn no_such<'n>(kind: &str, name: &str, known: impl Iterator<Item = &'n str> + Clone) -> (String, String) {
+pub(crate) fn no_such<'n>(
+    kind: &str,
+    name: &str,
+    known: impl Iterator<Item = &'n str> + Clone,
+) -> (String, String) {
     let what = format!("there is no {kind} \"{}\"", name.escape_debug());
     let mend = match crate::faults::closest(name, known.clone()) {
         Some(near) => format!("did you mean \"{near}\"?"),

@@ -136,12 +136,10 @@ impl Shape {
             Self::Table(table) => format!("a table: {}", table.title),
             Self::Tables { table, .. } => format!("a list of tables: {}", table.title),
             Self::TablesOrTexts { table, key, .. } => {
-                format!("a list, each item a string (its {key}) or a table: {}", table.title)
+                format!("a {key}, or a list, each item a {key} or a table: {}", table.title)
             }
             Self::Named { table, .. } => format!("tables by name: {}", table.title),
-            Self::Conditions { .. } => {
-                "a table of conditions by name: \"value\", true (present), false (absent), { prefix = \"…\" } or { regex = \"…\" }".to_owned()
-            }
+            Self::Conditions { .. } => format!("a table of conditions by name, each {CONDITION_EXPECTED}"),
         }
     }
 }
@@ -677,6 +675,10 @@ pub(crate) static RULE: Table = Table {
         },
     ],
 };
+
+/// What a condition on a field may be, in words.
+pub(crate) const CONDITION_EXPECTED: &str =
+    "\"value\", true (present), false (absent), { prefix = \"…\" } or { regex = \"…\" }";
 
 /// A condition on a field's value that is more than a string or flag.
 pub(crate) static CONDITION: Table = Table {

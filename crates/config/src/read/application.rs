@@ -52,18 +52,19 @@ fn fault_name(section: &Section<'_>, name: &str, kind: &str) {
         &section.key,
         &section.span,
         format!("\"{}\" is no name of {kind}", name.escape_debug()),
-        "write up to 64 letters, digits, \"_\", \"-\" and \".\"; \"servers\" is no class",
+        match kind {
+            "class" if name == "servers" => "choose another: it stands for servers in knob paths",
+            _ => "write up to 64 letters, digits, \"_\", \"-\" and \".\"",
+        },
     );
 }
 
 /// Each host is served by one application.
 fn claim_hosts<'n>(section: &Section<'_>, name: &'n str, hosts: &mut BTreeMap<String, (&'n str, usize)>) {
-    for (host, span) in section.located_texts("hosts", names::host_pattern) {
-        let line = section.document().line(&span);
+    for (host, entry) in section.text_entries("hosts", names::host_pattern) {
+        let line = section.document().line(&entry.span);
         if let Some((other, first)) = hosts.get(&host) {
-            section.document().fault(
-                &section.key_of("hosts"),
-                &span,
+            entry.fault(
                 format!("\"{host}\" is served by application {other} already (line {first})"),
                 "name each host once",
             );
@@ -249,10 +250,7 @@ fn rewrites(section: &Section<'_>) -> Vec<Rewrite> {
         .iter()
         .filter_map(|section| {
             let replacement = section.parsed("replacement", names::target);
-            let rewrite = Rewrite {
-                pattern: section.text("pattern")?.to_owned(),
-                replacement: replacement?,
-            };
+            let rewrite = Rewrite { pattern: section.text("pattern")?.to_owned(), replacement: replacement? };
             match rewrite.compile() {
                 Ok(regex) => fault_groups(section, &regex, &rewrite.replacement),
                 Err(error) => {

@@ -23,7 +23,6 @@ pub(super) fn listeners(
         .iter()
         .filter_map(|section| {
             let listener = listener(section, workers, applications)?;
-            names.claim(section, "name", &listener.name, names::is_address_name(&listener.name));
             let line = section.document().line(&section.span_of("address"));
             match addresses.get(&listener.address) {
                 Some(first) if !listener.address.is_any_port() => section.fault(
@@ -33,6 +32,7 @@ pub(super) fn listeners(
                 ),
                 _ => {
                     addresses.insert(listener.address.clone(), line);
+                    names.claim(section, "name", &listener.name, names::is_address_name(&listener.name));
                 }
             }
             Some(listener)

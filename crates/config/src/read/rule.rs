@@ -93,7 +93,7 @@ fn place(section: &Section<'_>, spec: &RuleSpec, field: &str) -> (String, Range<
     let at: usize = rest.split(']').next().and_then(|digits| digits.parse().ok()).unwrap_or_default();
     let text = |keys: &[&'static str]| {
         let all = keys.iter().flat_map(|key| {
-            section.located_texts(key, |_| Some(())).into_iter().map(|((), span)| (section.key_of(key), span))
+            section.text_entries(key, |_| Some(())).into_iter().map(|((), entry)| (entry.key, entry.span))
         });
         all.into_iter().nth(at)
     };
@@ -124,7 +124,7 @@ fn fields(section: &Section<'_>, key: &str, read_name: impl Fn(&str) -> Option<S
     let mut seen = BTreeSet::new();
     let mut fields = Vec::new();
     for (written, entry) in section.conditions(key) {
-        let value = condition(section, key, &entry);
+        let value = condition(&entry);
         let Some(name) = read_name(written) else {
             entry.fault(
                 format!("\"{}\" is no name of a {key}", written.escape_debug()),
@@ -140,9 +140,9 @@ fn fields(section: &Section<'_>, key: &str, read_name: impl Fn(&str) -> Option<S
     fields
 }
 
-fn condition(section: &Section<'_>, key: &str, entry: &Entry<'_>) -> Option<ValueSpec> {
+fn condition(entry: &Entry<'_>) -> Option<ValueSpec> {
     match entry.value() {
-        DeValue::String(_) => Some(ValueSpec::Exact(entry.text(&section.expected(key))?.to_owned())),
+        DeValue::String(_) => Some(ValueSpec::Exact(entry.text(rows::CONDITION_EXPECTED)?.to_owned())),
         DeValue::Boolean(true) => Some(ValueSpec::Present),
         DeValue::Boolean(false) => Some(ValueSpec::Absent),
         DeValue::Table(_) => {
@@ -161,20 +161,18 @@ fn condition(section: &Section<'_>, key: &str, entry: &Entry<'_>) -> Option<Valu
                 (None, None) => None,
             }
         }
-        _ => entry.wrong(&section.expected(key)),
+        _ => entry.wrong(rows::CONDITION_EXPECTED),
     }
 }
 
 /// Networks without bits beyond their prefix.
 pub(super) fn networks(section: &Section<'_>, key: &str) -> Vec<IpNet> {
     section
-        .located_texts(key, names::network)
+        .text_entries(key, names::network)
         .into_iter()
-        .map(|(network, span)| {
+        .map(|(network, entry)| {
             if network.trunc() != network {
-                section.document().fault(
-                    &section.key_of(key),
-                    &span,
+                entry.fault(
                     format!("{network} has bits beyond its prefix"),
                     format!("write {} or {}", network.trunc(), network.addr()),
                 );
