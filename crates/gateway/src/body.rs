@@ -18,6 +18,9 @@ pub enum BodyError {
     /// The request body is larger than `body.bytes.max`.
     #[error("client: the body is larger than {0} bytes")]
     TooLarge(u64),
+    /// The client sends less of the request body than `body.idle_timeout` or `body.rate.min` asks.
+    #[error("client: the body comes too slowly")]
+    TooSlow,
     /// The server's side: it broke off, fell silent or contradicted its own length.
     #[error("server: {0}")]
     Upstream(String),

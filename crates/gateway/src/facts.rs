@@ -1,11 +1,12 @@
 //! What is known of a client connection before its first request: what `control` judges and logs show.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, OnceCell},
     net::{IpAddr, SocketAddr},
     sync::Arc,
 };
 
+use http::HeaderValue;
 use tidegate_config::Listener;
 
 /// The facts of one client connection.
@@ -27,6 +28,21 @@ pub struct ConnectionFacts {
     pub trusted: bool,
     /// Requests begun on it so far.
     pub requests: Cell<u64>,
+    /// What every request of the connection says of it to servers, written once.
+    pub forwarding: OnceCell<ForwardingFields>,
+}
+
+/// Values of the fields that tell a server whence a request came.
+#[derive(Clone, Debug)]
+pub struct ForwardingFields {
+    /// `X-Forwarded-For`.
+    pub address: HeaderValue,
+    /// `X-Forwarded-Proto`.
+    pub scheme: HeaderValue,
+    /// `X-Forwarded-Port`; `None` on a Unix socket.
+    pub port: Option<HeaderValue>,
+    /// `Forwarded` (RFC 7239), one element.
+    pub element: HeaderValue,
 }
 
 /// The facts of a TLS session.

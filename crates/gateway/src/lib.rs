@@ -3,4 +3,5 @@
 pub mod body;
 mod connection;
 pub mod facts;
+mod request;
 mod socket;

@@ -1,0 +1,287 @@
+//! Whence a request came: `X-Forwarded-*` and `Forwarded` (RFC 7239), believed from trusted peers only.
+//!
+//! A trusted peer's values are kept and ours appended; anybody else's are thrown away. A server
+//! that takes the last value of each therefore never reads what a client made up.
+
+use std::net::{IpAddr, SocketAddr};
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use ipnet::IpNet;
+
+use crate::facts::{ConnectionFacts, ForwardingFields};
+
+pub(super) const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+pub(super) const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+pub(super) const HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+pub(super) const PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
+
+/// Addresses of a chain looked at, from its near end.
+const CHAIN_MAX: usize = 32;
+
+/// The client's address: the connection's, or the nearest one of a trusted peer's chain that is not
+/// itself trusted.
+pub(super) fn client(facts: &ConnectionFacts, headers: &HeaderMap) -> Option<IpAddr> {
+    let near = facts.client_ip();
+    if !facts.trusted {
+        return near;
+    }
+    let trusted = |address: IpAddr| is_trusted(&facts.listener.trusted, address);
+    let mut farthest = near;
+    let chain = |name: &HeaderName, read: fn(&[u8]) -> Option<IpAddr>| {
+        let mut seen = None;
+        for part in headers.get_all(name).iter().rev().flat_map(|value| elements(value).rev()).take(CHAIN_MAX)
+        {
+            // Beyond what cannot be read nothing can be believed.
+            let address = read(part)?;
+            seen = Some(address);
+            if !trusted(address) {
+                break;
+            }
+        }
+        seen
+    };
+    if headers.contains_key(&FOR) {
+        farthest = chain(&FOR, node).or(farthest);
+    } else if headers.contains_key(header::FORWARDED) {
+        farthest = chain(&header::FORWARDED, forwarded_for).or(farthest);
+    }
+    farthest
+}
+
+/// Writes what the server shall know of the request's way. `host` is what the client asked for,
+/// where the server is told another.
+pub(super) fn write(headers: &mut HeaderMap, facts: &ConnectionFacts, host: Option<HeaderValue>) {
+    let ours = facts.forwarding.get_or_init(|| ForwardingFields::of(facts));
+    if facts.trusted {
+        append(headers, FOR, &ours.address);
+        append(headers, header::FORWARDED, &ours.element);
+        // What the first proxy saw counts, not what we see of that proxy.
+        headers.entry(PROTO).or_insert_with(|| ours.scheme.clone());
+        if let Some(port) = &ours.port {
+            headers.entry(PORT).or_insert_with(|| port.clone());
+        }
+        if let Some(host) = host {
+            headers.entry(HOST).or_insert(host);
+        }
+    } else {
+        headers.insert(FOR, ours.address.clone());
+        headers.insert(header::FORWARDED, ours.element.clone());
+        headers.insert(PROTO, ours.scheme.clone());
+        match &ours.port {
+            Some(port) => headers.insert(PORT, port.clone()),
+            None => headers.remove(PORT),
+        };
+        match host {
+            Some(host) => headers.insert(HOST, host),
+            None => headers.remove(HOST),
+        };
+    }
+}
+
+/// Joins the lines of a field and ours into one.
+fn append(headers: &mut HeaderMap, name: HeaderName, ours: &HeaderValue) {
+    let mut joined = Vec::new();
+    for value in headers.get_all(&name) {
+        joined.extend_from_slice(value.as_bytes());
+        joined.extend_from_slice(b", ");
+    }
+    joined.extend_from_slice(ours.as_bytes());
+    // Joined valid values are valid.
+    headers.insert(name, HeaderValue::from_bytes(&joined).unwrap_or_else(|_| ours.clone()));
+}
+
+impl ForwardingFields {
+    fn of(facts: &ConnectionFacts) -> Self {
+        let scheme = if facts.is_secure() { "https" } else { "http" };
+        // An address that is not known is said to be so (RFC 7239, section 6).
+        let (address, node) = match facts.client_ip().map(|address| address.to_canonical()) {
+            None => ("unknown".to_owned(), "unknown".to_owned()),
+            Some(IpAddr::V4(address)) => (address.to_string(), address.to_string()),
+            Some(IpAddr::V6(address)) => (address.to_string(), format!("\"[{address}]\"")),
+        };
+        let value = |text: String| {
+            HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("unknown"))
+        };
+        Self {
+            address: value(address),
+            scheme: HeaderValue::from_static(scheme),
+            port: facts.local.map(|local| HeaderValue::from(local.port())),
+            element: value(format!("for={node};proto={scheme}")),
+        }
+    }
+}
+
+fn is_trusted(networks: &[IpNet], address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    networks.iter().any(|network| network.contains(&address))
+}
+
+/// The elements of a comma-separated list, quoted commas apart.
+fn elements(value: &HeaderValue) -> impl DoubleEndedIterator<Item = &[u8]> {
+    let (mut quoted, mut escaped) = (false, false);
+    let parts: Vec<&[u8]> = value
+        .as_bytes()
+        .split(|byte| {
+            let separates = *byte == b',' && !quoted;
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' if quoted => escaped = true,
+                b'"' => quoted = !quoted,
+                _ => {}
+            }
+            separates
+        })
+        .map(<[u8]>::trim_ascii)
+        .filter(|part| !part.is_empty())
+        .collect();
+    parts.into_iter()
+}
+
+/// The address of a `Forwarded` element's `for`.
+fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
+    element.split(|byte| *byte == b';').find_map(|pair| {
+        let pair = pair.trim_ascii();
+        let (name, value) = pair.split_at_checked(4)?;
+        name.eq_ignore_ascii_case(b"for=").then(|| {
+            node(value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value))
+        })?
+    })
+}
+
+/// A node: an address, in brackets if IPv6 with a port, with or without a port.
+fn node(text: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(text).ok()?;
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Some(address);
+    }
+    if let Some(address) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
+        return address.parse().ok().map(IpAddr::V6);
+    }
+    text.parse::<SocketAddr>().ok().map(|address| address.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        cell::{Cell, OnceCell},
+        sync::Arc,
+    };
+
+    use tidegate_config::{Address, Listener};
+
+    use super::*;
+
+    fn facts(client: &str, trusted: bool) -> ConnectionFacts {
+        let client: SocketAddr = client.parse().unwrap();
+        ConnectionFacts {
+            id: 1,
+            listener: Arc::new(Listener {
+                name: "main".into(),
+                address: Address::Tcp(client),
+                group: "default".into(),
+                tls: None,
+                proxy_protocol: false,
+                trusted: vec!["10.0.0.0/8".parse().unwrap()],
+                redirect_to_https: None,
+                application: None,
+            }),
+            transport_peer: Some(client),
+            client: Some(client),
+            local: Some("192.0.2.1:8080".parse().unwrap()),
+            tls: None,
+            trusted,
+            requests: Cell::new(0),
+            forwarding: OnceCell::new(),
+        }
+    }
+
+    fn map(fields: &[(&'static str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.append(*name, HeaderValue::from_str(value).unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn a_stranger_s_fields_are_replaced() {
+        let facts = facts("[2001:db8::7]:999", false);
+        let mut headers = map(&[
+            ("x-forwarded-for", "1.1.1.1"),
+            ("x-forwarded-for", "2.2.2.2"),
+            ("x-forwarded-proto", "https"),
+            ("x-forwarded-host", "evil.example"),
+            ("forwarded", "for=1.1.1.1"),
+        ]);
+        assert_eq!(client(&facts, &headers), facts.client_ip());
+        write(&mut headers, &facts, None);
+        assert_eq!(
+            headers,
+            map(&[
+                ("x-forwarded-for", "2001:db8::7"),
+                ("x-forwarded-proto", "http"),
+                ("x-forwarded-port", "8080"),
+                ("forwarded", "for=\"[2001:db8::7]\";proto=http"),
+            ])
+        );
+    }
+
+    #[test]
+    fn a_trusted_peer_s_fields_are_kept_and_ours_appended() {
+        let facts = facts("10.0.0.2:999", true);
+        let mut headers = map(&[
+            ("x-forwarded-for", "1.1.1.1"),
+            ("x-forwarded-for", "2.2.2.2, 10.0.0.9"),
+            ("x-forwarded-proto", "https"),
+        ]);
+        assert_eq!(client(&facts, &headers), Some("2.2.2.2".parse().unwrap()));
+        write(&mut headers, &facts, Some(HeaderValue::from_static("shop.example")));
+        assert_eq!(
+            headers,
+            map(&[
+                ("x-forwarded-for", "1.1.1.1, 2.2.2.2, 10.0.0.9, 10.0.0.2"),
+                ("x-forwarded-proto", "https"),
+                ("x-forwarded-port", "8080"),
+                ("x-forwarded-host", "shop.example"),
+                ("forwarded", "for=10.0.0.2;proto=http"),
+            ])
+        );
+    }
+
+    #[test]
+    fn the_client_is_the_nearest_address_that_is_not_trusted() {
+        let facts = facts("10.0.0.2:999", true);
+        for (name, value, found) in [
+            ("x-forwarded-for", "1.1.1.1, 10.1.1.1", "1.1.1.1"),
+            ("x-forwarded-for", "10.1.1.1", "10.1.1.1"),
+            ("x-forwarded-for", "1.1.1.1, nonsense", "10.0.0.2"),
+            ("x-forwarded-for", "1.1.1.1:55", "1.1.1.1"),
+            ("x-forwarded-for", "", "10.0.0.2"),
+            ("forwarded", "for=1.1.1.1;proto=http, for=\"[2001:db8::1]:5\";by=x", "2001:db8::1"),
+            ("forwarded", "For=1.1.1.1", "1.1.1.1"),
+            ("forwarded", "for=\"a,b\", for=_hidden", "10.0.0.2"),
+            ("forwarded", "for=unknown", "10.0.0.2"),
+        ] {
+            assert_eq!(
+                client(&facts, &map(&[(name, value)])),
+                Some(found.parse().unwrap()),
+                "{name}: {value}"
+            );
+        }
+    }
+
+    #[test]
+    fn any_chain_of_a_trusted_peer_gives_an_address_and_grows_by_one() {
+        bolero::check!().for_each(|bytes: &[u8]| {
+            let facts = facts("10.0.0.2:999", true);
+            let Ok(value) = HeaderValue::from_bytes(bytes) else { return };
+            for name in [FOR, header::FORWARDED] {
+                let mut headers = HeaderMap::from_iter([(name.clone(), value.clone())]);
+                assert!(client(&facts, &headers).is_some());
+                write(&mut headers, &facts, None);
+                let written = headers.get_all(&name).iter().next_back().unwrap();
+                assert!(written.as_bytes().starts_with(bytes) && written.len() > bytes.len());
+            }
+        });
+    }
+}

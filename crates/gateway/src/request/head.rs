@@ -1,0 +1,302 @@
+//! What is accepted as a request's head: whatever two parsers could read differently ends here.
+//!
+//! The codecs refuse much by themselves (control characters, folded lines, blanks before a colon,
+//! lengths that are no numbers or differ). This closes the rest, before anything is decided and
+//! before anything is sent on.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `Content-Length` beside `Transfer-Encoding` | 400 (a codec that has taken the length away has also ended keep-alive) |
+//! | `Transfer-Encoding` other than `chunked`, once | 501 |
+//! | HTTP/1.1 without `Host`, or with several | 400 |
+//! | `Host` that is no name or address with a port | 400 |
+//! | absolute form or `:authority` that disagrees with `Host` | 400 |
+//! | absolute form of another scheme, user information | 400 |
+//! | `*` with another method than OPTIONS | 400 |
+//! | a path with control characters, or none | 400 |
+//! | CONNECT, TRACE | 501: neither a tunnel nor an echo of internal headers is offered |
+//! | `Expect` other than `100-continue` | 417 |
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version, header};
+
+use super::host::Host;
+
+/// A request's head, borrowed: the same for a codec's request and for bytes judged before.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Head<'a> {
+    pub(super) method: &'a Method,
+    pub(super) uri: &'a Uri,
+    pub(super) version: Version,
+    pub(super) headers: &'a HeaderMap,
+}
+
+/// What one pass over the fields has found.
+#[derive(Debug)]
+pub(super) struct Examined<'a> {
+    /// The host asked for.
+    pub(super) host: Host<'a>,
+    /// Whether a body follows.
+    pub(super) has_body: bool,
+    /// Its length, where it is announced.
+    pub(super) length: Option<u64>,
+    /// Whether any field that ends at this hop is there.
+    pub(super) hop_by_hop: bool,
+    /// Whether the client asks for another protocol.
+    pub(super) upgrade: bool,
+    /// Bytes of the head, as a client would write it compactly.
+    pub(super) bytes: u32,
+}
+
+/// Why a head is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BadHead {
+    /// CONNECT or TRACE.
+    Method,
+    /// `Transfer-Encoding` other than `chunked`.
+    TransferEncoding,
+    /// Two lengths for one body.
+    Length,
+    /// No, several, or a malformed host.
+    Host,
+    /// Target and `Host` disagree.
+    HostDisagrees,
+    /// The target is no path, no absolute URI of HTTP, or has control characters.
+    Target,
+    /// `Expect` other than `100-continue`.
+    Expectation,
+}
+
+impl BadHead {
+    pub(super) const fn status(self) -> StatusCode {
+        match self {
+            Self::Method | Self::TransferEncoding => StatusCode::NOT_IMPLEMENTED,
+            Self::Length | Self::Host | Self::HostDisagrees | Self::Target => StatusCode::BAD_REQUEST,
+            Self::Expectation => StatusCode::EXPECTATION_FAILED,
+        }
+    }
+
+    /// One sentence for the client.
+    pub(super) const fn public(self) -> &'static str {
+        match self {
+            Self::Method => "This method is not offered here.",
+            Self::TransferEncoding => "Transfer-Encoding must be chunked, once.",
+            Self::Length => "The request announces its length in two ways.",
+            Self::Host => "The request must name one well-formed host.",
+            Self::HostDisagrees => "The request's target and its Host disagree.",
+            Self::Target => "The request's target is malformed.",
+            Self::Expectation => "The only expectation met is 100-continue.",
+        }
+    }
+
+    /// The reason in logs and problem documents.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Method => "method",
+            Self::TransferEncoding => "transfer_encoding",
+            Self::Length => "length",
+            Self::Host => "host",
+            Self::HostDisagrees => "host_disagrees",
+            Self::Target => "target",
+            Self::Expectation => "expectation",
+        }
+    }
+}
+
+impl<'a> Head<'a> {
+    pub(super) fn of<B>(request: &'a http::Request<B>) -> Self {
+        Self {
+            method: request.method(),
+            uri: request.uri(),
+            version: request.version(),
+            headers: request.headers(),
+        }
+    }
+
+    /// Examines the head in one pass; `secure` says which scheme the client reached us by.
+    pub(super) fn examine(self, secure: bool) -> Result<Examined<'a>, BadHead> {
+        if matches!(*self.method, Method::CONNECT | Method::TRACE) {
+            return Err(BadHead::Method);
+        }
+        let mut fields = Fields::default();
+        for (name, value) in self.headers {
+            fields.bytes += name.as_str().len() + value.len() + 4;
+            match *name {
+                header::HOST if fields.host.replace(value).is_some() => return Err(BadHead::Host),
+                header::TRANSFER_ENCODING => {
+                    if fields.chunked || !value.as_bytes().eq_ignore_ascii_case(b"chunked") {
+                        return Err(BadHead::TransferEncoding);
+                    }
+                    fields.chunked = true;
+                }
+                header::CONTENT_LENGTH => {
+                    let length = length(value).ok_or(BadHead::Length)?;
+                    if fields.length.replace(length).is_some_and(|other| other != length) {
+                        return Err(BadHead::Length);
+                    }
+                }
+                header::EXPECT if !value.as_bytes().eq_ignore_ascii_case(b"100-continue") => {
+                    return Err(BadHead::Expectation);
+                }
+                header::UPGRADE => {
+                    fields.hop_by_hop = true;
+                    fields.upgrade = self.version == Version::HTTP_11;
+                }
+                header::CONNECTION | header::TE | header::EXPECT => fields.hop_by_hop = true,
+                header::PROXY_AUTHENTICATE | header::PROXY_AUTHORIZATION => fields.hop_by_hop = true,
+                _ if matches!(name.as_str(), "keep-alive" | "proxy-connection") => fields.hop_by_hop = true,
+                _ => {}
+            }
+        }
+        if fields.chunked && (fields.length.is_some() || self.version == Version::HTTP_10) {
+            return Err(BadHead::Length);
+        }
+        let target_bytes = self.target(&fields)?;
+        Ok(Examined {
+            host: self.host(&fields, secure)?,
+            // A body over HTTP/2 needs no announcement; the codec knows whether one is open.
+            has_body: fields.chunked || fields.length.is_some_and(|length| length > 0),
+            length: fields.length,
+            hop_by_hop: fields.hop_by_hop || fields.chunked,
+            upgrade: fields.upgrade,
+            bytes: u32::try_from(fields.bytes + target_bytes + 16).unwrap_or(u32::MAX),
+        })
+    }
+
+    /// Checks the target; gives its length.
+    fn target(self, fields: &Fields<'_>) -> Result<usize, BadHead> {
+        let Some(target) = self.uri.path_and_query() else { return Err(BadHead::Target) };
+        let target = target.as_str();
+        let asterisk = target == "*" && *self.method == Method::OPTIONS;
+        if !(target.starts_with('/') || asterisk) || target.bytes().any(|byte| byte < 0x21 || byte == 0x7f) {
+            return Err(BadHead::Target);
+        }
+        match (self.uri.scheme_str(), self.uri.authority()) {
+            (None, None) => {}
+            (Some("http" | "https"), Some(authority)) if !authority.as_str().contains('@') => {}
+            // Some HTTP/2 clients leave the authority to `host`.
+            (Some("http" | "https"), None) if self.version == Version::HTTP_2 && fields.host.is_some() => {}
+            _ => return Err(BadHead::Target),
+        }
+        Ok(target.len())
+    }
+
+    fn host(self, fields: &Fields<'a>, secure: bool) -> Result<Host<'a>, BadHead> {
+        let parse = |bytes| Host::parse(bytes).ok_or(BadHead::Host);
+        let field = fields.host.map(|value| parse(value.as_bytes())).transpose()?;
+        let target =
+            self.uri.authority().map(|authority| parse(authority.as_str().as_bytes())).transpose()?;
+        match (target, field) {
+            (Some(target), Some(field)) => {
+                // The absolute form's scheme gives the port that is not written.
+                let secure = self.uri.scheme_str().map_or(secure, |scheme| scheme == "https");
+                if target.agrees(&field, if secure { 443 } else { 80 }) {
+                    Ok(target)
+                } else {
+                    Err(BadHead::HostDisagrees)
+                }
+            }
+            (Some(target), None) if self.version != Version::HTTP_11 => Ok(target),
+            (None, Some(field)) => Ok(field),
+            (None, None) if self.version == Version::HTTP_10 => Ok(Host::NONE),
+            (Some(_) | None, None) => Err(BadHead::Host),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Fields<'a> {
+    host: Option<&'a HeaderValue>,
+    length: Option<u64>,
+    chunked: bool,
+    hop_by_hop: bool,
+    upgrade: bool,
+    bytes: usize,
+}
+
+/// A `Content-Length`: digits only, so that `+5`, `0x5` and `5, 5` are none.
+pub(super) fn length(value: &HeaderValue) -> Option<u64> {
+    let digits = value.as_bytes();
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn examine(
+        version: Version,
+        method: &str,
+        uri: &str,
+        fields: &[(&str, &str)],
+    ) -> Result<String, BadHead> {
+        let mut request = http::Request::builder().version(version).method(method).uri(uri);
+        for (name, value) in fields {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(()).unwrap();
+        Head::of(&request).examine(false).map(|examined| examined.host.name.into_owned())
+    }
+
+    #[test]
+    fn one_host_is_found_whatever_the_form() {
+        let (one, two) = (Version::HTTP_11, Version::HTTP_2);
+        let host = [("host", "A.example")];
+        for (version, method, uri, fields) in [
+            (one, "GET", "/x?y", &host[..]),
+            (one, "OPTIONS", "*", &host),
+            (one, "GET", "http://a.example/", &host),
+            (one, "GET", "http://a.example:80/", &host),
+            (Version::HTTP_10, "GET", "http://a.example/", &[]),
+            (two, "GET", "https://a.example/", &[]),
+            (two, "GET", "http://a.example/", &host),
+        ] {
+            assert_eq!(examine(version, method, uri, fields), Ok("a.example".to_owned()), "{method} {uri}");
+        }
+        assert_eq!(examine(Version::HTTP_10, "GET", "/", &[]), Ok(String::new()));
+    }
+
+    #[test]
+    fn ambiguous_heads_are_refused() {
+        let one = Version::HTTP_11;
+        let host = ("host", "a.example");
+        for (method, uri, fields, why) in [
+            ("CONNECT", "a.example:443", vec![host], BadHead::Method),
+            ("TRACE", "/", vec![host], BadHead::Method),
+            ("GET", "*", vec![host], BadHead::Target),
+            ("GET", "a.example", vec![host], BadHead::Target),
+            ("GET", "ftp://a.example/", vec![host], BadHead::Target),
+            ("GET", "http://user@a.example/", vec![host], BadHead::Target),
+            ("GET", "http://b.example/", vec![host], BadHead::HostDisagrees),
+            ("GET", "http://a.example:81/", vec![host], BadHead::HostDisagrees),
+            ("GET", "http://a.example/", vec![], BadHead::Host),
+            ("GET", "/", vec![], BadHead::Host),
+            ("GET", "/", vec![host, host], BadHead::Host),
+            ("GET", "/", vec![("host", "a b")], BadHead::Host),
+            ("POST", "/", vec![host, ("transfer-encoding", "gzip, chunked")], BadHead::TransferEncoding),
+            ("POST", "/", vec![host, ("transfer-encoding", "identity")], BadHead::TransferEncoding),
+            (
+                "POST",
+                "/",
+                vec![host, ("transfer-encoding", "chunked"), ("transfer-encoding", "chunked")],
+                BadHead::TransferEncoding,
+            ),
+            (
+                "POST",
+                "/",
+                vec![host, ("transfer-encoding", "chunked"), ("content-length", "5")],
+                BadHead::Length,
+            ),
+            ("POST", "/", vec![host, ("content-length", "5"), ("content-length", "6")], BadHead::Length),
+            ("POST", "/", vec![host, ("content-length", "5, 5")], BadHead::Length),
+            ("POST", "/", vec![host, ("content-length", "+5")], BadHead::Length),
+            ("GET", "/", vec![host, ("expect", "200-ok")], BadHead::Expectation),
+        ] {
+            assert_eq!(examine(one, method, uri, &fields), Err(why), "{method} {uri} {fields:?}");
+        }
+        let chunked = [host, ("transfer-encoding", "chunked")];
+        assert_eq!(examine(Version::HTTP_10, "POST", "/", &chunked), Err(BadHead::Length));
+    }
+}

@@ -1,0 +1,129 @@
+//! Fields that end at this hop, in both directions (RFC 9110, section 7.6.1).
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+
+/// Fields that end here whether or not `Connection` names them. `Trailer` goes on: the fields it
+/// announces do.
+const FIELDS: [HeaderName; 7] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// Fields that `Connection` cannot take away: naming them there is an attack on whoever comes next,
+/// and what a body's length is, is not the sender's to hide.
+fn is_protected(name: &HeaderName) -> bool {
+    matches!(*name, header::HOST | header::CONTENT_LENGTH | header::TRANSFER_ENCODING | header::TE)
+}
+
+/// Removes the fields that end at this hop. `TE` is left saying `trailers`, or nothing.
+pub(super) fn remove(headers: &mut HeaderMap) {
+    if headers.contains_key(header::CONNECTION) {
+        let named: Vec<HeaderName> = tokens(headers, &header::CONNECTION)
+            .filter_map(|token| HeaderName::from_bytes(token).ok())
+            .filter(|name| !is_protected(name))
+            .collect();
+        for name in named {
+            headers.remove(name);
+        }
+    }
+    for name in &FIELDS {
+        headers.remove(name);
+    }
+    if headers.contains_key(header::TE) {
+        let trailers = tokens(headers, &header::TE).any(|token| token.eq_ignore_ascii_case(b"trailers"));
+        headers.remove(header::TE);
+        if trailers {
+            headers.insert(header::TE, HeaderValue::from_static("trailers"));
+        }
+    }
+}
+
+/// The protocol a request or response switches to: `Upgrade`, where `Connection` names it.
+///
+/// `h2c` is none: a server that took it would speak HTTP/2 past every rule here.
+pub(super) fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
+    let named = tokens(headers, &header::CONNECTION).any(|token| token.eq_ignore_ascii_case(b"upgrade"));
+    let protocol = headers.get(header::UPGRADE).filter(|_| named)?;
+    let h2c = tokens(headers, &header::UPGRADE).any(|token| token.eq_ignore_ascii_case(b"h2c"));
+    (!h2c).then(|| protocol.clone())
+}
+
+/// The members of a comma-separated field, all its lines in turn, without blanks.
+fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
+    headers
+        .get_all(name)
+        .iter()
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+        .map(<[u8]>::trim_ascii)
+        .filter(|token| !token.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn map(fields: &[(&str, &str)]) -> HeaderMap {
+        fields
+            .iter()
+            .map(|(name, value)| {
+                (HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_str(value).unwrap())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn named_and_well_known_fields_go_and_the_rest_stays() {
+        let mut headers = map(&[
+            ("connection", "close, X-Private"),
+            ("connection", "x-other,,host"),
+            ("x-private", "1"),
+            ("x-other", "2"),
+            ("x-kept", "3"),
+            ("host", "a.example"),
+            ("keep-alive", "timeout=5"),
+            ("proxy-connection", "keep-alive"),
+            ("proxy-authorization", "Basic eA=="),
+            ("te", "gzip, trailers"),
+            ("trailer", "x-sum"),
+            ("upgrade", "websocket"),
+            ("transfer-encoding", "chunked"),
+        ]);
+        remove(&mut headers);
+        assert_eq!(
+            headers,
+            map(&[("x-kept", "3"), ("host", "a.example"), ("te", "trailers"), ("trailer", "x-sum")])
+        );
+    }
+
+    #[test]
+    fn an_upgrade_needs_connection_to_name_it_and_is_never_h2c() {
+        assert_eq!(upgrade(&map(&[("upgrade", "websocket")])), None);
+        assert_eq!(
+            upgrade(&map(&[("upgrade", "websocket"), ("connection", "keep-alive, Upgrade")])),
+            Some(HeaderValue::from_static("websocket"))
+        );
+        assert_eq!(upgrade(&map(&[("upgrade", "websocket, H2C"), ("connection", "upgrade")])), None);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_connection_names_survives(names in prop::collection::vec("[a-z]{1,8}", 0..6)) {
+            let mut headers = HeaderMap::new();
+            for name in &names {
+                headers.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_static("1"));
+            }
+            headers.insert(header::CONNECTION, HeaderValue::from_str(&names.join(" , ")).unwrap());
+            remove(&mut headers);
+            for name in headers.keys() {
+                prop_assert!(is_protected(name), "{name}");
+            }
+        }
+    }
+}

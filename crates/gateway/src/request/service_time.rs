@@ -1,0 +1,72 @@
+//! An estimate of a class's 99th percentile of service time: how long a permit may linger.
+//!
+//! Stochastic approximation of a quantile (Robbins and Monro, 1951) with steps in proportion to the
+//! estimate, so that it needs one number and follows services of any speed:
+//! after a time above the estimate `q <- q * (1 + STEP * 0.99)`, after one below
+//! `q <- q * (1 - STEP * 0.01)`. It stands still where 1 % of the times lie above.
+
+use std::{cell::Cell, time::Duration};
+
+/// Relative step. 5 % finds a tenfold change in about 50 slow answers, and wanders by a few percent.
+const STEP: f64 = 0.05;
+
+/// The first estimate, times the first service time seen.
+const FIRST: f64 = 4.0;
+
+/// A running estimate; nothing is known at first.
+#[derive(Debug, Default)]
+pub(super) struct ServiceTime {
+    nanos: Cell<f64>,
+}
+
+impl ServiceTime {
+    /// Takes up a service time.
+    pub(super) fn record(&self, time: Duration) {
+        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        let time = time.as_nanos() as f64;
+        let estimate = self.nanos.get();
+        self.nanos.set(if estimate == 0.0 {
+            (FIRST * time).max(1.0)
+        } else if time > estimate {
+            estimate * (1.0 + STEP * 0.99)
+        } else {
+            estimate * (1.0 - STEP * 0.01)
+        });
+    }
+
+    /// How long a permit lingers whose client has left: the 99th percentile from its start, at least
+    /// [`ServiceTime::LINGER_MIN`], never longer than `longest`.
+    pub(super) fn linger(&self, longest: Duration) -> Duration {
+        let estimate = self.nanos.get();
+        let known = if estimate == 0.0 {
+            longest
+        } else {
+            Duration::try_from_secs_f64(estimate / 1e9).unwrap_or(longest)
+        };
+        known.max(Self::LINGER_MIN).min(longest)
+    }
+
+    /// Below this a timer is not worth its while.
+    pub(super) const LINGER_MIN: Duration = Duration::from_millis(10);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_estimate_settles_where_one_in_a_hundred_lies_above() {
+        let times = ServiceTime::default();
+        let longest = Duration::from_secs(60);
+        assert_eq!(times.linger(longest), longest);
+        // 1 to 1000 ms in a fixed, well-mixed order: the 99th percentile is 990 ms.
+        for round in 0..200_u64 {
+            for i in 0..1000 {
+                times.record(Duration::from_millis(1 + (i * 617 + round * 13) % 1000));
+            }
+        }
+        let found = times.linger(longest);
+        assert!((900..1100).contains(&found.as_millis()), "{found:?}");
+        assert_eq!(times.linger(Duration::from_millis(5)), Duration::from_millis(5));
+    }
+}
