@@ -23,12 +23,18 @@ pub mod client_rate;
 pub mod connections;
 pub mod health;
 pub mod ids;
+pub mod in_flight;
 pub mod knobs;
+pub mod limit;
 pub mod meters;
 pub mod priority_header;
+pub mod queue;
 pub mod refusal;
+pub mod retry_budget;
 pub mod rewrite;
+pub mod scheduler;
 pub mod time;
+pub mod token_bucket;
 
 mod key_table;
 

@@ -1,9 +1,20 @@
 //! Admission of one application's requests: whether each starts now, waits, or is refused.
 //!
 //! MASTH's path (section 3): ingress bucket -> the class's queue -> scheduler over classes ->
-//! egress bucket, joined with the weighted in-flight limit `R0` of Dyachuk & Deters.
+//! egress bucket, joined with the weighted in-flight limit `R0` of Dyachuk & Deters. [`Admission`]
+//! is the composition; each part has its own file: [`crate::token_bucket`], [`crate::queue`],
+//! [`crate::scheduler`], [`crate::in_flight`], [`crate::limit`].
+
+mod machine;
+mod path;
+mod settings;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
+
+pub use machine::{Admission, Levels, StreamPermit};
+pub use settings::{AdmissionSettings, ClassSettings, Rate};
 
 use crate::{ClassId, Refusal, Ticket, Timestamp};
 
@@ -16,7 +27,7 @@ pub struct Exchange {
     pub priority: u8,
     /// Weight units it takes of the in-flight limit, at least 1. Usually the class's.
     pub weight: u32,
-    /// It must not start later than this: the client's or the class's deadline.
+    /// It must start before this: the client's deadline. The class's own is added by admission.
     pub deadline: Option<Timestamp>,
     /// Bytes held while it waits (its compact head).
     pub bytes: u32,
@@ -44,6 +55,18 @@ pub struct Permit {
     started: Timestamp,
     /// Weight in flight just after the start, this exchange included.
     in_flight: u32,
+    standing: Standing,
+}
+
+/// How a permit's weight is accounted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// In the weight in flight that decisions see.
+    Counted,
+    /// Started in mode `watch` while its shadow waits. Holds in that spell of watching only.
+    Shadow { ticket: Ticket, spell: u32 },
+    /// Started in mode `watch` although it would have been refused. Holds in that spell only.
+    Outside { spell: u32 },
 }
 
 /// The answer to a client that leaves while its request waits.

@@ -1,0 +1,391 @@
+//! The composition: one application's admission.
+
+use super::{
+    AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit, Standing,
+    path::{Answer, Path, whole},
+};
+use crate::{
+    ClassId, Refusal, Ticket, Timestamp,
+    in_flight::{InFlight, TOP_PRIORITY},
+    knobs::Mode,
+    limit::{Limit, Limiter, Sample},
+    queue::Phase,
+};
+
+/// Admission of one application's requests.
+///
+/// An arrival starts, waits or is refused; what waits is granted or refused later, and its ticket
+/// then appears in [`drain_decided`](Self::drain_decided). Whoever starts holds a [`Permit`] and
+/// gives it back with [`depart`](Self::depart).
+///
+/// # Decisions
+///
+/// - Nothing that may start waits: every call ends with all that may start started.
+/// - Among what waits, the top priority goes first, whatever the scheduler. It passes the in-flight limit
+///   and its class's bound, and no others: rates hold for it, and it can wait for an egress token.
+/// - What the scheduler picks and what does not fit the limit holds the room; nothing of a lower rank
+///   passes it. What its class's own bound or rate stops is passed over.
+/// - A newcomer that could start at once is never refused for a full queue.
+/// - Wait and deadline are over at their instant: a request due at `t` does not start at `t`.
+/// - CoDel judges what is about to start, after its room is known and before a token is taken.
+///
+/// # Modes
+///
+/// - `enforce`: as above.
+/// - `watch`: every request starts at once. Its shadow goes the same path, holds its weight from when it
+///   would have been granted until the exchange departs, and is counted
+///   ([`drain_would_refuse`](Self::drain_would_refuse)) if it would have been refused. Shadows that
+///   still wait when their exchange departs count as neither.
+/// - `off`: every request starts at once; weights in flight are counted, limits learn nothing.
+///
+/// # Time
+///
+/// Every call first fires what is due. A `now` before that of an earlier call counts as that one's. When
+/// time jumps ahead, everything due by then is refused first and starts are decided after that.
+///
+/// # Cost
+///
+/// With nothing waiting, `arrive` and `depart` are O(1) and allocate nothing. Otherwise every start costs
+/// O(c), c being the number of classes of which something waits, and O(log n) if it has a deadline.
+/// `leave` unlinks in O(1).
+///
+/// # Panics
+///
+/// [`new`](Self::new) and [`configure`](Self::configure) if `settings.classes` is empty: the default
+/// class always exists.
+///
+/// ```
+/// use tidegate_control::{
+///     ClassId, Timestamp,
+///     admission::{Admission, AdmissionSettings, Arrival, Exchange, Outcome},
+///     knobs::{Knob, Scope, Value, Values},
+/// };
+///
+/// let mut application = Values::defaults(Scope::Application);
+/// application.set(Knob::IN_FLIGHT_ALGORITHM, Value::Choice("fixed")).unwrap();
+/// application.set(Knob::IN_FLIGHT_LIMIT, Value::Count(1)).unwrap();
+/// let class = Values::defaults(Scope::Class);
+/// let settings = AdmissionSettings::from_values(&application, &[&class]);
+///
+/// let now = Timestamp::from_nanos(1_000_000_000);
+/// let mut admission = Admission::new(&settings, now);
+/// let request = Exchange { class: ClassId(0), priority: 3, weight: 1, deadline: None, bytes: 400 };
+/// let Arrival::Start(first) = admission.arrive(now, request) else { panic!("there is room") };
+/// let Arrival::Wait(ticket) = admission.arrive(now, request) else { panic!("there is none") };
+/// assert!(admission.collect(now, ticket).is_none());
+///
+/// admission.depart(now, first, Outcome::Success);
+/// let mut decided = Vec::new();
+/// admission.drain_decided(&mut decided);
+/// assert_eq!(decided, [ticket]);
+/// let Some(Ok(second)) = admission.collect(now, ticket) else { panic!("it was granted") };
+/// admission.depart(now, second, Outcome::Success);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Admission {
+    now: Timestamp,
+    mode: Mode,
+    path: Path,
+    limiter: Limiter,
+    /// In mode `watch`: what in truth is in flight; the path counts shadows.
+    watched: Option<InFlight>,
+    /// Number of the present or last spell of watching.
+    spell: u32,
+    long_streams: u64,
+    long_streams_max: u64,
+}
+
+/// An upgraded connection or long stream that is open. Not `Clone`, so that it is closed once.
+#[must_use = "a stream that is not closed is a place lost for ever"]
+#[derive(Debug, PartialEq, Eq)]
+pub struct StreamPermit {
+    class: ClassId,
+}
+
+/// Levels at one moment, for meters.
+#[derive(Clone, Copy, Debug)]
+pub struct Levels<'a> {
+    /// Weight in flight.
+    pub in_flight: u64,
+    /// The in-flight limit, weight units.
+    pub limit: u32,
+    /// Long streams open.
+    pub long_streams: u64,
+    path: &'a Path,
+}
+
+impl Admission {
+    /// Nothing in flight, buckets full, limits at their start.
+    #[must_use]
+    pub fn new(settings: &AdmissionSettings, now: Timestamp) -> Self {
+        assert!(!settings.classes.is_empty(), "the default class always exists");
+        let limiter = Limiter::new(settings.algorithm, settings.limit);
+        let path = Path::new(settings, limiter.limit(), now);
+        let mut admission = Self {
+            now,
+            mode: Mode::Enforce,
+            path,
+            limiter,
+            watched: None,
+            spell: 0,
+            long_streams: 0,
+            long_streams_max: settings.long_streams_max,
+        };
+        admission.set_mode(settings.mode);
+        admission
+    }
+
+    /// Applies new knobs while running, atomically, losing nothing that waits.
+    ///
+    /// Classes are append-only: ids keep their meaning, and a class missing from `settings` keeps its
+    /// settings and drains. Another algorithm starts from `in_flight.limit`; the same one keeps what it
+    /// has learnt. What waits over a new bound stays. Leaving mode `enforce` lets everything in.
+    pub fn configure(&mut self, now: Timestamp, settings: &AdmissionSettings) {
+        assert!(!settings.classes.is_empty(), "the default class always exists");
+        self.advance(now);
+        self.path.configure(self.now, settings);
+        if self.limiter.algorithm() == settings.algorithm {
+            self.limiter.set_bounds(settings.limit);
+        } else {
+            self.limiter = Limiter::new(settings.algorithm, settings.limit);
+        }
+        self.path.in_flight.set_limit(self.limiter.limit());
+        self.long_streams_max = settings.long_streams_max;
+        if let Some(watched) = &mut self.watched {
+            watched.grow(settings.classes.len());
+        }
+        self.set_mode(settings.mode);
+        self.path.settle(self.now);
+    }
+
+    /// A request arrives.
+    pub fn arrive(&mut self, now: Timestamp, mut exchange: Exchange) -> Arrival {
+        self.advance(now);
+        exchange.class = self.path.known(exchange.class);
+        exchange.priority = exchange.priority.min(TOP_PRIORITY);
+        exchange.weight = exchange.weight.max(1);
+        if self.mode == Mode::Off {
+            let in_flight = self.path.take(exchange.class, exchange.weight);
+            return Arrival::Start(self.permit(&exchange, in_flight, Standing::Counted));
+        }
+        let answer = self.path.arrive(self.now, &exchange);
+        let Some(watched) = &mut self.watched else {
+            return match answer {
+                Answer::Start(in_flight) => {
+                    Arrival::Start(self.permit(&exchange, in_flight, Standing::Counted))
+                }
+                Answer::Wait(ticket) => Arrival::Wait(ticket),
+                Answer::Refuse(refusal) => Arrival::Refuse(refusal),
+            };
+        };
+        watched.take(exchange.class, exchange.weight);
+        let in_flight = whole(watched.total());
+        let spell = self.spell;
+        let standing = match answer {
+            Answer::Start(_) => Standing::Counted,
+            Answer::Wait(ticket) => Standing::Shadow { ticket, spell },
+            Answer::Refuse(_) => Standing::Outside { spell },
+        };
+        Arrival::Start(self.permit(&exchange, in_flight, standing))
+    }
+
+    /// The verdict on a request that waits, if there is one; consumes it and frees the ticket. `None`:
+    /// it still waits.
+    ///
+    /// A stale ticket is a mistake of the caller; in a release build it is answered like one that waits.
+    #[must_use]
+    pub fn collect(&mut self, now: Timestamp, ticket: Ticket) -> Option<Result<Permit, Refusal>> {
+        self.advance(now);
+        let verdict = self.verdict(ticket)?;
+        if verdict.is_some() {
+            self.path.forget(self.now, ticket);
+        }
+        verdict
+    }
+
+    /// The client left while its request waited.
+    ///
+    /// A stale ticket is a mistake of the caller; in a release build it is answered
+    /// [`Departure::Left`].
+    pub fn leave(&mut self, now: Timestamp, ticket: Ticket) -> Departure {
+        self.advance(now);
+        let departure = match self.verdict(ticket) {
+            None | Some(None) => Departure::Left,
+            Some(Some(Ok(permit))) => Departure::AlreadyGranted(permit),
+            Some(Some(Err(refusal))) => Departure::AlreadyRefused(refusal),
+        };
+        self.path.forget(self.now, ticket);
+        departure
+    }
+
+    /// An exchange is over: its weight is given back, the limit learns, and others may start.
+    pub fn depart(&mut self, now: Timestamp, permit: Permit, outcome: Outcome) {
+        self.advance(now);
+        self.learn(&permit, outcome);
+        let Permit { class, weight, standing, .. } = permit;
+        let Some(watched) = &mut self.watched else {
+            self.path.depart(self.now, class, weight);
+            return;
+        };
+        watched.give_back(class, weight);
+        match standing {
+            Standing::Shadow { ticket, spell } if spell == self.spell => {
+                let granted =
+                    self.path.entry(ticket).is_some_and(|entry| matches!(entry.phase, Phase::Granted { .. }));
+                self.path.forget(self.now, ticket);
+                if granted {
+                    self.path.depart(self.now, class, weight);
+                }
+            }
+            Standing::Outside { spell } if spell == self.spell => {}
+            _ => self.path.depart(self.now, class, weight),
+        }
+    }
+
+    /// Moves an exchange from the in-flight limit to the limit of long streams: its connection was
+    /// upgraded, or its response goes on and on. It is no sample of response times.
+    ///
+    /// # Errors
+    ///
+    /// The permit, if as many streams are open as may be; it stays in flight.
+    pub fn begin_stream(&mut self, now: Timestamp, permit: Permit) -> Result<StreamPermit, Permit> {
+        if self.mode == Mode::Enforce && self.long_streams >= self.long_streams_max {
+            return Err(permit);
+        }
+        let class = permit.class;
+        self.long_streams += 1;
+        self.depart(now, permit, Outcome::Ignore);
+        Ok(StreamPermit { class })
+    }
+
+    /// A long stream is over.
+    pub fn end_stream(&mut self, stream: StreamPermit) {
+        debug_assert!(self.long_streams > 0, "a stream of another application: {stream:?}");
+        self.long_streams = self.long_streams.saturating_sub(1);
+    }
+
+    /// Fires what is due: waits, deadlines, tokens. Every other call does so first by itself.
+    pub fn advance(&mut self, now: Timestamp) {
+        self.now = self.now.max(now);
+        self.path.advance(self.now);
+    }
+
+    /// When [`advance`](Self::advance) must be called next, if nothing else happens.
+    #[must_use]
+    pub const fn next_timeout(&self) -> Option<Timestamp> {
+        self.path.next_timeout()
+    }
+
+    /// Moves the tickets decided since the last call to `out`, in the order decided. A client that has
+    /// left meanwhile may be among them; its ticket is stale.
+    pub fn drain_decided(&mut self, out: &mut Vec<Ticket>) {
+        self.path.drain_decided(out);
+    }
+
+    /// Reports what mode `watch` would have refused since the last call.
+    pub fn drain_would_refuse(&mut self, f: impl FnMut(ClassId, Refusal, u64)) {
+        self.path.drain_would_refuse(f);
+    }
+
+    /// Levels for meters.
+    #[must_use]
+    pub fn levels(&self) -> Levels<'_> {
+        Levels {
+            in_flight: self.in_flight().total(),
+            limit: self.path.in_flight.limit(),
+            long_streams: self.long_streams,
+            path: &self.path,
+        }
+    }
+
+    /// The algorithm that finds the limit, with its state.
+    #[must_use]
+    pub const fn limiter(&self) -> &Limiter {
+        &self.limiter
+    }
+
+    /// Panics if something is inconsistent: permits, queues, lists, deadlines, timers, or something
+    /// waits that may start. For tests and simulation; O(everything).
+    pub fn check_invariants(&self) {
+        self.path.check_invariants(self.now);
+        self.in_flight().check_invariants();
+        assert!(self.path.uncollected() <= self.path.in_flight.total(), "grants hold their weight");
+        assert_eq!(self.watched.is_some(), self.mode == Mode::Watch, "only watching has shadows");
+    }
+
+    /// What in truth is in flight.
+    fn in_flight(&self) -> &InFlight {
+        self.watched.as_ref().unwrap_or(&self.path.in_flight)
+    }
+
+    /// `None`: the ticket is stale. `Some(None)`: it waits.
+    fn verdict(&self, ticket: Ticket) -> Option<Option<Result<Permit, Refusal>>> {
+        let entry = self.path.entry(ticket);
+        debug_assert!(entry.is_some(), "ticket {ticket} is stale");
+        let entry = entry?;
+        Some(match entry.phase {
+            Phase::Waiting | Phase::Free => None,
+            Phase::Granted { started, in_flight } => Some(Ok(Permit {
+                class: entry.class,
+                weight: entry.weight,
+                started,
+                in_flight,
+                standing: Standing::Counted,
+            })),
+            Phase::Refused(refusal) => Some(Err(refusal)),
+        })
+    }
+
+    const fn permit(&self, exchange: &Exchange, in_flight: u32, standing: Standing) -> Permit {
+        Permit { class: exchange.class, weight: exchange.weight, started: self.now, in_flight, standing }
+    }
+
+    fn learn(&mut self, permit: &Permit, outcome: Outcome) {
+        if self.mode == Mode::Off || outcome == Outcome::Ignore {
+            return;
+        }
+        let limit = self.path.in_flight.limit();
+        let held = self.watched.is_none() && self.path.held_since(permit.started);
+        self.limiter.sample(&Sample {
+            now: self.now,
+            response_time: permit.age(self.now),
+            in_flight: permit.in_flight,
+            limit_utilised: held || permit.in_flight >= limit,
+            outcome,
+            weight: permit.weight,
+        });
+        self.path.in_flight.set_limit(self.limiter.limit());
+    }
+
+    fn set_mode(&mut self, mode: Mode) {
+        if mode == self.mode {
+            return;
+        }
+        if let Some(watched) = self.watched.take() {
+            self.path.end_shadow(watched);
+        } else if self.mode == Mode::Enforce {
+            self.path.let_all_in(self.now);
+        }
+        if mode == Mode::Watch {
+            self.spell = self.spell.wrapping_add(1);
+            self.watched = Some(self.path.in_flight.clone());
+        }
+        self.path.set_shadow(mode == Mode::Watch);
+        self.mode = mode;
+    }
+}
+
+impl Levels<'_> {
+    /// Requests waiting, by class. In mode `watch`, shadows.
+    pub fn queued(&self) -> impl Iterator<Item = (ClassId, usize)> + '_ {
+        self.path.queued()
+    }
+}
+
+impl StreamPermit {
+    /// The class of the exchange it began as.
+    #[must_use]
+    pub const fn class(&self) -> ClassId {
+        self.class
+    }
+}

@@ -1,0 +1,114 @@
+//! Settings of an application's admission, read from its knobs and its classes'.
+
+use std::time::Duration;
+
+use crate::{
+    knobs::{Algorithm, Mode, PerSecond, SchedulerKind, Values, keys},
+    limit::LimitBounds,
+    queue::QueueSettings,
+};
+
+/// Everything admission can be told while it runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AdmissionSettings {
+    /// Whether decisions act.
+    pub mode: Mode,
+    /// How the in-flight limit is found.
+    pub algorithm: Algorithm,
+    /// Where the limit starts and its bounds.
+    pub limit: LimitBounds,
+    /// The order of classes.
+    pub scheduler: SchedulerKind,
+    /// Strict priority: after this wait a request goes before all but the top priority.
+    pub starvation_max: Option<Duration>,
+    /// Requests admitted over all classes.
+    pub ingress: Option<Rate>,
+    /// Requests started over all classes.
+    pub egress: Option<Rate>,
+    /// Long streams open at once.
+    pub long_streams_max: u64,
+    /// The classes, dense by [`ClassId`](crate::ClassId).
+    pub classes: Vec<ClassSettings>,
+}
+
+/// Settings of one class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassSettings {
+    /// Requests of the class admitted.
+    pub ingress: Option<Rate>,
+    /// Requests of the class started.
+    pub egress: Option<Rate>,
+    /// Bounds and order of its queue.
+    pub queue: QueueSettings,
+    /// From arrival until the latest start.
+    pub deadline: Option<Duration>,
+    /// Weight units of the class in flight at once.
+    pub in_flight_max: Option<u32>,
+    /// Its share under the weighted scheduler.
+    pub share: u32,
+}
+
+/// A rate with a burst, for a token bucket.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    /// Events per second.
+    pub per_s: f64,
+    /// Events at once.
+    pub burst: f64,
+}
+
+impl AdmissionSettings {
+    /// Reads the knobs of an application and of its classes, dense by id.
+    ///
+    /// # Panics
+    ///
+    /// If the values belong to other scopes: a mistake in the program, not in its input.
+    #[must_use]
+    pub fn from_values(application: &Values, classes: &[&Values]) -> Self {
+        let rate = |rate: Option<PerSecond>, burst| rate.map(|PerSecond(per_s)| Rate { per_s, burst });
+        Self {
+            mode: application.get(keys::MODE).0,
+            algorithm: application.get(keys::IN_FLIGHT_ALGORITHM).0,
+            limit: LimitBounds {
+                initial: units(application.get(keys::IN_FLIGHT_LIMIT)),
+                min: units(application.get(keys::IN_FLIGHT_MIN)),
+                max: units(application.get(keys::IN_FLIGHT_MAX)),
+            },
+            scheduler: application.get(keys::SCHEDULER).0,
+            starvation_max: application.get(keys::STARVATION_MAX),
+            ingress: rate(
+                application.get(keys::APPLICATION_INGRESS_RATE),
+                application.get(keys::APPLICATION_INGRESS_BURST),
+            ),
+            egress: rate(
+                application.get(keys::APPLICATION_EGRESS_RATE),
+                application.get(keys::APPLICATION_EGRESS_BURST),
+            ),
+            long_streams_max: application.get(keys::LONG_STREAMS_MAX),
+            classes: classes
+                .iter()
+                .map(|class| ClassSettings {
+                    ingress: rate(class.get(keys::INGRESS_RATE), class.get(keys::INGRESS_BURST)),
+                    egress: rate(class.get(keys::EGRESS_RATE), class.get(keys::EGRESS_BURST)),
+                    queue: QueueSettings {
+                        max: usize::try_from(class.get(keys::QUEUE_MAX)).unwrap_or(usize::MAX),
+                        bytes_max: class.get(keys::QUEUE_BYTES_MAX).0,
+                        wait_max: class.get(keys::QUEUE_WAIT_MAX),
+                        discipline: class.get(keys::QUEUE_DISCIPLINE).0,
+                        stands_after: class.get(keys::QUEUE_STANDS_AFTER),
+                        codel: class.get(keys::QUEUE_CODEL).then(|| {
+                            (class.get(keys::QUEUE_CODEL_TARGET), class.get(keys::QUEUE_CODEL_INTERVAL))
+                        }),
+                    },
+                    deadline: class.get(keys::DEADLINE),
+                    in_flight_max: class.get(keys::CLASS_IN_FLIGHT_MAX).map(units),
+                    share: units(class.get(keys::SHARE)),
+                })
+                .collect(),
+        }
+    }
+}
+
+fn units(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,122 @@
+//! In-flight accounting in weight units: `R0` of Dyachuk & Deters.
+//!
+//! Source: Dyachuk & Deters, "Using Priorities to Combat Underutilisation", the algorithm of the
+//! dispatcher: `R` starts at the server's capacity `R0`; a start takes its weight, `R ← R − w`; a
+//! departure gives it back, `R ← R + w`; a request of top priority starts whatever `R` is, so `R` may
+//! go negative; any other starts if `w ≤ R`. Deviations:
+//!
+//! 1. `R0` may change while running. `R` is therefore derived, `R0 − in flight`, not kept.
+//! 2. A request heavier than the whole of `R0` starts when nothing else is in flight; by the paper's
+//!    rule it would wait for ever.
+//! 3. A class may have a bound of its own under the same rules, within the application's.
+
+use crate::ClassId;
+
+/// The top priority, which waits for nothing.
+pub const TOP_PRIORITY: u8 = 7;
+
+/// Weight in flight, of the application and of each class. Every call is O(1).
+///
+/// ```
+/// use tidegate_control::{ClassId, in_flight::InFlight};
+///
+/// let class = ClassId(0);
+/// let mut ledger = InFlight::new(10, 1); // R0 = 10
+/// ledger.take(class, 8); // R = 2
+/// assert!(ledger.fits(2, 3) && !ledger.fits(3, 3));
+/// assert!(ledger.fits(3, 7)); // the top priority passes
+/// ledger.take(class, 3); // R = -1
+/// assert_eq!(ledger.room(), -1);
+/// ledger.give_back(class, 8); // R = 7
+/// assert!(ledger.fits(7, 3) && !ledger.fits(11, 3));
+/// ledger.give_back(class, 3); // nothing in flight: even 11 may start
+/// assert!(ledger.fits(11, 3));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InFlight {
+    limit: u32,
+    total: u64,
+    classes: Vec<u64>,
+}
+
+impl InFlight {
+    /// Nothing in flight under `limit` weight units (1 to 2³²−1), with `classes` classes.
+    #[must_use]
+    pub fn new(limit: u32, classes: usize) -> Self {
+        Self { limit: limit.max(1), total: 0, classes: vec![0; classes] }
+    }
+
+    /// Sets `R0`. What is in flight stays.
+    pub fn set_limit(&mut self, limit: u32) {
+        self.limit = limit.max(1);
+    }
+
+    /// `R0`, weight units.
+    #[must_use]
+    pub const fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// Makes room for classes up to `classes` in number.
+    pub fn grow(&mut self, classes: usize) {
+        if classes > self.classes.len() {
+            self.classes.resize(classes, 0);
+        }
+    }
+
+    /// Whether a request of this weight and priority may start under the application's limit.
+    #[must_use]
+    pub fn fits(&self, weight: u32, priority: u8) -> bool {
+        fits(self.total, self.limit, weight, priority)
+    }
+
+    /// Whether it may start under a bound of its class.
+    #[must_use]
+    pub fn fits_class(&self, class: ClassId, max: u32, weight: u32, priority: u8) -> bool {
+        fits(self.class(class), max, weight, priority)
+    }
+
+    /// A start: `R ← R − w`.
+    pub fn take(&mut self, class: ClassId, weight: u32) {
+        self.total += u64::from(weight);
+        if let Some(sum) = self.classes.get_mut(class.index()) {
+            *sum += u64::from(weight);
+        }
+    }
+
+    /// A departure: `R ← R + w`.
+    pub fn give_back(&mut self, class: ClassId, weight: u32) {
+        debug_assert!(self.total >= u64::from(weight), "more weight given back than was taken");
+        self.total = self.total.saturating_sub(u64::from(weight));
+        if let Some(sum) = self.classes.get_mut(class.index()) {
+            *sum = sum.saturating_sub(u64::from(weight));
+        }
+    }
+
+    /// Weight in flight.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Weight of a class in flight.
+    #[must_use]
+    pub fn class(&self, class: ClassId) -> u64 {
+        self.classes.get(class.index()).copied().unwrap_or(0)
+    }
+
+    /// `R`: what is left of the limit; negative when the top priority has passed it or the limit fell.
+    #[must_use]
+    pub fn room(&self) -> i64 {
+        i64::from(self.limit) - i64::try_from(self.total).unwrap_or(i64::MAX)
+    }
+
+    /// Panics unless the classes' weights add up.
+    pub fn check_invariants(&self) {
+        assert_eq!(self.total, self.classes.iter().sum::<u64>(), "in flight is the sum over the classes");
+    }
+}
+
+fn fits(total: u64, limit: u32, weight: u32, priority: u8) -> bool {
+    priority >= TOP_PRIORITY || total == 0 || total + u64::from(weight) <= u64::from(limit)
+}
