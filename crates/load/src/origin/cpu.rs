@@ -1,0 +1,239 @@
+//! Work that costs a known amount of CPU time, done by a pool of threads in order of arrival.
+//!
+//! This is how a thread-pool server collapses under overload: a request that a worker has taken
+//! is carried out to its end though its client has left, and one that waits is taken though its
+//! client has left. Nothing here knows of goodput; the collapse follows.
+
+use std::{
+    collections::VecDeque,
+    hint::black_box,
+    io,
+    sync::{
+        Arc, Condvar, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use rustix::{
+    thread::{CpuSet, sched_setaffinity},
+    time::{ClockId, clock_gettime},
+};
+use tokio::sync::oneshot;
+
+/// Worker threads before one FIFO queue.
+#[derive(Debug)]
+pub(crate) struct CpuPool {
+    queue: Arc<Queue>,
+    workers: Vec<JoinHandle<()>>,
+    count: usize,
+}
+
+/// What became of the jobs.
+#[derive(Debug, Default)]
+pub(crate) struct CpuCounts {
+    pub(crate) started: AtomicU64,
+    pub(crate) completed: AtomicU64,
+    pub(crate) completed_for_nobody: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) cpu_ns: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Queue {
+    state: Mutex<State>,
+    filled: Condvar,
+    bound: usize,
+    counts: CpuCounts,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Job {
+    cost: Duration,
+    done: oneshot::Sender<()>,
+}
+
+impl CpuPool {
+    pub(crate) fn start(workers: usize, bound: usize, cpus: &[usize]) -> io::Result<Self> {
+        let queue = Arc::new(Queue {
+            state: Mutex::default(),
+            filled: Condvar::new(),
+            bound,
+            counts: CpuCounts::default(),
+        });
+        let mut pool = Self { queue: Arc::clone(&queue), workers: Vec::new(), count: workers };
+        for index in 0..workers {
+            let queue = Arc::clone(&queue);
+            let cpu = if cpus.is_empty() { None } else { cpus.get(index % cpus.len()).copied() };
+            let (ready, is_ready) = std::sync::mpsc::channel();
+            let worker = thread::Builder::new().name(format!("origin-cpu-{index}")).spawn(move || {
+                let pinned = pin(cpu);
+                let go_on = pinned.is_ok();
+                let told = ready.send(pinned).is_ok();
+                if go_on && told {
+                    queue.work();
+                }
+            })?;
+            pool.workers.push(worker);
+            is_ready.recv().unwrap_or_else(|_| Err(io::Error::other("worker ended")))?;
+        }
+        Ok(pool)
+    }
+
+    /// Queues a job; the receiver hears when it is done. `None` if the queue is full.
+    pub(crate) fn submit(&self, cost: Duration) -> Option<oneshot::Receiver<()>> {
+        let (done, is_done) = oneshot::channel();
+        let mut state = self.queue.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.jobs.len() >= self.queue.bound || state.closed {
+            drop(state);
+            self.queue.counts.refused.fetch_add(1, Relaxed);
+            return None;
+        }
+        state.jobs.push_back(Job { cost, done });
+        drop(state);
+        self.queue.filled.notify_one();
+        Some(is_done)
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        self.queue.state.lock().unwrap_or_else(PoisonError::into_inner).jobs.len()
+    }
+
+    pub(crate) fn counts(&self) -> &CpuCounts {
+        &self.queue.counts
+    }
+
+    pub(crate) fn workers(&self) -> usize {
+        self.count
+    }
+
+    /// Jobs of `cost` the pool does a second when it has nothing else to do, measured by letting
+    /// every worker run flat out for about `span`. Counts in [`CpuPool::counts`] like any job.
+    pub(crate) fn calibrate(&self, cost: Duration, span: Duration) -> f64 {
+        let per_worker = (span.as_secs_f64() / cost.as_secs_f64().max(1e-6)).ceil().max(2.0) as usize;
+        let jobs = per_worker.saturating_mul(self.count);
+        let begin = Instant::now();
+        let receivers: Vec<_> = (0..jobs).filter_map(|_| self.submit(cost)).collect();
+        let accepted = receivers.len();
+        for receiver in receivers {
+            // A job dropped by a closing pool shortens the measurement; the origin is going anyway.
+            let _ = receiver.blocking_recv();
+        }
+        accepted as f64 / begin.elapsed().as_secs_f64()
+    }
+}
+
+impl Drop for CpuPool {
+    fn drop(&mut self) {
+        {
+            let mut state = self.queue.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.closed = true;
+            state.jobs.clear();
+        }
+        self.queue.filled.notify_all();
+        for worker in self.workers.drain(..) {
+            // A worker that panicked has nothing left to give back.
+            let _ = worker.join();
+        }
+    }
+}
+
+impl Queue {
+    fn work(&self) {
+        while let Some(job) = self.next() {
+            self.counts.started.fetch_add(1, Relaxed);
+            let spent = spend(job.cost);
+            self.counts.cpu_ns.fetch_add(u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX), Relaxed);
+            self.counts.completed.fetch_add(1, Relaxed);
+            if job.done.send(()).is_err() {
+                self.counts.completed_for_nobody.fetch_add(1, Relaxed);
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Job> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if state.closed {
+                return None;
+            }
+            if let Some(job) = state.jobs.pop_front() {
+                return Some(job);
+            }
+            state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Hashes until this thread has used `cost` of CPU time, as its own CPU clock says: being
+/// descheduled does not count, so the capacity is that of the processor and not of the wall
+/// clock. Resolution about 3 microseconds. Returns what was really used.
+fn spend(cost: Duration) -> Duration {
+    let begin = cpu_clock();
+    let mut block = [0u8; 2048];
+    loop {
+        let spent = cpu_clock().saturating_sub(begin);
+        if spent >= cost {
+            return spent;
+        }
+        let hash = digest(&SHA256, black_box(&block));
+        for (to, from) in block.iter_mut().zip(hash.as_ref()) {
+            *to ^= from;
+        }
+    }
+}
+
+fn cpu_clock() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
+}
+
+/// Pins the calling thread.
+pub(crate) fn pin(cpu: Option<usize>) -> io::Result<()> {
+    let Some(cpu) = cpu else { return Ok(()) };
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("processor {cpu} does not exist")));
+    }
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    sched_setaffinity(None, &set).map_err(io::Error::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_costs_its_cpu_time_and_no_less() {
+        let spent = spend(Duration::from_millis(5));
+        assert!(spent >= Duration::from_millis(5), "{spent:?}");
+        // The thread's own clock cannot run on while it is descheduled; one more block is the most.
+        assert!(spent < Duration::from_millis(6), "{spent:?}");
+    }
+
+    #[test]
+    fn jobs_for_nobody_are_done_all_the_same() {
+        let pool = CpuPool::start(1, 10, &[]).expect("a thread");
+        drop(pool.submit(Duration::from_millis(1)).expect("room"));
+        let kept = pool.submit(Duration::from_millis(1)).expect("room");
+        kept.blocking_recv().expect("done");
+        assert_eq!(pool.counts().completed.load(Relaxed), 2);
+        assert_eq!(pool.counts().completed_for_nobody.load(Relaxed), 1);
+    }
+
+    #[test]
+    fn the_queue_is_bounded() {
+        let pool = CpuPool::start(1, 2, &[]).expect("a thread");
+        let all: Vec<_> = (0..10).map(|_| pool.submit(Duration::from_millis(50))).collect();
+        assert!(all.iter().flatten().count() <= 3, "two wait and one is at work");
+        assert!(pool.counts().refused.load(Relaxed) >= 7);
+    }
+}
