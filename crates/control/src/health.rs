@@ -254,3 +254,6 @@ impl Health {
         self.pauses = 0;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -114,3 +114,6 @@ impl<'de> ItemVisitor<'de> for Member<'_> {
         Ok(Ignored)
     }
 }
+
+#[cfg(test)]
+mod tests;

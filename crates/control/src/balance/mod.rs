@@ -6,6 +6,9 @@ mod peak_ewma;
 mod power_of_two;
 mod round_robin;
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 pub use peak_ewma::PeakEwma;

@@ -74,3 +74,6 @@ fn decoded(text: &[u8]) -> impl Iterator<Item = u8> + '_ {
         })
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,7 +30,7 @@ use std::borrow::Cow;
 /// ```
 #[must_use]
 pub fn canonical_path(path: &str) -> Cow<'_, str> {
-    if is_canonical(path.as_bytes()) {
+    if is_canonical(path) {
         return Cow::Borrowed(path);
     }
     let Some(rest) = path.strip_prefix('/') else {
@@ -68,25 +68,43 @@ pub fn canonical_path(path: &str) -> Cow<'_, str> {
 }
 
 /// Whether [`canonical_path`] would change nothing.
-fn is_canonical(path: &[u8]) -> bool {
-    if path.first() != Some(&b'/') {
-        return path.iter().all(|&byte| stands_for_itself(byte)) && !path.is_empty();
-    }
-    // The octet before the segment's first is `/`; dots count only while nothing else came.
-    let (mut length, mut dots) = (0, 0);
-    let mut octets = path.iter().skip(1);
+fn is_canonical(path: &str) -> bool {
+    let Some(rest) = path.strip_prefix('/') else {
+        return !path.is_empty() && octets_are_canonical(path.as_bytes());
+    };
+    let mut rest = rest.as_bytes();
     loop {
-        match octets.next() {
-            Some(b'/') if length == dots && length <= 2 => return false,
-            Some(b'/') => (length, dots) = (0, 0),
-            Some(&byte) if !stands_for_itself(byte) => return false,
-            Some(&byte) => {
-                length += 1;
-                dots += usize::from(byte == b'.');
-            }
-            None => return length == 0 || length != dots || length > 2,
+        let end = rest.iter().position(|&byte| byte == b'/');
+        let (segment, after) = rest.split_at(end.unwrap_or(rest.len()));
+        let is_allowed = match segment {
+            b"" => end.is_none(),
+            b"." | b".." => false,
+            _ => octets_are_canonical(segment),
+        };
+        if !is_allowed {
+            return false;
+        }
+        match after.get(1..) {
+            Some(next) => rest = next,
+            None => return true,
         }
     }
+}
+
+fn octets_are_canonical(segment: &[u8]) -> bool {
+    let mut rest = segment;
+    while let Some((&byte, tail)) = rest.split_first() {
+        rest = tail;
+        if byte == b'%' {
+            if escape(tail).is_none_or(stands_for_itself) || tail[..2].iter().any(u8::is_ascii_lowercase) {
+                return false;
+            }
+            rest = &tail[2..];
+        } else if !stands_for_itself(byte) {
+            return false;
+        }
+    }
+    true
 }
 
 /// Appends a segment with its octets in canonical form.
@@ -122,3 +140,6 @@ pub(super) fn escape(digits: &[u8]) -> Option<u8> {
 const fn stands_for_itself(byte: u8) -> bool {
     matches!(byte, b'!'..=b'~') && !matches!(byte, b'/' | b';' | b'%' | b'?' | b'#')
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,8 @@
-//! Tests of classification: tables of cases, properties, and a naive matcher to compare with.
+//! Tests of rules: tables of cases, every fault, and a naive evaluator of rules as written.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, time::Duration};
+
+use proptest::prelude::*;
 
 use super::*;
 use crate::ClassId;
@@ -22,8 +24,8 @@ impl Request {
         Self { method: "GET".into(), host: "www.example.org".into(), path: path.into(), ..Self::default() }
     }
 
-    fn header(mut self, name: &str, value: &str) -> Self {
-        self.headers.push((name.into(), value.into()));
+    fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        self.headers.push((name.into(), value.as_ref().into()));
         self
     }
 }
@@ -62,62 +64,50 @@ impl RequestFacts for Request {
     }
 }
 
+fn classifier(rules: &[RuleSpec]) -> Classifier {
+    Classifier::compile(rules, |name| name.strip_prefix('c')?.parse().ok().map(ClassId)).expect("sound rules")
+}
+
 fn holds(rule: RuleSpec, request: &Request) -> bool {
-    let rules = Classifier::compile(&[rule], |_| None).expect("sound rule");
-    rules.classify(request).rule.is_some()
+    classifier(&[rule]).classify(request).rule.is_some()
 }
 
 fn on_path(path: PathSpec) -> RuleSpec {
     RuleSpec { paths: vec![path], ..RuleSpec::default() }
 }
 
-#[test]
-fn paths_have_one_canonical_form() {
-    for (written, canonical) in [
-        ("/", "/"),
-        ("", "/"),
-        ("*", "*"),
-        ("/a/b", "/a/b"),
-        ("/a/b/", "/a/b/"),
-        ("/a.b/..c/...", "/a.b/..c/..."),
-        ("/a/./b/../c", "/a/c"),
-        ("/a/..", "/"),
-        ("/a/.", "/a/"),
-        ("/..", "/"),
-        ("/../../a", "/a"),
-        ("/%2e%2E/a", "/a"),
-        ("//a///b//", "/a/b/"),
-        ("/a//../b", "/b"),
-        ("/%61dmin", "/admin"),
-        ("/%7euser/%40me", "/~user/@me"),
-        ("/a%2fb%3Bc%25%3f%23", "/a%2Fb%3Bc%25%3F%23"),
-        ("/a%00%0a", "/a%00%0A"),
-        ("/a%2", "/a%252"),
-        ("/a%zz", "/a%25zz"),
-        ("/%%36%31", "/%2561"),
-        ("/é", "/%C3%A9"),
-        ("/%c3%a9", "/%C3%A9"),
-        ("/shop;jsessionid=1/cart;x", "/shop/cart"),
-        ("/static/..;/admin", "/admin"),
-        ("/a/;x/b", "/a/b"),
-        ("/a b", "/a%20b"),
-        ("/a/%2e", "/a/"),
-        ("/a/.;x", "/a/"),
-    ] {
-        assert_eq!(canonical_path(written), canonical, "{written}");
-    }
+fn field(name: &str, value: ValueSpec) -> Vec<FieldSpec> {
+    vec![FieldSpec { name: name.into(), value }]
+}
+
+fn into(class: &str) -> VerdictSpec {
+    VerdictSpec { class: class.into(), ..VerdictSpec::default() }
 }
 
 #[test]
-fn no_rules_give_the_default_class() {
-    let rules = Classifier::default();
-    assert_eq!(rules.classify(&Request::get("/")), Verdict::default());
+fn the_first_rule_that_holds_decides_and_without_one_the_default_class() {
+    assert_eq!(Classifier::default().classify(&Request::get("/")), Verdict::default());
+    let rules = classifier(&[
+        RuleSpec { verdict: into("c1"), ..on_path(PathSpec::Prefix("/a".into())) },
+        RuleSpec { verdict: into("c2"), ..on_path(PathSpec::Prefix("/a/b".into())) },
+        RuleSpec { verdict: into("c3"), ..on_path(PathSpec::Exact("/c".into())) },
+    ]);
+    let decided = |path| {
+        let verdict = rules.classify(&Request::get(path));
+        (verdict.class.0, verdict.rule)
+    };
+    assert_eq!(decided("/a/b"), (1, Some(0)));
+    assert_eq!(decided("/c"), (3, Some(2)));
+    assert_eq!(decided("/d"), (0, None));
+    // A rule without conditions always holds, and without class names the default class.
+    assert_eq!(classifier(&[RuleSpec::default()]).classify(&Request::get("/")).rule, Some(0));
 }
 
 #[test]
 fn spellings_do_not_evade_a_rule() {
     for path in [
         PathSpec::Exact("/admin/keys".into()),
+        PathSpec::Exact("//admin/./k%65ys".into()),
         PathSpec::Prefix("/admin".into()),
         PathSpec::Prefix("/admin/".into()),
         PathSpec::Glob("/admin/*".into()),
@@ -138,6 +128,507 @@ fn spellings_do_not_evade_a_rule() {
         }
         for other in ["/", "/administrator/keys", "/x/admin/keys", "/admin%2Fkeys", "/Admin/keys"] {
             assert!(!holds(on_path(path.clone()), &Request::get(other)), "{path:?} {other}");
+        }
+    }
+}
+
+#[test]
+fn path_conditions_match_whole_paths() {
+    let (exact, prefix) = (|p: &str| PathSpec::Exact(p.into()), |p: &str| PathSpec::Prefix(p.into()));
+    let (glob, regex) = (|p: &str| PathSpec::Glob(p.into()), |p: &str| PathSpec::Regex(p.into()));
+    for (condition, path, expected) in [
+        (exact("/a"), "/a/", false),
+        (exact("*"), "*", true),
+        (exact("/é"), "/%c3%a9", true),
+        (prefix("/"), "/anything", true),
+        (prefix("/a"), "/a", true),
+        (prefix("/a"), "/a/b", true),
+        (prefix("/a"), "/ab", false),
+        (prefix("/a/"), "/a", false),
+        (prefix("/a/"), "/a/", true),
+        (glob("/a/*/c"), "/a/b/c", true),
+        (glob("/a/*/c"), "/a/b/b/c", false),
+        (glob("/a/**/c"), "/a/b/b/c", true),
+        (glob("/a/**/c"), "/a/c", true),
+        (glob("/a/**"), "/a", false),
+        (glob("/a/**"), "/a/", true),
+        (glob("/a/**"), "/a/b/c", true),
+        (glob("**/*.png"), "/x/y.png", true),
+        (glob("/*.{png,jpg}"), "/y.jpg", true),
+        (glob("/*.{png,jpg}"), "/x/y.jpg", false),
+        (glob("/a"), "/b/a", false),
+        (regex("/a|/b"), "/b", true),
+        (regex("/a|/b"), "/bc", false),
+        (regex("/a|/b"), "/x/b", false),
+        (regex("/items/[0-9]+"), "/items/17", true),
+        (regex("/a.*"), "/a%FF%0A", true),
+        (regex("(?i)/a"), "/A", true),
+    ] {
+        assert_eq!(holds(on_path(condition.clone()), &Request::get(path)), expected, "{condition:?} {path}");
+    }
+}
+
+#[test]
+fn hosts_match_without_final_dot_and_wildcards_any_subdomain() {
+    for (pattern, host, expected) in [
+        ("example.org", "example.org", true),
+        ("example.org", "example.org.", true),
+        ("example.org.", "example.org", true),
+        ("example.org", "www.example.org", false),
+        ("*.example.org", "www.example.org", true),
+        ("*.example.org", "a.b.example.org.", true),
+        ("*.example.org", "example.org", false),
+        ("*.example.org", ".example.org", false),
+        ("*.example.org", "badexample.org", false),
+        ("[::1]", "[::1]", true),
+        ("127.0.0.1", "127.0.0.1", true),
+        ("example.org", "", false),
+    ] {
+        let rule = RuleSpec { hosts: vec![pattern.into()], ..RuleSpec::default() };
+        let request = Request { host: host.into(), ..Request::get("/") };
+        assert_eq!(holds(rule, &request), expected, "{pattern} {host}");
+    }
+}
+
+#[test]
+fn clients_match_by_network_with_ipv4_unwrapped() {
+    for (network, client, expected) in [
+        ("10.0.0.0/8", Some("10.1.2.3"), true),
+        ("10.0.0.0/8", Some("::ffff:10.1.2.3"), true),
+        ("::ffff:10.0.0.0/104", Some("10.1.2.3"), true),
+        ("10.0.0.0/8", Some("11.0.0.1"), false),
+        ("0.0.0.0/0", Some("2001:db8::1"), false),
+        ("2001:db8::/32", Some("2001:db8::1"), true),
+        ("0.0.0.0/0", None, false),
+    ] {
+        let rule = RuleSpec { clients: vec![network.parse().unwrap()], ..RuleSpec::default() };
+        let request = Request { client: client.map(|text| text.parse().unwrap()), ..Request::get("/") };
+        assert_eq!(holds(rule, &request), expected, "{network} {client:?}");
+    }
+}
+
+#[test]
+fn tls_conditions_hold_only_over_tls() {
+    let plain = Request::get("/");
+    let tls = |name: Option<&str>, resumed, certificate| Request {
+        tls: Some((name.map(Into::into), resumed, certificate)),
+        ..Request::get("/")
+    };
+    let rule = |tls| RuleSpec { tls, ..RuleSpec::default() };
+    let secure = |wanted| rule(TlsSpec { secure: Some(wanted), ..TlsSpec::default() });
+    assert!(holds(secure(false), &plain) && !holds(secure(true), &plain));
+    assert!(holds(secure(true), &tls(None, false, false)) && !holds(secure(false), &tls(None, false, false)));
+    for wanted in [false, true] {
+        let resumed = || rule(TlsSpec { resumed: Some(wanted), ..TlsSpec::default() });
+        assert!(!holds(resumed(), &plain));
+        assert!(holds(resumed(), &tls(None, wanted, !wanted)));
+        assert!(!holds(resumed(), &tls(None, !wanted, wanted)));
+        let certificate = || rule(TlsSpec { client_certificate: Some(wanted), ..TlsSpec::default() });
+        assert!(!holds(certificate(), &plain));
+        assert!(holds(certificate(), &tls(None, !wanted, wanted)));
+        assert!(!holds(certificate(), &tls(None, wanted, !wanted)));
+    }
+    let name = || rule(TlsSpec { server_names: vec!["*.example.org".into()], ..TlsSpec::default() });
+    assert!(holds(name(), &tls(Some("a.example.org"), false, false)));
+    assert!(!holds(name(), &tls(None, false, false)) && !holds(name(), &plain));
+}
+
+#[test]
+fn one_of_the_values_of_a_field_suffices_and_absent_wants_none() {
+    let two = Request::get("/").header("x", " first ").header("x", b"sec\xFFond\n");
+    for (value, of_two, of_none) in [
+        (ValueSpec::Present, true, false),
+        (ValueSpec::Absent, false, true),
+        (ValueSpec::Exact("first".into()), true, false),
+        (ValueSpec::Exact("fir".into()), false, false),
+        (ValueSpec::Prefix("sec".into()), true, false),
+        (ValueSpec::Prefix("irst".into()), false, false),
+        // Octets that are no text do not evade `.`.
+        (ValueSpec::Regex("sec.*".into()), true, false),
+        (ValueSpec::Regex("irst|sec".into()), false, false),
+    ] {
+        let rule = RuleSpec { headers: field("x", value.clone()), ..RuleSpec::default() };
+        assert_eq!(holds(rule.clone(), &two), of_two, "{value:?}");
+        assert_eq!(holds(rule, &Request::get("/")), of_none, "{value:?}");
+    }
+}
+
+#[test]
+fn query_and_cookies_are_fields() {
+    let request = Request { query: Some("a=1&%62=x+y".into()), ..Request::get("/") }
+        .header("cookie", "s=1; t=2")
+        .header("cookie", "s=3");
+    let query = |name: &str, value| RuleSpec { query: field(name, value), ..RuleSpec::default() };
+    let cookie = |name: &str, value| RuleSpec { cookies: field(name, value), ..RuleSpec::default() };
+    assert!(holds(query("b", ValueSpec::Exact("x y".into())), &request));
+    assert!(!holds(query("b", ValueSpec::Exact("x+y".into())), &request));
+    assert!(holds(query("c", ValueSpec::Absent), &request));
+    assert!(holds(query("c", ValueSpec::Absent), &Request::get("/")));
+    assert!(holds(cookie("s", ValueSpec::Exact("3".into())), &request));
+    assert!(!holds(cookie("t", ValueSpec::Exact("3".into())), &request));
+    // All must hold.
+    let both = RuleSpec {
+        query: [field("a", ValueSpec::Present), field("z", ValueSpec::Present)].concat(),
+        ..RuleSpec::default()
+    };
+    assert!(!holds(both, &request));
+}
+
+#[test]
+fn the_earliest_deadline_counts_and_garbage_does_not() {
+    let rule = |deadline| RuleSpec {
+        verdict: VerdictSpec { deadline, deadline_header: Some("x-wait".into()), ..VerdictSpec::default() },
+        ..RuleSpec::default()
+    };
+    let ms = Duration::from_millis;
+    for (of_rule, said, expected) in [
+        (None, &[][..], None),
+        (None, &["250"], Some(ms(250))),
+        (Some(ms(100)), &["250"], Some(ms(100))),
+        (Some(ms(100)), &[" 50 ", "70"], Some(ms(50))),
+        (Some(ms(100)), &["0"], Some(ms(0))),
+        (Some(ms(100)), &["+5", "-5", "5ms", "", "1e1", "0x1", "99999999999999999999"], Some(ms(100))),
+    ] {
+        let request = said.iter().fold(Request::get("/"), |request, value| request.header("x-wait", value));
+        assert_eq!(classifier(&[rule(of_rule)]).classify(&request).deadline, expected, "{said:?}");
+    }
+}
+
+#[test]
+fn urgency_moves_the_priority_only_where_the_rule_lets_it() {
+    let rule = |priority, priority_header| RuleSpec {
+        verdict: VerdictSpec { priority, priority_header, ..VerdictSpec::default() },
+        ..RuleSpec::default()
+    };
+    let urgent = Request::get("/").header("priority", "u=0");
+    let verdict = classifier(&[rule(None, true)]).classify(&urgent);
+    assert_eq!((verdict.priority, verdict.steps, verdict.priority_over(2)), (None, 3, 5));
+    assert_eq!(classifier(&[rule(Some(4), true)]).classify(&urgent).priority_over(2), 6);
+    assert_eq!(classifier(&[rule(Some(4), false)]).classify(&urgent).priority_over(2), 4);
+    assert_eq!(classifier(&[rule(Some(4), true)]).classify(&Request::get("/")).priority_over(2), 4);
+}
+
+#[test]
+fn urgency_makes_nobody_critical_nor_anybody_worse_than_asked() {
+    for base in 0..=7_u8 {
+        for steps in -4..=3_i8 {
+            let moved = Verdict { steps, ..Verdict::default() }.priority_over(base);
+            match steps {
+                0 => assert_eq!(moved, base),
+                1.. => assert!(moved >= base && moved <= base.max(6), "{base} {steps} {moved}"),
+                _ => assert!(moved <= base && moved >= base.min(1), "{base} {steps} {moved}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn every_fault_is_found_at_once_with_its_place() {
+    let faults = Classifier::compile(
+        &[
+            RuleSpec {
+                methods: vec!["GET".into(), "get".into(), "G T".into(), String::new()],
+                hosts: vec!["Example.org".into(), "*".into(), "a.b:80".into(), "*a.b".into(), "a b".into()],
+                paths: vec![
+                    PathSpec::Exact("a".into()),
+                    PathSpec::Prefix("/a?b".into()),
+                    PathSpec::Exact("/a;b".into()),
+                    PathSpec::Glob("a/*".into()),
+                    PathSpec::Glob("/a/[".into()),
+                    PathSpec::Glob("/é".into()),
+                    PathSpec::Regex("/(".into()),
+                    PathSpec::Regex("/a)|(/b".into()),
+                    PathSpec::Regex("/%7Euser".into()),
+                    PathSpec::Regex("/%2f".into()),
+                    PathSpec::Regex("/((a{100}){100}){100}".into()),
+                ],
+                ..RuleSpec::default()
+            },
+            RuleSpec::default(),
+            RuleSpec {
+                headers: field("X-Upper", ValueSpec::Regex("(".into())),
+                query: field("", ValueSpec::Present),
+                cookies: field("a;b", ValueSpec::Present),
+                tls: TlsSpec {
+                    secure: Some(false),
+                    resumed: Some(true),
+                    server_names: vec!["".into()],
+                    ..TlsSpec::default()
+                },
+                verdict: VerdictSpec {
+                    class: "nowhere".into(),
+                    priority: Some(8),
+                    weight: Some(0),
+                    deadline_header: Some("X".into()),
+                    ..VerdictSpec::default()
+                },
+                ..RuleSpec::default()
+            },
+        ],
+        |_| None,
+    )
+    .unwrap_err();
+    let mut places: Vec<_> = faults.iter().map(|fault| format!("{}.{}", fault.rule, fault.field)).collect();
+    places.sort_unstable();
+    let mut expected: Vec<String> = ["methods[1]", "methods[2]", "methods[3]"]
+        .iter()
+        .map(|place| format!("0.{place}"))
+        .chain((0..5).map(|at| format!("0.hosts[{at}]")))
+        .chain((0..11).map(|at| format!("0.paths[{at}]")))
+        .chain(
+            [
+                "headers[0].name",
+                "headers[0].value",
+                "query[0].name",
+                "cookies[0].name",
+                "tls.secure",
+                "tls.server_names[0]",
+                "verdict.class",
+                "verdict.priority",
+                "verdict.weight",
+                "verdict.deadline_header",
+            ]
+            .iter()
+            .map(|place| format!("2.{place}")),
+        )
+        .collect();
+    expected.sort_unstable();
+    assert_eq!(places, expected);
+    let upper = faults.iter().find(|fault| fault.field == "methods[1]").unwrap();
+    assert_eq!(upper.to_string(), "rules[0].methods[1]: \"get\": methods are upper case: write GET");
+    let escaped = faults.iter().find(|fault| fault.field == "paths[8]").unwrap();
+    assert!(escaped.message.ends_with("paths are matched with %7E as ~: write that"), "{escaped}");
+}
+
+mod naive {
+    //! Rules as written, evaluated as they are read.
+
+    use super::*;
+
+    fn value_holds(spec: &ValueSpec, values: &[String]) -> bool {
+        match spec {
+            ValueSpec::Present => !values.is_empty(),
+            ValueSpec::Absent => values.is_empty(),
+            ValueSpec::Exact(text) => values.contains(text),
+            ValueSpec::Prefix(text) => values.iter().any(|value| value.starts_with(text)),
+            ValueSpec::Regex(pattern) => {
+                let regex = regex::Regex::new(&format!("^({pattern})$")).unwrap();
+                values.iter().any(|value| regex.is_match(value))
+            }
+        }
+    }
+
+    /// `*` and `**` by trying every length.
+    fn glob_holds(glob: &str, path: &str) -> bool {
+        if let Some(rest) = glob.strip_prefix("/**/") {
+            return path.starts_with('/')
+                && path.match_indices('/').any(|(at, _)| glob_holds(&format!("/{rest}"), &path[at..]));
+        }
+        if glob == "/**" {
+            return path.starts_with('/');
+        }
+        if let Some(rest) = glob.strip_prefix('*') {
+            let end = path.find('/').unwrap_or(path.len());
+            return (0..=end).any(|at| glob_holds(rest, &path[at..]));
+        }
+        match (glob.chars().next(), path.chars().next()) {
+            (None, None) => true,
+            (Some(a), Some(b)) if a == b => glob_holds(&glob[1..], &path[1..]),
+            _ => false,
+        }
+    }
+
+    fn path_holds(spec: &PathSpec, path: &str) -> bool {
+        match spec {
+            PathSpec::Exact(text) => text == path,
+            PathSpec::Prefix(text) => {
+                path == text || path.starts_with(&format!("{}/", text.trim_end_matches('/')))
+            }
+            PathSpec::Glob(glob) => glob_holds(glob, path),
+            PathSpec::Regex(pattern) => value_holds(&ValueSpec::Regex(pattern.clone()), &[path.into()]),
+        }
+    }
+
+    fn host_holds(pattern: &str, host: &str) -> bool {
+        match pattern.strip_prefix('*') {
+            Some(suffix) => host.ends_with(suffix) && host != suffix,
+            None => pattern == host,
+        }
+    }
+
+    pub(super) fn first(rules: &[RuleSpec], request: &Request) -> Option<usize> {
+        rules.iter().position(|rule| {
+            let text = |value: &[u8]| String::from_utf8(value.to_vec()).unwrap();
+            let headers = |name: &str| -> Vec<String> {
+                request.headers.iter().filter(|(n, _)| n == name).map(|(_, v)| text(v)).collect()
+            };
+            let query: Vec<(String, String)> = request
+                .query
+                .iter()
+                .flat_map(|query| query.split('&'))
+                .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect();
+            let cookies: Vec<(String, String)> = headers("cookie")
+                .iter()
+                .flat_map(|line| line.split("; "))
+                .filter_map(|pair| pair.split_once('='))
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect();
+            let of = |pairs: &[(String, String)], name: &str| -> Vec<String> {
+                pairs.iter().filter(|(n, _)| n == name).map(|(_, v)| v.clone()).collect()
+            };
+            (rule.methods.is_empty() || rule.methods.contains(&request.method))
+                && (rule.hosts.is_empty() || rule.hosts.iter().any(|h| host_holds(h, &request.host)))
+                && (rule.paths.is_empty() || rule.paths.iter().any(|p| path_holds(p, &request.path)))
+                && (rule.clients.is_empty()
+                    || request.client.is_some_and(|c| rule.clients.iter().any(|n| n.contains(&c))))
+                && rule.headers.iter().all(|f| value_holds(&f.value, &headers(&f.name)))
+                && rule.query.iter().all(|f| value_holds(&f.value, &of(&query, &f.name)))
+                && rule.cookies.iter().all(|f| value_holds(&f.value, &of(&cookies, &f.name)))
+                && match &request.tls {
+                    None => {
+                        rule.tls == TlsSpec { secure: rule.tls.secure.filter(|s| !s), ..TlsSpec::default() }
+                    }
+                    Some((name, resumed, certificate)) => {
+                        rule.tls.secure != Some(false)
+                            && [None, Some(*resumed)].contains(&rule.tls.resumed)
+                            && [None, Some(*certificate)].contains(&rule.tls.client_certificate)
+                            && (rule.tls.server_names.is_empty()
+                                || name
+                                    .as_ref()
+                                    .is_some_and(|n| rule.tls.server_names.iter().any(|p| host_holds(p, n))))
+                    }
+                }
+        })
+    }
+}
+
+fn value_spec() -> impl Strategy<Value = ValueSpec> {
+    prop_oneof![
+        Just(ValueSpec::Present),
+        Just(ValueSpec::Absent),
+        "[xy]{0,2}".prop_map(ValueSpec::Exact),
+        "[xy]{0,2}".prop_map(ValueSpec::Prefix),
+        prop::sample::select(vec!["x|y", "x.*", "y+", ""]).prop_map(|p| ValueSpec::Regex(p.into())),
+    ]
+}
+
+fn path_spec() -> impl Strategy<Value = PathSpec> {
+    prop_oneof![
+        "(/[ab]{1,2}){1,3}/?".prop_map(PathSpec::Exact),
+        "(/[ab]{1,2}){1,2}/?".prop_map(PathSpec::Prefix),
+        "(/a|/b|/\\*|/a\\*|/\\*\\*/b){1,3}(/\\*\\*)?".prop_map(PathSpec::Glob),
+        prop::sample::select(vec!["/a|/b", "/[ab]+/.*", "/a.b?"]).prop_map(|p| PathSpec::Regex(p.into())),
+    ]
+}
+
+fn fields() -> impl Strategy<Value = Vec<FieldSpec>> {
+    prop::collection::vec(
+        (prop::sample::select(vec!["f", "g"]), value_spec())
+            .prop_map(|(name, value)| FieldSpec { name: name.into(), value }),
+        0..2,
+    )
+}
+
+fn some_of(names: &'static [&'static str]) -> impl Strategy<Value = Vec<String>> {
+    prop_oneof![
+        2 => Just(Vec::new()),
+        1 => prop::sample::subsequence(names, 1..=names.len())
+            .prop_map(|names| names.into_iter().map(Into::into).collect()),
+    ]
+}
+
+prop_compose! {
+    fn rule_spec()(
+        methods in some_of(&["GET", "POST"]),
+        hosts in some_of(&["a.org", "*.a.org", "b.a.org"]),
+        paths in prop::collection::vec(path_spec(), 0..3),
+        headers in fields(),
+        query in fields(),
+        cookies in fields(),
+        clients in some_of(&["10.0.0.0/8", "10.1.0.0/16", "2001:db8::/32"]),
+        secure in prop::option::weighted(0.2, any::<bool>()),
+        resumed in prop::option::weighted(0.1, any::<bool>()),
+        client_certificate in prop::option::weighted(0.1, any::<bool>()),
+        server_names in some_of(&["a.org", "*.a.org"]),
+    ) -> RuleSpec {
+        // A rule that asks for TLS and for its absence is refused.
+        let plain = secure == Some(false);
+        RuleSpec {
+            methods, hosts, paths, headers, query, cookies,
+            clients: clients.iter().map(|network| network.parse().unwrap()).collect(),
+            tls: TlsSpec {
+                secure,
+                resumed: resumed.filter(|_| !plain),
+                client_certificate: client_certificate.filter(|_| !plain),
+                server_names: if plain { Vec::new() } else { server_names },
+            },
+            verdict: VerdictSpec::default(),
+        }
+    }
+}
+
+prop_compose! {
+    fn request()(
+        method in prop::sample::select(vec!["GET", "POST", "PUT"]),
+        host in prop::sample::select(vec!["a.org", "b.a.org", "c.b.a.org", "d.org"]),
+        path in "(/[ab]{1,2}){1,4}/?",
+        query in prop::option::of("[fg]=[xy]{0,2}(&[fg]=[xy]{0,2})?"),
+        headers in prop::collection::vec(("[fg]", "[xy]{0,2}"), 0..3),
+        cookie in prop::option::of("[fg]=[xy]{0,2}(; [fg]=[xy]{0,2})?"),
+        client in prop::option::of(prop::sample::select(vec!["10.1.2.3", "10.2.3.4", "2001:db8::1", "::1"])),
+        tls in prop::option::of((
+            prop::option::of(prop::sample::select(vec!["a.org", "b.a.org"])), any::<bool>(), any::<bool>(),
+        )),
+    ) -> Request {
+        let cookie = cookie.map(|line| ("cookie".to_owned(), line.into_bytes()));
+        Request {
+            method: method.into(),
+            host: host.into(),
+            path,
+            query,
+            headers: headers.into_iter().map(|(n, v)| (n, v.into_bytes())).chain(cookie).collect(),
+            client: client.map(|text| text.parse().unwrap()),
+            tls: tls.map(|(name, resumed, certificate)| (name.map(Into::into), resumed, certificate)),
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn rules_mean_what_the_naive_evaluator_reads(
+        rules in prop::collection::vec(rule_spec(), 0..8),
+        requests in prop::collection::vec(request(), 1..12),
+    ) {
+        let compiled = classifier(&rules);
+        for request in &requests {
+            prop_assert_eq!(compiled.classify(request).rule, naive::first(&rules, request), "{:?}", request);
+        }
+    }
+
+    #[test]
+    fn any_rule_is_compiled_or_refused_and_any_request_judged(
+        pattern in "\\PC{0,12}",
+        path in "\\PC{0,20}",
+        line in any::<Vec<u8>>(),
+    ) {
+        let fields = || ["a", &pattern].iter().flat_map(|name| {
+            field(name, ValueSpec::Regex(pattern.clone()))
+        }).collect::<Vec<_>>();
+        for paths in [
+            vec![PathSpec::Exact(pattern.clone())],
+            vec![PathSpec::Prefix(pattern.clone())],
+            vec![PathSpec::Glob(pattern.clone())],
+            vec![PathSpec::Regex(pattern.clone())],
+            Vec::new(),
+        ] {
+            let rule = RuleSpec { query: fields(), cookies: fields(), paths, ..RuleSpec::default() };
+            let request = Request { query: Some(path.clone()), ..Request::get(&path) }.header("cookie", &line);
+            match Classifier::compile(&[rule], |_| None) {
+                Ok(rules) => prop_assert_eq!(rules.classify(&request).class, ClassId(0)),
+                Err(faults) => prop_assert!(!faults.is_empty()),
+            }
         }
     }
 }
