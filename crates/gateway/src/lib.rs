@@ -3,5 +3,7 @@
 pub mod body;
 mod connection;
 pub mod facts;
+mod proxy_protocol;
 mod request;
 mod socket;
+mod tls;

@@ -1,0 +1,190 @@
+//! The PROXY header, versions 1 and 2, at the start of a connection from a trusted load balancer.
+
+use std::net::SocketAddr;
+
+use ppp::{v1, v2};
+
+/// Longest header read, in bytes. Version 2 allows 64 KiB of extensions; load balancers send less
+/// than one.
+pub(crate) const HEADER_BYTES_MAX: usize = 4096;
+
+/// Longest header of version 1, line end included (specification, section 2.1).
+const V1_BYTES_MAX: usize = 107;
+
+const V1_PREFIX: &[u8] = b"PROXY ";
+
+/// What the bytes so far are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// The beginning of a header; never for [`HEADER_BYTES_MAX`] bytes or more.
+    NeedMore,
+    /// No header, or a broken one.
+    Malformed,
+    /// A header of `len` bytes.
+    Header {
+        /// Bytes it takes.
+        len: usize,
+        /// Client and destination; `None` where the header names none (LOCAL, UNKNOWN, a Unix
+        /// socket): then the socket's own hold.
+        addresses: Option<Addresses>,
+    },
+}
+
+/// The addresses a header names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Addresses {
+    /// The client.
+    pub(crate) source: SocketAddr,
+    /// What it connected to.
+    pub(crate) destination: SocketAddr,
+}
+
+/// Reads the bytes received so far, from the first.
+pub(crate) fn read(bytes: &[u8]) -> Reading {
+    if begins(bytes, v2::PROTOCOL_PREFIX) {
+        return read_v2(bytes);
+    }
+    if begins(bytes, V1_PREFIX) {
+        return read_v1(bytes);
+    }
+    Reading::Malformed
+}
+
+/// Whether `bytes` may become, or are, something that begins with `prefix`.
+fn begins(bytes: &[u8], prefix: &[u8]) -> bool {
+    bytes.iter().zip(prefix).all(|(byte, expected)| byte == expected)
+}
+
+fn read_v1(bytes: &[u8]) -> Reading {
+    let line = &bytes[..bytes.len().min(V1_BYTES_MAX)];
+    let Some(end) = line.windows(2).position(|pair| pair == b"\r\n") else {
+        return if bytes.len() < V1_BYTES_MAX { Reading::NeedMore } else { Reading::Malformed };
+    };
+    let len = end + 2;
+    let Ok(header) = v1::Header::try_from(&line[..len]) else { return Reading::Malformed };
+    let addresses = match header.addresses {
+        v1::Addresses::Unknown => None,
+        v1::Addresses::Tcp4(a) => Some(Addresses {
+            source: (a.source_address, a.source_port).into(),
+            destination: (a.destination_address, a.destination_port).into(),
+        }),
+        v1::Addresses::Tcp6(a) => Some(Addresses {
+            source: (a.source_address, a.source_port).into(),
+            destination: (a.destination_address, a.destination_port).into(),
+        }),
+    };
+    Reading::Header { len, addresses }
+}
+
+fn read_v2(bytes: &[u8]) -> Reading {
+    /// Prefix, version and command, family and protocol, length.
+    const FIXED: usize = 16;
+    if let Some(&[high, low]) = bytes.get(FIXED - 2..FIXED)
+        && FIXED + usize::from(u16::from_be_bytes([high, low])) > HEADER_BYTES_MAX
+    {
+        return Reading::Malformed;
+    }
+    let header = match v2::Header::try_from(bytes) {
+        Ok(header) => header,
+        Err(v2::ParseError::Incomplete(_) | v2::ParseError::Partial(..)) => return Reading::NeedMore,
+        Err(_) => return Reading::Malformed,
+    };
+    let proxied = header.command == v2::Command::Proxy && header.protocol == v2::Protocol::Stream;
+    let addresses = match header.addresses {
+        v2::Addresses::IPv4(a) if proxied => Some(Addresses {
+            source: (a.source_address, a.source_port).into(),
+            destination: (a.destination_address, a.destination_port).into(),
+        }),
+        v2::Addresses::IPv6(a) if proxied => Some(Addresses {
+            source: (a.source_address, a.source_port).into(),
+            destination: (a.destination_address, a.destination_port).into(),
+        }),
+        _ => None,
+    };
+    Reading::Header { len: header.len(), addresses }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V1: &[u8] = b"PROXY TCP4 192.0.2.7 198.51.100.1 4711 443\r\n";
+
+    fn v2(command: u8, family: u8, payload: &[u8]) -> Vec<u8> {
+        let len = u16::try_from(payload.len()).unwrap().to_be_bytes();
+        [v2::PROTOCOL_PREFIX, &[0x20 | command, family], &len, payload].concat()
+    }
+
+    fn addresses(source: &str, destination: &str) -> Option<Addresses> {
+        Some(Addresses { source: source.parse().unwrap(), destination: destination.parse().unwrap() })
+    }
+
+    /// Every proper beginning wants more, and what follows the header is left alone.
+    fn expect(header: &[u8], expected: Option<Addresses>) {
+        for cut in 0..header.len() {
+            assert_eq!(read(&header[..cut]), Reading::NeedMore, "cut at {cut}");
+        }
+        let followed = [header, b"GET / HTTP/1.1\r\n"].concat();
+        for bytes in [header, &followed] {
+            assert_eq!(read(bytes), Reading::Header { len: header.len(), addresses: expected });
+        }
+    }
+
+    #[test]
+    fn version_1() {
+        expect(V1, addresses("192.0.2.7:4711", "198.51.100.1:443"));
+        expect(b"PROXY TCP6 2001:db8::7 2001:db8::1 4711 443\r\n", addresses("[2001:db8::7]:4711", "[2001:db8::1]:443"));
+        expect(b"PROXY UNKNOWN\r\n", None);
+        expect(b"PROXY UNKNOWN ffff:f...f:ffff ffff:f...f:ffff 65535 65535\r\n", None);
+    }
+
+    #[test]
+    fn version_2() {
+        let v4 = [192, 0, 2, 7, 198, 51, 100, 1, 0x12, 0x67, 0x01, 0xbb];
+        let expected = addresses("192.0.2.7:4711", "198.51.100.1:443");
+        expect(&v2(1, 0x11, &v4), expected);
+        let with_extensions = [&v4[..], &[0x04, 0, 3, 1, 2, 3, 0x20, 0, 1, 9]].concat();
+        expect(&v2(1, 0x11, &with_extensions), expected);
+        let mut v6 = [0; 36];
+        v6[15] = 7;
+        v6[31] = 1;
+        v6[32..].copy_from_slice(&[0x12, 0x67, 0x01, 0xbb]);
+        expect(&v2(1, 0x21, &v6), addresses("[::7]:4711", "[::1]:443"));
+        expect(&v2(0, 0x11, &v4), None);
+        expect(&v2(0, 0, &[]), None);
+        expect(&v2(1, 0x31, &[b'x'; 216]), None);
+    }
+
+    #[test]
+    fn anything_else_is_malformed() {
+        let long = [&b"PROXY TCP4 "[..], &[b'1'; V1_BYTES_MAX]].concat();
+        let cases: [&[u8]; 9] = [
+            b"GET / HTTP/1.1\r\n",
+            b"\x16\x03\x01",
+            b"PROXY TCP4 192.0.2.7 198.51.100.1 4711\r\n",
+            b"PROXY TCP4 999.0.2.7 198.51.100.1 4711 443\r\n",
+            b"PROXY TCP4 192.0.2.7 198.51.100.1 4711 443 \n\r\n",
+            &long,
+            &v2(7, 0x11, &[0; 12]),
+            &v2(1, 0x11, &[0; 11]),
+            &v2(1, 0x11, &[0; HEADER_BYTES_MAX]),
+        ];
+        for bytes in cases {
+            assert_eq!(read(bytes), Reading::Malformed, "{}", bytes.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic_or_ask_without_end() {
+        bolero::check!().with_iterations(20_000).for_each(|bytes: &[u8]| {
+            for prefix in [&b""[..], V1_PREFIX, v2::PROTOCOL_PREFIX] {
+                let bytes = [prefix, bytes].concat();
+                match read(&bytes) {
+                    Reading::NeedMore => assert!(bytes.len() < HEADER_BYTES_MAX),
+                    Reading::Header { len, .. } => assert!(len <= bytes.len()),
+                    Reading::Malformed => {}
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,178 @@
+//! TLS towards clients: certificates by server name, tickets of our own, and what a listener needs of both.
+
+mod certificates;
+mod ticketer;
+
+use std::{path::PathBuf, sync::Arc};
+
+use arc_swap::ArcSwap;
+use aws_lc_rs::digest;
+use rustls::{
+    ServerConfig, ServerConnection,
+    crypto::CryptoProvider,
+    server::{NoServerSessionStorage, ProducesTickets, WebPkiClientVerifier, danger::ClientCertVerifier},
+};
+use tidegate_config::{ClientAuth, ListenerTls, TlsVersion};
+use tidegate_control::meters::Handshake;
+
+use self::certificates::{Certificates, read_authorities};
+pub(crate) use self::ticketer::{Ticketer, TicketerError};
+use crate::facts::TlsFacts;
+
+/// Why a listener's TLS cannot be set up; what was in force stays so.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("{}: cannot be read: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file is no PEM, or not what it should be.
+    #[error("{}: {problem}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and what to do about it.
+        problem: String,
+    },
+    /// The private key is not the certificate's.
+    #[error("{}: the private key is not that of the certificate in {}; put the pair that belongs together", key.display(), chain.display())]
+    Mismatch {
+        /// The certificate's file.
+        chain: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+    },
+    /// The TLS library refuses the combination.
+    #[error("TLS cannot be set up: {0}")]
+    Refused(#[from] rustls::Error),
+}
+
+/// The TLS of one listener: what its connections are served with, replaced as a whole when
+/// certificates change.
+#[derive(Debug)]
+pub(crate) struct ServerTls {
+    present: ArcSwap<Present>,
+    ticketer: Arc<Ticketer>,
+}
+
+/// One version of a listener's TLS.
+#[derive(Debug)]
+pub(crate) struct Present {
+    /// For rustls.
+    pub(crate) config: Arc<ServerConfig>,
+    tickets: ticketer::Scope,
+}
+
+impl ServerTls {
+    /// Reads everything that `settings` name.
+    pub(crate) fn new(settings: &ListenerTls, ticketer: Arc<Ticketer>) -> Result<Self, TlsError> {
+        let present = ArcSwap::from_pointee(Present::read(settings, &ticketer)?);
+        Ok(Self { present, ticketer })
+    }
+
+    /// Reads everything anew; connections from now on are served with it.
+    pub(crate) fn reload(&self, settings: &ListenerTls) -> Result<(), TlsError> {
+        self.present.store(Arc::new(Present::read(settings, &self.ticketer)?));
+        Ok(())
+    }
+
+    /// What a new connection is served with.
+    pub(crate) fn present(&self) -> Arc<Present> {
+        self.present.load_full()
+    }
+}
+
+impl Present {
+    fn read(settings: &ListenerTls, ticketer: &Arc<Ticketer>) -> Result<Self, TlsError> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let certificates = Certificates::read(&settings.certificates, &provider)?;
+        let versions: &[_] = match settings.min_version {
+            TlsVersion::V12 => &[&rustls::version::TLS13, &rustls::version::TLS12],
+            TlsVersion::V13 => &[&rustls::version::TLS13],
+        };
+        let builder =
+            ServerConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions)?;
+        let (verifier, context) = client_verifier(&settings.client_auth, provider)?;
+        let builder = match verifier {
+            None => builder.with_no_client_auth(),
+            Some(verifier) => builder.with_client_cert_verifier(verifier),
+        };
+        let mut config = builder.with_cert_resolver(Arc::new(certificates));
+        config.alpn_protocols = match settings.http2 {
+            true => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+            false => vec![b"http/1.1".to_vec()],
+        };
+        let tickets = ticketer.scope(context);
+        config.ticketer = Arc::new(tickets.clone());
+        // Sessions live in tickets only: looking a session id up would consume it.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        Ok(Self { config: Arc::new(config), tickets })
+    }
+
+    /// Whether a client's ticket is one that this listener can resume.
+    pub(crate) fn opens(&self, ticket: &[u8]) -> bool {
+        self.tickets.decrypt(ticket).is_some()
+    }
+}
+
+/// The verifier of clients' certificates, and the context of tickets: a session begun where one
+/// authority was asked for must not be resumed where another is.
+fn client_verifier(
+    client_auth: &ClientAuth,
+    provider: Arc<CryptoProvider>,
+) -> Result<(Option<Arc<dyn ClientCertVerifier>>, [u8; 32]), TlsError> {
+    let (path, required) = match client_auth {
+        ClientAuth::Off => return Ok((None, [0; 32])),
+        ClientAuth::Optional(path) => (path, false),
+        ClientAuth::Required(path) => (path, true),
+    };
+    let (authorities, digest) = read_authorities(path)?;
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider);
+    let builder = if required { builder } else { builder.allow_unauthenticated() };
+    let verifier = builder
+        .build()
+        .map_err(|error| TlsError::Malformed { path: path.clone(), problem: error.to_string() })?;
+    let mut context = [0; 32];
+    let mut hash = digest::Context::new(&digest::SHA256);
+    hash.update(&[u8::from(required)]);
+    hash.update(&digest);
+    context.copy_from_slice(hash.finish().as_ref());
+    Ok((Some(verifier), context))
+}
+
+/// The facts of a session whose handshake is done.
+pub(crate) fn facts(session: &ServerConnection) -> TlsFacts {
+    let certificate = session.peer_certificates().and_then(|chain| chain.first());
+    TlsFacts {
+        server_name: session.server_name().map(|name| Arc::from(name.to_ascii_lowercase())),
+        version: match session.protocol_version() {
+            Some(rustls::ProtocolVersion::TLSv1_3) => "TLSv1.3",
+            Some(rustls::ProtocolVersion::TLSv1_2) => "TLSv1.2",
+            _ => "unknown",
+        },
+        cipher: session
+            .negotiated_cipher_suite()
+            .and_then(|suite| suite.suite().as_str())
+            .unwrap_or("unknown"),
+        resumed: session.handshake_kind() == Some(rustls::HandshakeKind::Resumed),
+        client_certificate: certificate.map(|certificate| {
+            let hash = digest::digest(&digest::SHA256, certificate);
+            Arc::from(hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+        }),
+    }
+}
+
+/// The kind of a handshake that is done, for the meters.
+pub(crate) fn handshake(facts: &TlsFacts) -> Handshake {
+    match (facts.version, facts.resumed) {
+        ("TLSv1.3", false) => Handshake::Full13,
+        ("TLSv1.3", true) => Handshake::Resumed13,
+        (_, false) => Handshake::Full12,
+        (_, true) => Handshake::Resumed12,
+    }
+}
