@@ -133,7 +133,10 @@ mod tests {
     #[test]
     fn version_1() {
         expect(V1, addresses("192.0.2.7:4711", "198.51.100.1:443"));
-        expect(b"PROXY TCP6 2001:db8::7 2001:db8::1 4711 443\r\n", addresses("[2001:db8::7]:4711", "[2001:db8::1]:443"));
+        expect(
+            b"PROXY TCP6 2001:db8::7 2001:db8::1 4711 443\r\n",
+            addresses("[2001:db8::7]:4711", "[2001:db8::1]:443"),
+        );
         expect(b"PROXY UNKNOWN\r\n", None);
         expect(b"PROXY UNKNOWN ffff:f...f:ffff ffff:f...f:ffff 65535 65535\r\n", None);
     }

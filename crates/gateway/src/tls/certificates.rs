@@ -94,7 +94,10 @@ fn read_pair(files: &Certificate, provider: &CryptoProvider) -> Result<Certified
     let chain = read_certificates(&files.chain)?;
     let pem = read(&files.key)?;
     let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| {
-        malformed(&files.key, format!("no private key in PEM (PKCS#8, PKCS#1 or SEC1, not encrypted): {error}"))
+        malformed(
+            &files.key,
+            format!("no private key in PEM (PKCS#8, PKCS#1 or SEC1, not encrypted): {error}"),
+        )
     })?;
     CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
         rustls::Error::InconsistentKeys(_) => {

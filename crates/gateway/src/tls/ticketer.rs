@@ -12,7 +12,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, Nonce, NONCE_LEN, RandomizedNonceKey};
+use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use rustls::server::ProducesTickets;
 use tidegate_control::Timestamp;
 use tidegate_runtime::Clock;
@@ -168,11 +168,7 @@ impl Key {
         Self::new(name, made, secret)
     }
 
-    fn new(
-        name: [u8; NAME_LEN],
-        made: Timestamp,
-        secret: [u8; SECRET_LEN],
-    ) -> Result<Self, TicketerError> {
+    fn new(name: [u8; NAME_LEN], made: Timestamp, secret: [u8; SECRET_LEN]) -> Result<Self, TicketerError> {
         let sealer = RandomizedNonceKey::new(&AES_256_GCM_SIV, &secret).map_err(|_| TicketerError)?;
         Ok(Self { name, made, secret, sealer })
     }
