@@ -28,7 +28,7 @@ use crate::{
 pub(crate) struct Document<'d> {
     lines: Lines<'d>,
     base_directory: &'d Path,
-    /// Lines with a syntax error: what was recovered there is not judged again.
+    /// Lines whose syntax is at fault: what was recovered there is not judged.
     broken: BTreeSet<usize>,
     faults: RefCell<FaultList>,
     files: RefCell<Vec<NamedFile>>,
@@ -78,7 +78,11 @@ impl<'d> Document<'d> {
         let mut faults = FaultList::default();
         for error in errors {
             let place = lines.place(&error.span().unwrap_or(text.len()..text.len()));
-            broken.insert(place.line);
+            if broken.insert(place.line) && lines.is_header(place.line) {
+                // Keys below a broken header have landed in another table: until the next header.
+                let below = place.line + 1..=lines.count();
+                broken.extend(below.take_while(|line| !lines.is_header(*line)));
+            }
             faults.add(Fault {
                 place: Some(place),
                 key: String::new(),

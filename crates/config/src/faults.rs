@@ -143,6 +143,18 @@ impl<'t> Lines<'t> {
         let column = self.text.as_bytes().get(start..at).map_or(0, count_characters);
         Place { line, column: column + 1 }
     }
+
+    /// How many lines there are.
+    pub(crate) fn count(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Whether a line, counted from 1, looks like the header of a table.
+    pub(crate) fn is_header(&self, line: usize) -> bool {
+        let start = line.checked_sub(1).and_then(|before| self.starts.get(before));
+        let rest = start.and_then(|start| self.text.get(*start..));
+        rest.is_some_and(|rest| rest.trim_start_matches([' ', '\t']).starts_with('['))
+    }
 }
 
 /// Characters of UTF-8 text, wherever it was cut: every byte but continuations.

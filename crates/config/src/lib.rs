@@ -13,7 +13,9 @@ mod path;
 mod print;
 mod protect;
 mod read;
+mod reference;
 mod rows;
+mod schema;
 mod settings;
 
 pub use faults::{FAULTS_MAX, Fault, Faults, Place};
@@ -22,4 +24,6 @@ pub use names::{ServerUrl, UrlFault};
 pub use path::{KnobFault, KnobPath, Target};
 pub use print::print;
 pub use protect::ProtectOptions;
+pub use reference::{knobs_markdown, meters_markdown, reference_markdown};
+pub use schema::schema;
 pub use settings::*;

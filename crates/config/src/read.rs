@@ -154,9 +154,9 @@ pub(crate) fn no_such<'n>(
 ) -> (String, String) {
     let what = format!("there is no {kind} \"{}\"", name.escape_debug());
     let mend = match crate::faults::closest(name, known.clone()) {
-        Some(near) => format!("did you mean \"{near}\"?"),
+        Some(near) => format!("did you mean \"{}\"?", near.escape_debug()),
         None => {
-            let all: Vec<_> = known.take(8).map(|name| format!("\"{name}\"")).collect();
+            let all: Vec<_> = known.take(8).map(|name| format!("\"{}\"", name.escape_debug())).collect();
             if all.is_empty() { "write none".to_owned() } else { format!("there is {}", all.join(", ")) }
         }
     };

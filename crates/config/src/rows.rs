@@ -225,7 +225,7 @@ pub(crate) static LISTENER: Table = Table {
         Row {
             name: "name",
             shape: Shape::Text("a name"),
-            absent: Absent::Means("its address as written"),
+            absent: Absent::Means("its address, or the socket's file name"),
             doc: "Its name in logs and across reloads.",
         },
         Row {

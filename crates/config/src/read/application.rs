@@ -32,7 +32,10 @@ pub(super) fn applications(root: &Section<'_>) -> Vec<Application> {
             match without_hosts {
                 Some((first, first_line)) if section.document().is_whole() => section.fault(
                     "hosts",
-                    format!("names no host, and neither does application {first} (line {first_line})"),
+                    format!(
+                        "names no host, and neither does application {} (line {first_line})",
+                        first.escape_debug()
+                    ),
                     "write hosts in all applications but one",
                 ),
                 _ => without_hosts = Some((name, line)),
@@ -65,7 +68,10 @@ fn claim_hosts<'n>(section: &Section<'_>, name: &'n str, hosts: &mut BTreeMap<St
         let line = section.document().line(&entry.span);
         if let Some((other, first)) = hosts.get(&host) {
             entry.fault(
-                format!("\"{host}\" is served by application {other} already (line {first})"),
+                format!(
+                    "\"{host}\" is served by application {} already (line {first})",
+                    other.escape_debug()
+                ),
                 "name each host once",
             );
         } else {

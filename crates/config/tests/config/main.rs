@@ -2,4 +2,6 @@
 
 mod examples;
 mod faults;
+mod generated;
 mod load;
+mod schema;

@@ -1,0 +1,395 @@
+//! Properties over generated settings, knobs and texts.
+
+use std::{net::SocketAddr, path::Path, time::Duration};
+
+use proptest::{collection::vec, option, prelude::*, sample::select};
+use tidegate_config::*;
+use tidegate_control::{
+    classify::{FieldSpec, PathSpec, RuleSpec, TlsSpec, ValueSpec, VerdictSpec},
+    knobs::{Kind, Knob, Scope, Value, Values},
+};
+
+/// A value that the row allows, chosen by two numbers.
+fn value(knob: Knob, whole: u64, real: f64) -> Value {
+    if knob.is_optional() && whole.is_multiple_of(5) {
+        return Value::None;
+    }
+    match knob.kind() {
+        Kind::Count { min, max } => Value::Count(min + whole % (max - min + 1)),
+        Kind::Size { min, max } => Value::Size(min + whole % (max - min + 1)),
+        Kind::Span { min, max } => {
+            let room = u64::try_from((max - min).as_nanos()).unwrap();
+            Value::Span(min + Duration::from_nanos(whole % (room + 1)))
+        }
+        Kind::Rate { min, max } => Value::Rate(min + real * (max - min)),
+        Kind::Ratio { min, max } => Value::Ratio(min + real * (max - min)),
+        Kind::Flag => Value::Flag(whole.is_multiple_of(2)),
+        Kind::Choice(names) => Value::Choice(names[usize::try_from(whole).unwrap() % names.len()]),
+    }
+}
+
+fn knobs_of(scope: Scope) -> impl Strategy<Value = Values> {
+    let knobs: Vec<_> = Knob::ALL.iter().copied().filter(move |knob| knob.scope() == scope).collect();
+    vec(option::of((any::<u64>(), 0.0..=1.0)), knobs.len()).prop_map(move |numbers| {
+        let mut values = Values::defaults(scope);
+        for (knob, numbers) in knobs.iter().zip(numbers) {
+            if let Some((whole, real)) = numbers {
+                values.set(*knob, value(*knob, whole, real)).unwrap();
+            }
+        }
+        // What must agree, does.
+        for (low, high) in [
+            (Knob::IN_FLIGHT_MIN, Knob::IN_FLIGHT_MAX),
+            (Knob::QUEUE_CODEL_TARGET, Knob::QUEUE_CODEL_INTERVAL),
+        ] {
+            if low.scope() == scope {
+                values.set(low, values.value(high)).unwrap();
+            }
+        }
+        values
+    })
+}
+
+fn file() -> impl Strategy<Value = std::path::PathBuf> {
+    "/[a-zé \"'\\\\#]{1,12}".prop_map(Into::into)
+}
+
+fn certificate() -> impl Strategy<Value = Certificate> {
+    (file(), file()).prop_map(|(chain, key)| Certificate { chain, key })
+}
+
+fn client_key() -> impl Strategy<Value = ClientKey> {
+    prop_oneof![
+        (0..=32_u8, 0..=128_u8).prop_map(|(v4, v6)| ClientKey::Network { v4, v6 }),
+        "x-[a-z]{1,8}".prop_map(ClientKey::Header),
+        "[a-zA-Z_.!]{1,8}".prop_map(ClientKey::Cookie),
+    ]
+}
+
+fn networks() -> impl Strategy<Value = Vec<ipnet::IpNet>> {
+    vec(select(vec!["10.0.0.0/8", "192.0.2.7/32", "fd00::/8", "::1/128"]), 0..3)
+        .prop_map(|texts| texts.into_iter().map(|text| text.parse().unwrap()).collect())
+}
+
+fn tls() -> impl Strategy<Value = ListenerTls> {
+    let client_auth = prop_oneof![
+        Just(ClientAuth::Off),
+        file().prop_map(ClientAuth::Optional),
+        file().prop_map(ClientAuth::Required)
+    ];
+    let min_version = select(vec![TlsVersion::V12, TlsVersion::V13]);
+    (vec(certificate(), 1..3), client_auth, min_version, any::<bool>()).prop_map(
+        |(certificates, client_auth, min_version, http2)| ListenerTls {
+            certificates,
+            client_auth,
+            min_version,
+            http2,
+        },
+    )
+}
+
+/// A listener at a port or socket of its own.
+fn listener(number: u16) -> impl Strategy<Value = Listener> {
+    let address = prop_oneof![
+        any::<[u8; 4]>().prop_map(move |ip| Address::Tcp(SocketAddr::from((ip, 1000 + number)))),
+        any::<[u16; 8]>().prop_map(move |ip| Address::Tcp(SocketAddr::from((ip, 1000 + number)))),
+        Just(Address::Unix(format!("/run/{number} x.sock").into())),
+    ];
+    let application = option::of(Just("app-0".to_owned()));
+    (address, option::of(tls()), any::<bool>(), networks(), option::of(1..=u16::MAX), application).prop_map(
+        move |(address, tls, proxy_protocol, trusted, redirect, application)| Listener {
+            name: format!("listener-{number}"),
+            address,
+            group: "group".to_owned(),
+            proxy_protocol: proxy_protocol && !trusted.is_empty(),
+            trusted,
+            redirect_to_https: redirect.filter(|_| tls.is_none()),
+            tls,
+            application,
+        },
+    )
+}
+
+fn server(number: u16) -> impl Strategy<Value = Server> {
+    let address = prop_oneof![
+        ("[a-z][a-z0-9-]{0,8}[.]example", 1..=u16::MAX)
+            .prop_map(|(host, port)| ServerAddress::Host { host, port }),
+        any::<std::net::Ipv6Addr>().prop_map(|host| ServerAddress::Host { host: host.to_string(), port: 80 }),
+        file().prop_map(ServerAddress::Unix),
+    ];
+    (address, knobs_of(Scope::Server)).prop_map(move |(address, values)| Server {
+        name: format!("[s]:{number}"),
+        address,
+        values,
+    })
+}
+
+fn upstream() -> impl Strategy<Value = Upstream> {
+    let tls =
+        (option::of("[a-z]{1,8}[.]example"), option::of(file()), option::of(certificate()), any::<bool>())
+            .prop_map(|(server_name, ca, certificate, insecure)| UpstreamTls {
+                server_name,
+                ca,
+                certificate,
+                insecure,
+            });
+    let protocol = select(vec![UpstreamProtocol::Http1, UpstreamProtocol::Http2, UpstreamProtocol::Auto]);
+    let proxy = option::of(select(vec![ProxyVersion::V1, ProxyVersion::V2]));
+    let host = option::of("[a-z]{1,8}[.]example(:[1-9][0-9]{0,3})?");
+    (option::of(tls), protocol, proxy, host, option::of("[a-z]{1,8}"), client_key(), "/[a-z?=&/]{0,8}")
+        .prop_map(|(tls, protocol, proxy_protocol, host, sticky_cookie, hash, probe_path)| Upstream {
+            tls,
+            protocol,
+            proxy_protocol,
+            host,
+            sticky_cookie,
+            hash,
+            probe_path,
+        })
+}
+
+fn header_edits() -> impl Strategy<Value = Vec<HeaderEdit>> {
+    let (name, value) = (|| "x-[a-z0-9]{1,8}", || "[ -~]{0,12}");
+    vec(
+        prop_oneof![
+            (name(), value()).prop_map(|(name, value)| HeaderEdit::Set { name, value }),
+            (name(), value()).prop_map(|(name, value)| HeaderEdit::Add { name, value }),
+            name().prop_map(|name| HeaderEdit::Remove { name }),
+        ],
+        0..3,
+    )
+}
+
+fn fields() -> impl Strategy<Value = Vec<FieldSpec>> {
+    let value = prop_oneof![
+        Just(ValueSpec::Present),
+        Just(ValueSpec::Absent),
+        "[ -~é]{0,8}".prop_map(ValueSpec::Exact),
+        "[ -~é]{0,8}".prop_map(ValueSpec::Prefix),
+        "[a-z\"']{0,4}[(][a-z]+[)][*]".prop_map(ValueSpec::Regex),
+    ];
+    vec(value, 0..3).prop_map(|values| {
+        let named = values.into_iter().enumerate();
+        named.map(|(at, value)| FieldSpec { name: format!("x.{at}"), value }).collect()
+    })
+}
+
+/// Paths as rules hold them: kind by kind.
+fn paths() -> impl Strategy<Value = Vec<PathSpec>> {
+    let each = |make: fn(String) -> PathSpec| vec("/[a-z\"/]{0,6}".prop_map(make), 0..2);
+    (each(PathSpec::Exact), each(PathSpec::Prefix), each(PathSpec::Glob), each(PathSpec::Regex))
+        .prop_map(|(exact, prefix, glob, regex)| [exact, prefix, glob, regex].concat())
+}
+
+fn rule() -> impl Strategy<Value = RuleSpec> {
+    let hosts = || vec(select(vec!["a.example".to_owned(), "*.b.example".to_owned()]), 0..2);
+    let tls = (option::of(Just(true)), option::of(any::<bool>()), option::of(any::<bool>()), hosts())
+        .prop_map(|(secure, resumed, client_certificate, server_names)| TlsSpec {
+            secure,
+            resumed,
+            client_certificate,
+            server_names,
+        });
+    let deadline = option::of((1_000_000..3_600_000_000_000_u64).prop_map(Duration::from_nanos));
+    let verdict =
+        (
+            select(vec![String::new(), "class-0".to_owned()]),
+            option::of(0..=7_u8),
+            option::of(1..=100_000_u32),
+            deadline,
+            option::of("x-[a-z]{1,8}"),
+            any::<bool>(),
+        )
+            .prop_map(|(class, priority, weight, deadline, deadline_header, priority_header)| {
+                VerdictSpec { class, priority, weight, deadline, deadline_header, priority_header }
+            });
+    let methods = vec(select(vec!["GET".to_owned(), "BREW".to_owned()]), 0..2);
+    (methods, hosts(), paths(), fields(), fields(), fields(), networks(), tls, verdict).prop_map(
+        |(methods, hosts, paths, headers, query, cookies, clients, tls, verdict)| RuleSpec {
+            methods,
+            hosts,
+            paths,
+            headers,
+            query,
+            cookies,
+            clients,
+            tls,
+            verdict,
+        },
+    )
+}
+
+fn classes() -> impl Strategy<Value = Vec<Class>> {
+    vec(knobs_of(Scope::Class), 1..3).prop_map(|all| {
+        let named = all.into_iter().enumerate();
+        named.map(|(at, values)| Class { name: format!("class-{at}"), values }).collect()
+    })
+}
+
+fn application(number: u16) -> impl Strategy<Value = Application> {
+    let rewrites = vec(
+        "[a-z\"]{0,6}"
+            .prop_map(|text| Rewrite { pattern: format!("^/{text}(.*)"), replacement: "/$1".to_owned() }),
+        0..2,
+    );
+    let servers = (server(0), server(1), 0..=2_usize).prop_map(|(a, b, count)| {
+        let mut servers = vec![a, b];
+        servers.truncate(count);
+        servers
+    });
+    (
+        (knobs_of(Scope::Application), classes(), vec(rule(), 0..3), servers, upstream(), client_key()),
+        (header_edits(), header_edits(), rewrites, option::of(file())),
+    )
+        .prop_map(
+            move |(
+                (values, classes, rules, servers, upstream, client_key),
+                (request_headers, response_headers, rewrites, maintenance_page),
+            )| Application {
+                name: format!("app-{number}"),
+                hosts: if number == 0 {
+                    Vec::new()
+                } else {
+                    vec![format!("*.h{number}.example"), "[::1]".to_owned()]
+                },
+                values,
+                classes,
+                rules,
+                servers,
+                upstream,
+                client_key,
+                request_headers,
+                response_headers,
+                rewrites,
+                maintenance_page,
+            },
+        )
+}
+
+fn settings() -> impl Strategy<Value = Settings> {
+    let admin = option::of(any::<(std::net::IpAddr, u16)>().prop_map(SocketAddr::from));
+    let target = prop_oneof![Just(LogTarget::Stdout), file().prop_map(LogTarget::File)];
+    let format = select(vec![LogFormat::Json, LogFormat::Common]);
+    let log = option::of((target, format).prop_map(|(target, format)| AccessLog { target, format }));
+    let threads = option::of(1..=1024_usize);
+    (
+        (knobs_of(Scope::Host), admin, threads, log, option::of(file())),
+        (listener(0), listener(1)),
+        (application(0), application(1)),
+    )
+        .prop_map(|((host, admin, threads, access_log, state_directory), listeners, applications)| {
+            Settings {
+                host,
+                admin,
+                workers: vec![WorkerGroup { name: "group".to_owned(), threads }],
+                listeners: <[_; 2]>::from(listeners).into(),
+                applications: <[_; 2]>::from(applications).into(),
+                access_log,
+                state_directory,
+            }
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn what_is_printed_reads_back(settings in settings()) {
+        let printed = print(&settings);
+        match parse(&printed, Path::new("/"), "printed") {
+            Ok(again) => prop_assert_eq!(again, settings),
+            Err(faults) => prop_assert!(false, "{}\n{}", faults, printed),
+        }
+    }
+
+    #[test]
+    fn every_knob_reads_back_dotted_and_nested(whole in any::<u64>(), real in 0.0..=1.0) {
+        for knob in Knob::ALL.iter().copied() {
+            // Such that the knobs that must agree do: the higher one first.
+            let value = match knob {
+                Knob::IN_FLIGHT_MIN => Value::Count(7),
+                Knob::IN_FLIGHT_MAX => Value::Count(1 + whole % 1_000_000),
+                Knob::QUEUE_CODEL_TARGET => Value::Span(Duration::from_millis(7)),
+                Knob::QUEUE_CODEL_INTERVAL => Value::Span(Duration::from_millis(20 + whole % 1000)),
+                _ => value(knob, whole, real),
+            };
+            let written = match value {
+                Value::Count(_) | Value::Ratio(_) | Value::Flag(_) => value.to_string(),
+                _ => format!("\"{value}\""),
+            };
+            let (folder, leaf) = knob.name().rsplit_once('.').map_or((None, knob.name()), |(f, l)| (Some(f), l));
+            let forms = [
+                Some(format!("{} = {written}", knob.name())),
+                folder.map(|folder| format!("{folder} = {{ {leaf} = {written} }}")),
+            ];
+            for form in forms.into_iter().flatten() {
+                let line = |scope| if scope == knob.scope() { form.as_str() } else { "" };
+                let server = line(Scope::Server);
+                let text = format!(
+                    "{}\n[[listener]]\naddress = \"[::]:80\"\n[application.a]\n{}\nservers = [{{ name = \"s\", url = \"http://h\"{}{server} }}]\n[application.a.class.c]\n{}\n",
+                    line(Scope::Host),
+                    line(Scope::Application),
+                    if server.is_empty() { "" } else { ", " },
+                    line(Scope::Class),
+                );
+                let settings = parse(&text, Path::new("/"), "text").unwrap_or_else(|faults| panic!("{faults}\n{text}"));
+                let path = match knob.scope() {
+                    Scope::Host => knob.name().to_owned(),
+                    Scope::Application => format!("a/{}", knob.name()),
+                    Scope::Class => format!("a/c/{}", knob.name()),
+                    Scope::Server => format!("a/servers/s/{}", knob.name()),
+                };
+                prop_assert_eq!(settings.get(&KnobPath::parse(&path).unwrap()), Ok(value), "{}", form);
+            }
+        }
+    }
+}
+
+/// What holds of every text: it is read, and then reads back, or refused with places in it.
+fn holds(text: &str) {
+    match parse(text, Path::new("/"), "text") {
+        Ok(settings) => {
+            let printed = print(&settings);
+            assert_eq!(parse(&printed, Path::new("/"), "printed"), Ok(settings), "{printed}");
+        }
+        Err(faults) => {
+            let lines = text.split('\n').count();
+            for fault in &faults.faults {
+                let place = fault.place.expect("a fault of a text has a place");
+                assert!(place.line >= 1 && place.column >= 1 && place.line <= lines, "{fault:?}");
+                assert!(!fault.to_string().contains('\n'), "one line a fault: {fault:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn fuzz_any_text() {
+    bolero::check!().with_iterations(2000).for_each(|bytes: &[u8]| holds(&String::from_utf8_lossy(bytes)));
+}
+
+/// Files that people could have written, with a few octets changed.
+#[test]
+fn fuzz_a_file_with_slips() {
+    let files = [
+        include_str!("../golden/bad.toml"),
+        include_str!("../../../../examples/classes.toml"),
+        include_str!("../../../../examples/several-applications.toml"),
+        include_str!("../../../../examples/tls.toml"),
+    ];
+    let slips = bolero::generator::produce::<Vec<(u16, u8, bool)>>().with().len(0..6_usize);
+    bolero::check!().with_iterations(500).with_generator((0..files.len(), slips)).for_each(
+        |(file, slips)| {
+            let mut text = files[*file].as_bytes().to_vec();
+            for (at, byte, insert) in slips {
+                let at = usize::from(*at) % text.len();
+                if *insert {
+                    text.insert(at, *byte);
+                } else {
+                    text[at] = *byte;
+                }
+            }
+            holds(&String::from_utf8_lossy(&text));
+        },
+    );
+}
