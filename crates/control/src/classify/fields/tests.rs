@@ -78,3 +78,17 @@ proptest! {
         prop_assert_eq!(cookies(&line, &name), naive);
     }
 }
+
+#[test]
+fn fuzz_fields() {
+    bolero::check!().with_iterations(20_000).for_each(|bytes: &[u8]| {
+        // A name that is there at times: what the input begins with.
+        let text = String::from_utf8_lossy(bytes);
+        let name = text.split(['=', '&', ';']).next().unwrap_or_default();
+        let octets: usize = query_values(&text, name).map(|value| value.len()).sum();
+        assert!(octets <= text.len());
+        assert!(
+            cookie_values(bytes, name).all(|value| value.trim_ascii() == value && !value.contains(&b';'))
+        );
+    });
+}

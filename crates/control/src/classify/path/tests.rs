@@ -138,3 +138,13 @@ proptest! {
         prop_assert_eq!(canonical_path(&spelling), path);
     }
 }
+
+#[test]
+fn fuzz_path() {
+    bolero::check!().with_iterations(20_000).for_each(|bytes: &[u8]| {
+        let path = String::from_utf8_lossy(bytes);
+        let canonical = canonical_path(&path);
+        assert_eq!(canonical, naive(&path));
+        assert!(matches!(canonical_path(&canonical), Cow::Borrowed(same) if same == canonical));
+    });
+}
