@@ -208,7 +208,12 @@ pub(super) enum PathCondition {
     Prefix(Box<str>),
     /// With final slash: the path begins so.
     Below(Box<str>),
-    Regex(Regex),
+    /// A glob or regular expression, and the text that all it matches begins with: most paths
+    /// differ there already.
+    Pattern {
+        prefix: Box<str>,
+        regex: Regex,
+    },
 }
 
 /// A condition on a named field.
@@ -299,7 +304,7 @@ impl PathCondition {
                 path.strip_prefix(&**wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             }
             Self::Below(wanted) => path.starts_with(&**wanted),
-            Self::Regex(regex) => regex.is_match(path.as_bytes()),
+            Self::Pattern { prefix, regex } => path.starts_with(&**prefix) && regex.is_match(path.as_bytes()),
         }
     }
 }

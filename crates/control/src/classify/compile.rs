@@ -178,17 +178,20 @@ fn path(spec: &PathSpec) -> Result<PathCondition, String> {
                     "\"{glob}\": every path begins with a slash: begin with \"/\" or \"**/\""
                 ));
             }
-            let glob = GlobBuilder::new(glob)
+            let built = GlobBuilder::new(glob)
                 .literal_separator(true)
                 .backslash_escape(true)
                 .build()
                 .map_err(|error| format!("{error}: mend the glob"))?;
             // The glob's own expression is anchored; compiled here, its size is bounded.
-            compiled(glob.regex()).map(PathCondition::Regex)
+            let regex = compiled(built.regex())?;
+            let prefix = glob.split(['*', '?', '[', '{', '\\']).next().unwrap_or_default().into();
+            Ok(PathCondition::Pattern { prefix, regex })
         }
         PathSpec::Regex(pattern) => {
             canonical_pattern(pattern)?;
-            anchored(pattern).map(PathCondition::Regex)
+            let regex = anchored(pattern)?;
+            Ok(PathCondition::Pattern { prefix: literal_prefix(pattern).into(), regex })
         }
     }
 }
@@ -221,6 +224,21 @@ fn canonical_pattern(pattern: &str) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Text that everything an expression matches begins with; empty where that takes more than a look.
+fn literal_prefix(pattern: &str) -> &str {
+    if pattern.contains('|') || pattern.contains("(?") {
+        return "";
+    }
+    let end = pattern.find(['\\', '.', '+', '*', '?', '(', ')', '[', ']', '{', '}', '^', '$']);
+    let (prefix, rest) = pattern.split_at(end.unwrap_or(pattern.len()));
+    if rest.starts_with(['*', '?', '{']) {
+        // What is repeated may be missing.
+        &prefix[..prefix.len().saturating_sub(1)]
+    } else {
+        prefix
+    }
 }
 
 /// A regular expression that must match all of a value.

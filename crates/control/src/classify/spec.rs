@@ -12,9 +12,11 @@ use ipnet::IpNet;
 pub struct RuleSpec {
     /// Methods, upper case.
     pub methods: Vec<String>,
-    /// Host names, lower case, without port; a leading `*.` stands for any subdomain.
+    /// Host names, lower case, without port; a leading `*.` stands for any subdomain
+    /// ([`HostPattern`](super::HostPattern)).
     pub hosts: Vec<String>,
-    /// Path conditions; the path is percent-decoded only as far as RFC 3986 normalisation goes.
+    /// Path conditions, on the path in canonical form ([`canonical_path`](super::canonical_path)):
+    /// no spelling evades a rule.
     pub paths: Vec<PathSpec>,
     /// Header fields; all must hold.
     pub headers: Vec<FieldSpec>,
@@ -37,7 +39,8 @@ pub enum PathSpec {
     Exact(String),
     /// The path is this or lies below it, in whole segments.
     Prefix(String),
-    /// Matches a glob: `*` within a segment, `**` across segments.
+    /// Matches a glob: `*` and `?` within a segment, `**` across segments, `{a,b}` and `[ab]` for
+    /// alternatives.
     Glob(String),
     /// Matches a regular expression, anchored at both ends.
     Regex(String),

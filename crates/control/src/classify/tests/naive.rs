@@ -115,7 +115,18 @@ fn path_spec() -> impl Strategy<Value = PathSpec> {
         "(/[ab]{1,2}){1,3}/?".prop_map(PathSpec::Exact),
         "(/[ab]{1,2}){1,2}/?".prop_map(PathSpec::Prefix),
         "(/a|/b|/\\*|/a\\*|/\\*\\*/b){1,3}(/\\*\\*)?".prop_map(PathSpec::Glob),
-        prop::sample::select(vec!["/a|/b", "/[ab]+/.*", "/a.b?"]).prop_map(|p| PathSpec::Regex(p.into())),
+        prop::sample::select(vec![
+            "/a|/b",
+            "/[ab]+/.*",
+            "/a.b?",
+            "/ab*(/.*)?",
+            "/ab?/b",
+            "/a{2}.*",
+            "(?i)/A+",
+            "/b/+a",
+            "/ba"
+        ])
+        .prop_map(|p| PathSpec::Regex(p.into())),
     ]
 }
 
