@@ -1,6 +1,30 @@
-//! What gateway and admin share: clock, locks around control, per-core handles, meters, snapshots.
+//! What gateway and admin share: the clock, the locks around `control`, per-core handles, meters.
+//!
+//! # Architecture invariant
+//!
+//! Workers never see a lock: they call a [`Gate`] and hold what gives itself back. Nothing is
+//! woken, dropped, logged or allocated inside a lock, and `now` is read after taking it. Locks are
+//! never nested but in [`Shared::edit`], which is no hot path.
 
+mod application;
 mod clock;
+mod core;
+mod gate;
+mod level;
+mod long_streams;
+mod meters;
 pub mod servers;
+mod shared;
+mod snapshot;
+mod spool;
 
+pub use application::ApplicationState;
 pub use clock::Clock;
+pub use core::{Core, CoreApplication, View};
+pub use gate::{Entry, Gate, Held, Waiting};
+pub use level::{Inside, Level};
+pub use long_streams::LongStreams;
+pub use meters::{Cells, CoreMeters, Readings, Subject, Totals};
+pub use shared::{PublishError, Shared};
+pub use snapshot::{Application, Snapshot};
+pub use spool::{SpoolBudget, Spooled};

@@ -1,0 +1,185 @@
+//! `/metrics`: the table of meters as OpenMetrics text.
+
+use std::{collections::BTreeMap, fmt};
+
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text},
+    metrics::MetricType,
+    registry::{Registry, Unit as PrometheusUnit},
+};
+use tidegate_control::{
+    ClassId,
+    knobs::Scope,
+    meters::{Distribution, Meter, MeterKind, Unit, bucket_bounds},
+};
+use tidegate_runtime::{Application, Readings, Shared, Subject};
+
+/// The content type of what [`render`] gives.
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Upper bounds of the histograms in seconds; the archives keep finer ones.
+const BOUNDS: &[f64] =
+    &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+
+/// Every meter of every subject.
+pub(crate) fn render(shared: &Shared) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Scrape::new(shared)));
+    let mut page = String::new();
+    // Writing to a String does not fail; what it holds is the page either way.
+    let _ = text::encode(&mut page, &registry);
+    page
+}
+
+/// Everything a scrape shows, read once so that its series belong together.
+#[derive(Debug)]
+struct Scrape {
+    series: Vec<Series>,
+}
+
+#[derive(Debug)]
+struct Series {
+    labels: Vec<(&'static str, String)>,
+    scope: Scope,
+    readings: Option<Readings>,
+    levels: Vec<(Meter, u64)>,
+}
+
+impl Scrape {
+    fn new(shared: &Shared) -> Self {
+        let snapshot = shared.snapshot();
+        let totals = shared.totals().read();
+        let mut series = vec![host(shared, &totals)];
+        for application in &snapshot.applications {
+            application_series(application, &totals, &mut series);
+        }
+        Self { series }
+    }
+}
+
+fn host(shared: &Shared, totals: &BTreeMap<Subject, Readings>) -> Series {
+    let levels = vec![
+        (Meter::CONNECTIONS_OPEN, shared.with_connections(|connections, _| connections.open())),
+        (Meter::SPOOLED, shared.spool().used()),
+        (Meter::CONNECTIONS_PARKED, shared.parked().read()),
+    ];
+    Series { labels: Vec::new(), scope: Scope::Host, readings: totals.get(&Subject::Host).cloned(), levels }
+}
+
+fn application_series(application: &Application, totals: &BTreeMap<Subject, Readings>, series: &mut Vec<Series>) {
+    let name = &application.settings.name;
+    let state = &application.state;
+    let levels = state.gate().levels();
+    series.push(Series {
+        labels: vec![("application", name.clone())],
+        scope: Scope::Application,
+        readings: totals.get(&Subject::Application(application.id)).cloned(),
+        levels: vec![
+            (Meter::IN_FLIGHT, levels.in_flight),
+            (Meter::IN_FLIGHT_LIMIT, levels.limit),
+            (Meter::LONG_STREAMS, state.long_streams().open()),
+            (Meter::LINGERING, state.lingering().read()),
+        ],
+    });
+    for (index, class) in application.classes.iter().enumerate() {
+        let id = ClassId(u16::try_from(index).unwrap_or(u16::MAX));
+        series.push(Series {
+            labels: vec![("application", name.clone()), ("class", class.name.clone())],
+            scope: Scope::Class,
+            readings: totals.get(&Subject::Class(application.id, id)).cloned(),
+            levels: vec![(Meter::QUEUED, levels.queued.get(index).copied().unwrap_or(0))],
+        });
+    }
+    for server in state.servers().list() {
+        series.push(Series {
+            labels: vec![("application", name.clone()), ("server", server.label())],
+            scope: Scope::Server,
+            readings: totals.get(&Subject::Server(application.id, server.id)).cloned(),
+            levels: vec![
+                (Meter::SERVER_IN_FLIGHT, u64::from(server.in_flight)),
+                (Meter::SERVER_UP, u64::from(server.up)),
+            ],
+        });
+    }
+}
+
+impl Collector for Scrape {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        for meter in Meter::ALL.iter().copied() {
+            let kind = match meter.kind() {
+                MeterKind::Count => MetricType::Counter,
+                MeterKind::Level => MetricType::Gauge,
+                MeterKind::Distribution => MetricType::Histogram,
+            };
+            let unit = match meter.unit() {
+                Unit::None => None,
+                unit => Some(PrometheusUnit::Other(unit.name().to_owned())),
+            };
+            let name = match meter.scope() {
+                Scope::Host => format!("tidegate_{}", meter.name()),
+                scope => format!("tidegate_{}_{}", scope.name(), meter.name()),
+            };
+            let mut family =
+                encoder.encode_descriptor(&name, meter.doc().trim_end_matches('.'), unit.as_ref(), kind)?;
+            for series in self.series.iter().filter(|series| series.scope == meter.scope()) {
+                series.encode(meter, &mut family)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Series {
+    fn encode(&self, meter: Meter, family: &mut MetricEncoder<'_>) -> Result<(), fmt::Error> {
+        let labels: Vec<(&str, &str)> = self.labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        match meter.kind() {
+            MeterKind::Count if meter.labels().is_empty() => {
+                let count = self.readings.as_ref().map_or(0, |readings| readings.counts(meter)[0]);
+                family.encode_family(&labels)?.encode_counter::<NoLabelSet, u64, f64>(&count, None)
+            }
+            MeterKind::Count => {
+                for (index, label) in meter.labels().iter().enumerate() {
+                    let count = self.readings.as_ref().map_or(0, |readings| readings.counts(meter)[index]);
+                    let labels: Vec<_> = labels.iter().copied().chain([(meter.label(), *label)]).collect();
+                    family.encode_family(&labels)?.encode_counter::<NoLabelSet, u64, f64>(&count, None)?;
+                }
+                Ok(())
+            }
+            MeterKind::Level => match self.levels.iter().find(|(other, _)| *other == meter) {
+                Some((_, level)) => {
+                    let level = i64::try_from(*level).unwrap_or(i64::MAX);
+                    family.encode_family(&labels)?.encode_gauge(&level)
+                }
+                None => Ok(()),
+            },
+            MeterKind::Distribution => {
+                let none = Distribution::default();
+                let distribution = self.readings.as_ref().map_or(&none, |readings| readings.distribution(meter));
+                #[expect(clippy::cast_precision_loss, reason = "a sum of nanoseconds shown in seconds")]
+                let sum = distribution.sum_nanos() as f64 / 1e9;
+                let buckets = histogram(distribution);
+                family.encode_family(&labels)?.encode_histogram::<NoLabelSet>(
+                    sum,
+                    distribution.count(),
+                    &buckets,
+                    None,
+                )
+            }
+        }
+    }
+}
+
+/// Counts by [`BOUNDS`], the last for everything above. A bucket counts where its middle lies.
+fn histogram(distribution: &Distribution) -> Vec<(f64, u64)> {
+    let mut counts: Vec<(f64, u64)> =
+        BOUNDS.iter().copied().chain([f64::MAX]).map(|bound| (bound, 0)).collect();
+    for (bucket, n) in distribution.buckets() {
+        let (low, high) = bucket_bounds(bucket);
+        #[expect(clippy::cast_precision_loss, reason = "nanoseconds shown in seconds")]
+        let middle = u64::midpoint(low, high) as f64 / 1e9;
+        let position = BOUNDS.partition_point(|bound| *bound < middle);
+        counts[position].1 += n;
+    }
+    counts
+}

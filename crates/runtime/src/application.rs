@@ -1,0 +1,120 @@
+//! What of an application lives on from one version of its settings to the next.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidegate_config as config;
+use tidegate_control::{
+    ApplicationId, ClassId,
+    admission::AdmissionSettings,
+    client_rate::{ClientRateSettings, ClientRates},
+    knobs::Values,
+};
+
+use crate::{Clock, Gate, Level, LongStreams, servers::ServerSet};
+
+/// An application's state: its admission, its clients' rates, its servers.
+#[derive(Debug)]
+pub struct ApplicationState {
+    id: ApplicationId,
+    gate: Gate,
+    long_streams: LongStreams,
+    lingering: Level,
+    clients: Mutex<ClientRates>,
+    servers: ServerSet,
+    classes: Mutex<Vec<config::Class>>,
+    clock: Clock,
+}
+
+impl ApplicationState {
+    pub(crate) fn new(id: ApplicationId, clock: Clock, settings: &config::Application) -> Self {
+        let classes = settings.classes.clone();
+        Self {
+            id,
+            gate: Gate::new(clock, &admission_settings(settings, &classes)),
+            long_streams: LongStreams::new(&settings.values),
+            lingering: Level::default(),
+            clients: Mutex::new(ClientRates::new(clock.now(), ClientRateSettings::from_values(&settings.values))),
+            servers: ServerSet::new(id, clock, settings),
+            classes: Mutex::new(classes),
+            clock,
+        }
+    }
+
+    /// Applies new settings to everything that lives on; gives the classes dense by id.
+    pub(crate) fn configure(&self, settings: &config::Application) -> Vec<config::Class> {
+        let classes = self.merged_classes(settings);
+        self.classes.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&classes);
+        self.gate.configure(&admission_settings(settings, &classes));
+        self.long_streams.configure(&settings.values);
+        self.with_clients(|clients, now| clients.configure(now, ClientRateSettings::from_values(&settings.values)));
+        self.servers.configure(settings);
+        classes
+    }
+
+    /// The classes known so far and those of `settings`, dense by id.
+    pub(crate) fn merged_classes(&self, settings: &config::Application) -> Vec<config::Class> {
+        let mut classes = self.classes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for class in &settings.classes {
+            match classes.iter_mut().find(|other| other.name == class.name) {
+                Some(other) => other.values = class.values.clone(),
+                None => classes.push(class.clone()),
+            }
+        }
+        classes
+    }
+
+    /// The application is configured no more: its servers get nothing new, what runs ends.
+    pub(crate) fn retire(&self) {
+        self.servers.retire();
+    }
+
+    /// Its id.
+    #[must_use]
+    pub const fn id(&self) -> ApplicationId {
+        self.id
+    }
+
+    /// Its admission.
+    #[must_use]
+    pub const fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// The bound on its upgraded connections and long streams.
+    #[must_use]
+    pub const fn long_streams(&self) -> &LongStreams {
+        &self.long_streams
+    }
+
+    /// Permits of clients that left, held until their server has finished.
+    #[must_use]
+    pub const fn lingering(&self) -> &Level {
+        &self.lingering
+    }
+
+    /// Its servers.
+    #[must_use]
+    pub const fn servers(&self) -> &ServerSet {
+        &self.servers
+    }
+
+    /// Runs `f` on the rates of its clients at the present time, under their lock.
+    pub fn with_clients<R>(&self, f: impl FnOnce(&mut ClientRates, tidegate_control::Timestamp) -> R) -> R {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        f(&mut clients, self.clock.now())
+    }
+}
+
+fn admission_settings(settings: &config::Application, classes: &[config::Class]) -> AdmissionSettings {
+    let values: Vec<&Values> = classes.iter().map(|class| &class.values).collect();
+    AdmissionSettings::from_values(&settings.values, &values)
+}
+
+/// The id of a class by its position among the known ones.
+pub(crate) fn class_id(classes: &[config::Class], name: &str) -> Option<ClassId> {
+    let position = classes.iter().position(|class| class.name == name)?;
+    u16::try_from(position).ok().map(ClassId)
+}
+
+/// Shared handle.
+pub(crate) type ApplicationRef = Arc<ApplicationState>;

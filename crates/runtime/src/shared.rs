@@ -1,0 +1,226 @@
+//! What one process shares: the clock, the present snapshot, meters, budgets, connections.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use tidegate_config::Settings;
+use tidegate_control::{
+    ApplicationId, Timestamp,
+    classify::Classifier,
+    connections::{ConnectionSettings, Connections},
+    knobs::keys,
+    rewrite::Rewriter,
+};
+
+use crate::{
+    Application, Clock, Level, Snapshot, SpoolBudget, Totals,
+    application::{ApplicationRef, ApplicationState, class_id},
+    snapshot::SnapshotCell,
+};
+
+/// Everything the workers and the admin interface of one process share.
+#[derive(Debug)]
+pub struct Shared {
+    clock: Clock,
+    snapshot: SnapshotCell,
+    /// Applications ever served, by name, so that ids and state outlive a reload.
+    applications: Mutex<BTreeMap<String, ApplicationRef>>,
+    connections: Mutex<Connections>,
+    spool: SpoolBudget,
+    parked: Level,
+    totals: Totals,
+}
+
+/// Why new settings were not taken up; the old ones stay in force.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PublishError {
+    /// A file the settings name could not be read.
+    #[error("application {application}: maintenance page {path}: {source}")]
+    MaintenancePage {
+        /// The application.
+        application: String,
+        /// The file.
+        path: String,
+        /// What went wrong.
+        source: std::io::Error,
+    },
+    /// Rules or rewrites that do not compile, which validated settings never hold.
+    #[error("application {application}: {message}")]
+    Rules {
+        /// The application.
+        application: String,
+        /// Every fault, a line each.
+        message: String,
+    },
+}
+
+impl Shared {
+    /// The shared state of a process that begins with `settings`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Shared::publish`].
+    pub fn new(settings: Settings) -> Result<Arc<Self>, PublishError> {
+        let clock = Clock::start();
+        let now = clock.now();
+        let mut applications = BTreeMap::new();
+        let connections = Connections::new(now, ConnectionSettings::from_values(&settings.host));
+        let spool = SpoolBudget::new(settings.host.get(keys::SPOOL_TOTAL).0);
+        let first = build(1, settings, clock, &mut applications)?;
+        Ok(Arc::new(Self {
+            clock,
+            snapshot: SnapshotCell::new(first),
+            applications: Mutex::new(applications),
+            connections: Mutex::new(connections),
+            spool,
+            parked: Level::default(),
+            totals: Totals::default(),
+        }))
+    }
+
+    /// Puts new settings in force for every request from now on, without dropping one.
+    ///
+    /// # Errors
+    ///
+    /// [`PublishError`]; the old settings stay in force.
+    pub fn publish(&self, settings: Settings) -> Result<(), PublishError> {
+        self.edit(|present| *present = settings)
+    }
+
+    /// Changes the present settings and publishes the result. Edits follow one another: none is
+    /// lost between two that come at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Shared::publish`].
+    pub fn edit(&self, change: impl FnOnce(&mut Settings)) -> Result<(), PublishError> {
+        // Held while building, so that versions follow one another.
+        let mut known = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
+        let present = self.snapshot.load();
+        let mut settings = Settings::clone(&present.settings);
+        change(&mut settings);
+        let snapshot = build(present.version + 1, settings, self.clock, &mut known)?;
+        let host = &snapshot.settings.host;
+        self.with_connections(|connections, now| {
+            connections.configure(now, ConnectionSettings::from_values(host));
+        });
+        self.spool.set_total(snapshot.settings.host.get(keys::SPOOL_TOTAL).0);
+        self.snapshot.store(snapshot);
+        Ok(())
+    }
+
+    /// The clock.
+    #[must_use]
+    pub const fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// The present snapshot.
+    #[must_use]
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load()
+    }
+
+    /// The present snapshot's version, for one relaxed load.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.snapshot.version()
+    }
+
+    /// Memory for bodies read ahead.
+    #[must_use]
+    pub const fn spool(&self) -> &SpoolBudget {
+        &self.spool
+    }
+
+    /// Idle client connections that keep their socket only.
+    #[must_use]
+    pub const fn parked(&self) -> &Level {
+        &self.parked
+    }
+
+    /// What all cores have counted.
+    #[must_use]
+    pub const fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// Runs `f` on the admission of connections at the present time, under its lock.
+    pub fn with_connections<R>(&self, f: impl FnOnce(&mut Connections, Timestamp) -> R) -> R {
+        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        f(&mut connections, self.clock.now())
+    }
+}
+
+fn build(
+    version: u64,
+    settings: Settings,
+    clock: Clock,
+    known: &mut BTreeMap<String, ApplicationRef>,
+) -> Result<Snapshot, PublishError> {
+    let mut parts = Vec::with_capacity(settings.applications.len());
+    // Everything that can fail comes before anything that takes effect.
+    for application in &settings.applications {
+        parts.push(Compiled::new(application, known.get(&application.name))?);
+    }
+    let mut applications = Vec::with_capacity(parts.len());
+    for (application, compiled) in settings.applications.iter().zip(parts) {
+        let next = ApplicationId(u16::try_from(known.len()).unwrap_or(u16::MAX));
+        let state = known
+            .entry(application.name.clone())
+            .or_insert_with(|| Arc::new(ApplicationState::new(next, clock, application)));
+        applications.push(Arc::new(Application {
+            id: state.id(),
+            settings: application.clone(),
+            classes: state.configure(application),
+            classifier: compiled.classifier,
+            rewriter: compiled.rewriter,
+            maintenance_page: compiled.maintenance_page,
+            state: Arc::clone(state),
+        }));
+    }
+    for (name, state) in known.iter() {
+        if !settings.applications.iter().any(|application| application.name == *name) {
+            state.retire();
+        }
+    }
+    Ok(Snapshot::new(version, Arc::new(settings), applications))
+}
+
+struct Compiled {
+    classifier: Classifier,
+    rewriter: Rewriter,
+    maintenance_page: Option<Arc<[u8]>>,
+}
+
+impl Compiled {
+    fn new(
+        application: &tidegate_config::Application,
+        known: Option<&ApplicationRef>,
+    ) -> Result<Self, PublishError> {
+        let name = &application.name;
+        let classes = known.map_or_else(|| application.classes.clone(), |state| state.merged_classes(application));
+        let rules = |message: String| PublishError::Rules { application: name.clone(), message };
+        let lines = |faults: Vec<String>| rules(faults.join("\n"));
+        let classifier = Classifier::compile(&application.rules, |class| class_id(&classes, class))
+            .map_err(|faults| lines(faults.iter().map(ToString::to_string).collect()))?;
+        let patterns: Vec<(&str, &str)> =
+            application.rewrites.iter().map(|r| (r.pattern.as_str(), r.replacement.as_str())).collect();
+        let rewriter = Rewriter::compile(&patterns)
+            .map_err(|faults| lines(faults.iter().map(ToString::to_string).collect()))?;
+        let maintenance_page = match &application.maintenance_page {
+            None => None,
+            Some(path) => {
+                Some(std::fs::read(path).map(Arc::from).map_err(|source| PublishError::MaintenancePage {
+                    application: name.clone(),
+                    path: path.display().to_string(),
+                    source,
+                })?)
+            }
+        };
+        Ok(Self { classifier, rewriter, maintenance_page })
+    }
+}

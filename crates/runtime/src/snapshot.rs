@@ -1,0 +1,149 @@
+//! Snapshots: rules, servers' settings and knobs as immutable versions that cores compare by one atomic.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use arc_swap::ArcSwap;
+use tidegate_config::{self as config, Settings};
+use tidegate_control::{ApplicationId, ClassId, classify::Classifier, knobs::Values, rewrite::Rewriter};
+
+use crate::application::ApplicationState;
+
+/// One version of everything that is configured.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Grows by one with each publication.
+    pub version: u64,
+    /// The settings it was built from.
+    pub settings: Arc<Settings>,
+    /// The applications served, in the order of the settings.
+    pub applications: Vec<Arc<Application>>,
+    hosts: Hosts,
+}
+
+/// One version of an application.
+#[derive(Debug)]
+pub struct Application {
+    /// Its id, stable over versions.
+    pub id: ApplicationId,
+    /// Its settings.
+    pub settings: config::Application,
+    /// Its classes, dense by [`ClassId`]; classes no longer configured keep their last values.
+    pub classes: Vec<config::Class>,
+    /// Its compiled rules.
+    pub classifier: Classifier,
+    /// Its compiled path rewrites.
+    pub rewriter: Rewriter,
+    /// The body of its maintenance page, if it has one of its own.
+    pub maintenance_page: Option<Arc<[u8]>>,
+    /// What lives on from version to version.
+    pub state: Arc<ApplicationState>,
+}
+
+impl Snapshot {
+    pub(crate) fn new(version: u64, settings: Arc<Settings>, applications: Vec<Arc<Application>>) -> Self {
+        let hosts = Hosts::new(&applications);
+        Self { version, settings, applications, hosts }
+    }
+
+    /// The position of the application that serves a host (lower case, without port): the one
+    /// that names it, else the one with the longest matching wildcard, else the one without hosts.
+    #[must_use]
+    pub fn application_for_host(&self, host: &str) -> Option<usize> {
+        self.hosts.find(host)
+    }
+
+    /// The position of the application of that name.
+    #[must_use]
+    pub fn application_named(&self, name: &str) -> Option<usize> {
+        self.applications.iter().position(|application| application.settings.name == name)
+    }
+}
+
+impl Application {
+    /// The name of a class.
+    #[must_use]
+    pub fn class_name(&self, class: ClassId) -> &str {
+        self.classes.get(class.index()).map_or("", |class| &class.name)
+    }
+
+    /// The knobs of a class; those of the default class for an id that is not of this application.
+    #[must_use]
+    pub fn class_values(&self, class: ClassId) -> &Values {
+        &self.classes.get(class.index()).unwrap_or(&self.classes[0]).values
+    }
+}
+
+/// The present snapshot; reading its version costs one relaxed load.
+#[derive(Debug)]
+pub(crate) struct SnapshotCell {
+    version: AtomicU64,
+    present: ArcSwap<Snapshot>,
+}
+
+impl SnapshotCell {
+    pub(crate) fn new(snapshot: Snapshot) -> Self {
+        Self { version: AtomicU64::new(snapshot.version), present: ArcSwap::from_pointee(snapshot) }
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn load(&self) -> Arc<Snapshot> {
+        self.present.load_full()
+    }
+
+    pub(crate) fn store(&self, snapshot: Snapshot) {
+        let version = snapshot.version;
+        self.present.store(Arc::new(snapshot));
+        self.version.store(version, Ordering::Release);
+    }
+}
+
+/// Which application serves which host.
+#[derive(Debug, Default)]
+struct Hosts {
+    exact: BTreeMap<String, usize>,
+    /// By the part behind `*`, dot included.
+    wildcard: BTreeMap<String, usize>,
+    fallback: Option<usize>,
+}
+
+impl Hosts {
+    fn new(applications: &[Arc<Application>]) -> Self {
+        let mut hosts = Self::default();
+        for (position, application) in applications.iter().enumerate() {
+            if application.settings.hosts.is_empty() {
+                hosts.fallback = Some(position);
+            }
+            for host in &application.settings.hosts {
+                match host.strip_prefix('*') {
+                    Some(suffix) => hosts.wildcard.insert(suffix.to_owned(), position),
+                    None => hosts.exact.insert(host.clone(), position),
+                };
+            }
+        }
+        hosts
+    }
+
+    fn find(&self, host: &str) -> Option<usize> {
+        if let Some(position) = self.exact.get(host) {
+            return Some(*position);
+        }
+        if !self.wildcard.is_empty() {
+            // The first dot leaves the longest suffix.
+            for (dot, _) in host.match_indices('.') {
+                if let Some(position) = self.wildcard.get(&host[dot..]) {
+                    return Some(*position);
+                }
+            }
+        }
+        self.fallback
+    }
+}
