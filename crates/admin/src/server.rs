@@ -22,7 +22,7 @@ use serde_json::{Value as Json, json};
 use tidegate_runtime::Shared;
 use tokio::{net::TcpListener, sync::Semaphore};
 
-use crate::{metrics, problem::Problem, servers};
+use crate::{history::History, metrics, page, problem::Problem, servers};
 
 /// Largest request body taken.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -60,13 +60,14 @@ impl Admin {
         let address = listener.local_addr().map_err(fail)?;
         let ready = Arc::new(AtomicBool::new(false));
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let api = Api { shared, ready: Arc::clone(&ready) };
+        let api = Api { shared, ready: Arc::clone(&ready), history: Arc::default() };
         std::thread::Builder::new()
             .name("tidegate-admin".to_owned())
             .spawn(move || {
                 runtime.block_on(async {
                     tokio::select! {
-                        () = serve(listener, api) => {}
+                        () = serve(listener, api.clone()) => {}
+                        () = api.keep_history() => {}
                         _ = stopped => {}
                     }
                 });
@@ -92,6 +93,7 @@ impl Admin {
 struct Api {
     shared: Arc<Shared>,
     ready: Arc<AtomicBool>,
+    history: Arc<History>,
 }
 
 async fn serve(listener: TcpListener, api: Api) {
@@ -127,6 +129,14 @@ async fn serve(listener: TcpListener, api: Api) {
 }
 
 impl Api {
+    async fn keep_history(&self) {
+        let mut seconds = tokio::time::interval(Duration::from_secs(1));
+        loop {
+            seconds.tick().await;
+            self.history.sample(&self.shared);
+        }
+    }
+
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         match self.route(request).await {
             Ok(response) => response,
@@ -140,6 +150,9 @@ impl Api {
         let path = head.uri.path().to_owned();
         let parts: Vec<&str> = path.split('/').skip(1).collect();
         match (&head.method, parts.as_slice()) {
+            (&Method::GET | &Method::HEAD, [""]) => {
+                Ok(text(StatusCode::OK, "text/html; charset=utf-8", page::render(&self.shared, &self.history)))
+            }
             (&Method::GET | &Method::HEAD, ["healthz"]) => Ok(text(StatusCode::OK, "text/plain", "ok\n")),
             (&Method::GET | &Method::HEAD, ["readyz"]) => Ok(if self.ready.load(Ordering::Relaxed) {
                 text(StatusCode::OK, "text/plain", "ready\n")

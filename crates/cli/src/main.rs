@@ -1,3 +1,119 @@
 //! The one binary: parse, wire, print, exit code.
 
-fn main() {}
+mod check;
+mod failure;
+mod logging;
+mod process;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Args, Parser, Subcommand};
+use tidegate_config::{ProtectOptions, Settings};
+
+use crate::{failure::Failure, logging::LogFormat, process::Source};
+
+/// Parking and freeing connections by the ten thousand: jemalloc gives their memory back, where the
+/// system's allocator keeps it.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// An overload-control gateway: stands in front of a web application and keeps it at its peak
+/// goodput whatever load arrives.
+#[derive(Debug, Parser)]
+#[command(name = "tidegate", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    /// Format of Tidegate's own log on standard error; its level is set by TIDEGATE_LOG (info).
+    #[arg(long, global = true, value_enum, default_value_t)]
+    log: LogFormat,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Protects the application at URL, with no configuration.
+    Protect(Protect),
+    /// Runs from a configuration file; reloads when the file changes or on SIGHUP, drains on SIGTERM.
+    Run(Run),
+    /// Checks a configuration file and says every fault at once.
+    Check(Check),
+    /// Puts load on a web server, without coordinated omission.
+    Load(tidegate_load::cli::Arguments),
+}
+
+#[derive(Debug, Args)]
+struct Protect {
+    /// The application: http://host:port, https://host:port or unix:/path.
+    url: String,
+    /// Where to listen.
+    #[arg(long, default_value = "[::]:8080", value_name = "ADDRESS")]
+    listen: String,
+    /// Certificate chain, PEM; with it the listener speaks TLS.
+    #[arg(long, requires = "key", value_name = "FILE")]
+    cert: Option<PathBuf>,
+    /// The certificate's private key, PEM.
+    #[arg(long, requires = "cert", value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Where metrics, health and the API answer, or "none".
+    #[arg(long, default_value = "127.0.0.1:9900", value_name = "ADDRESS")]
+    admin: String,
+    /// Accept any certificate of the application.
+    #[arg(long)]
+    insecure: bool,
+}
+
+#[derive(Debug, Args)]
+struct Run {
+    /// The configuration file, TOML.
+    config: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct Check {
+    /// The configuration file, TOML.
+    config: PathBuf,
+    /// Print the effective settings, defaults included.
+    #[arg(long)]
+    print: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    logging::start(arguments.log);
+    match arguments.command.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            failure.exit_code()
+        }
+    }
+}
+
+impl Command {
+    fn run(self) -> Result<(), Failure> {
+        match self {
+            Self::Protect(protect) => {
+                let settings = Settings::protect(&protect.into_options()).map_err(Failure::input)?;
+                process::run(settings, Source::CommandLine)
+            }
+            Self::Run(run) => {
+                let settings = tidegate_config::load(&run.config).map_err(Failure::input)?;
+                process::run(settings, Source::File(run.config))
+            }
+            Self::Check(check) => check::run(&check.config, check.print),
+            Self::Load(load) => tidegate_load::cli::run(load).map_err(Failure::work),
+        }
+    }
+}
+
+impl Protect {
+    fn into_options(self) -> ProtectOptions {
+        ProtectOptions {
+            listen: self.listen,
+            tls: self.cert.zip(self.key),
+            admin: self.admin,
+            insecure: self.insecure,
+            ..ProtectOptions::new(self.url)
+        }
+    }
+}
