@@ -67,7 +67,11 @@ fn host(shared: &Shared, totals: &BTreeMap<Subject, Readings>) -> Series {
     Series { labels: Vec::new(), scope: Scope::Host, readings: totals.get(&Subject::Host).cloned(), levels }
 }
 
-fn application_series(application: &Application, totals: &BTreeMap<Subject, Readings>, series: &mut Vec<Series>) {
+fn application_series(
+    application: &Application,
+    totals: &BTreeMap<Subject, Readings>,
+    series: &mut Vec<Series>,
+) {
     let name = &application.settings.name;
     let state = &application.state;
     let levels = state.gate().levels();
@@ -78,7 +82,7 @@ fn application_series(application: &Application, totals: &BTreeMap<Subject, Read
         levels: vec![
             (Meter::IN_FLIGHT, levels.in_flight),
             (Meter::IN_FLIGHT_LIMIT, levels.limit),
-            (Meter::LONG_STREAMS, state.long_streams().open()),
+            (Meter::LONG_STREAMS, levels.long_streams),
             (Meter::LINGERING, state.lingering().read()),
         ],
     });
@@ -93,12 +97,15 @@ fn application_series(application: &Application, totals: &BTreeMap<Subject, Read
     }
     for server in state.servers().list() {
         series.push(Series {
-            labels: vec![("application", name.clone()), ("server", server.label())],
+            labels: vec![
+                ("application", name.clone()),
+                ("server", format!("{}@{}", server.name, server.endpoint)),
+            ],
             scope: Scope::Server,
             readings: totals.get(&Subject::Server(application.id, server.id)).cloned(),
             levels: vec![
                 (Meter::SERVER_IN_FLIGHT, u64::from(server.in_flight)),
-                (Meter::SERVER_UP, u64::from(server.up)),
+                (Meter::SERVER_UP, u64::from(server.condition.is_up())),
             ],
         });
     }
@@ -132,7 +139,8 @@ impl Collector for Scrape {
 
 impl Series {
     fn encode(&self, meter: Meter, family: &mut MetricEncoder<'_>) -> Result<(), fmt::Error> {
-        let labels: Vec<(&str, &str)> = self.labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let labels: Vec<(&str, &str)> =
+            self.labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
         match meter.kind() {
             MeterKind::Count if meter.labels().is_empty() => {
                 let count = self.readings.as_ref().map_or(0, |readings| readings.counts(meter)[0]);
@@ -155,7 +163,8 @@ impl Series {
             },
             MeterKind::Distribution => {
                 let none = Distribution::default();
-                let distribution = self.readings.as_ref().map_or(&none, |readings| readings.distribution(meter));
+                let distribution =
+                    self.readings.as_ref().map_or(&none, |readings| readings.distribution(meter));
                 #[expect(clippy::cast_precision_loss, reason = "a sum of nanoseconds shown in seconds")]
                 let sum = distribution.sum_nanos() as f64 / 1e9;
                 let buckets = histogram(distribution);

@@ -96,7 +96,8 @@ fn classes(page: &mut String, shared: &Shared, application: &Application) {
     for (index, class) in application.classes.iter().enumerate() {
         let id = ClassId(u16::try_from(index).unwrap_or(u16::MAX));
         let Some(readings) = totals.get(&Subject::Class(application.id, id)) else { continue };
-        let time = |meter: Meter, q: f64| readings.distribution(meter).quantile(q).map_or_else(String::new, millis);
+        let time =
+            |meter: Meter, q: f64| readings.distribution(meter).quantile(q).map_or_else(String::new, millis);
         let reasons: Vec<String> = Refusal::ALL
             .iter()
             .zip(readings.counts(Meter::REFUSED))
@@ -124,15 +125,12 @@ fn servers(page: &mut String, application: &Application) {
         "<div class=\"scroll\"><table><tr><th>server</th><th>state</th><th>in flight</th><th>weight</th></tr>",
     );
     for server in application.state.servers().list() {
-        let state = match (server.up, server.draining) {
-            (_, true) => "draining",
-            (true, false) => "up",
-            (false, false) => "down",
-        };
+        let state =
+            if server.is_draining || !server.is_member { "draining" } else { server.condition.name() };
         let _ = write!(
             page,
             "<tr><td>{}</td><td>{state}</td><td>{}</td><td>{}</td></tr>",
-            escape(&server.label()),
+            escape(&format!("{} ({})", server.name, server.endpoint)),
             server.in_flight,
             server.weight
         );

@@ -150,9 +150,11 @@ impl Api {
         let path = head.uri.path().to_owned();
         let parts: Vec<&str> = path.split('/').skip(1).collect();
         match (&head.method, parts.as_slice()) {
-            (&Method::GET | &Method::HEAD, [""]) => {
-                Ok(text(StatusCode::OK, "text/html; charset=utf-8", page::render(&self.shared, &self.history)))
-            }
+            (&Method::GET | &Method::HEAD, [""]) => Ok(text(
+                StatusCode::OK,
+                "text/html; charset=utf-8",
+                page::render(&self.shared, &self.history),
+            )),
             (&Method::GET | &Method::HEAD, ["healthz"]) => Ok(text(StatusCode::OK, "text/plain", "ok\n")),
             (&Method::GET | &Method::HEAD, ["readyz"]) => Ok(if self.ready.load(Ordering::Relaxed) {
                 text(StatusCode::OK, "text/plain", "ready\n")

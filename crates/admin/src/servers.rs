@@ -2,8 +2,8 @@
 
 use http::{Method, StatusCode};
 use serde_json::{Value as Json, json};
-use tidegate_config::{Server, Settings};
-use tidegate_control::knobs::{Knob, Scope};
+use tidegate_config::{Server, ServerUrl, Settings};
+use tidegate_control::knobs::{Knob, Scope, Values};
 use tidegate_runtime::Shared;
 
 use crate::problem::Problem;
@@ -16,17 +16,20 @@ pub(crate) fn handle(
     server: Option<&str>,
     body: &[u8],
 ) -> Result<Json, Problem> {
-    if shared.snapshot().application_named(application).is_none() {
+    let snapshot = shared.snapshot();
+    let Some(position) = snapshot.application_named(application) else {
         return Err(Problem::new(StatusCode::NOT_FOUND, format!("no application is named {application:?}")));
-    }
+    };
+    let has_tls = snapshot.applications[position].settings.upstream.tls.is_some();
     match (method, server) {
         (&Method::GET, None) => Ok(list(shared, application)),
         (&Method::POST, None) => {
-            let server = parse_new(body)?;
+            let server = parse_new(body, has_tls)?;
             let name = server.name.clone();
             edit(shared, application, |servers| {
                 if servers.iter().any(|other| other.name == name) {
-                    let detail = format!("a server named {name:?} is there already: PATCH it, or give another name");
+                    let detail =
+                        format!("a server named {name:?} is there already: PATCH it, or give another name");
                     return Err(Problem::new(StatusCode::CONFLICT, detail));
                 }
                 servers.push(server);
@@ -71,11 +74,13 @@ fn list(shared: &Shared, application: &str) -> Json {
         .map(|server| {
             json!({
                 "name": server.name,
-                "address": server.address,
-                "up": server.up,
-                "draining": server.draining,
+                "address": server.endpoint.to_string(),
+                "condition": server.condition.name(),
+                "member": server.is_member,
+                "draining": server.is_draining,
                 "in_flight": server.in_flight,
                 "weight": server.weight,
+                "response_time_ms": server.response_time.map(|time| time.as_secs_f64() * 1e3),
             })
         })
         .collect();
@@ -83,13 +88,28 @@ fn list(shared: &Shared, application: &str) -> Json {
 }
 
 /// `{"url": "http://…", "name"?: "…", "<knob>"?: …}`.
-fn parse_new(body: &[u8]) -> Result<Server, Problem> {
+fn parse_new(body: &[u8], has_tls: bool) -> Result<Server, Problem> {
     let mut object = parse_object(body)?;
     let bad = |detail: String| Problem::new(StatusCode::BAD_REQUEST, detail);
     let Some(Json::String(url)) = object.remove("url") else {
-        return Err(bad("\"url\" is missing: give the server's address, such as \"http://10.0.0.2:8080\"".to_owned()));
+        return Err(bad(
+            "\"url\" is missing: give the server's address, such as \"http://10.0.0.2:8080\"".to_owned()
+        ));
     };
-    let mut server = Server::parse(&url).map_err(|fault| bad(format!("url: {fault}")))?;
+    let url = ServerUrl::parse(&url).map_err(|fault| bad(format!("url: {fault}")))?;
+    if let Some(tls) = url.tls
+        && tls != has_tls
+    {
+        let (ours, theirs) = if has_tls { ("https", "http") } else { ("http", "https") };
+        let detail =
+            format!("url: {theirs} where the application's servers are spoken to by {ours}: write {ours}");
+        return Err(bad(detail));
+    }
+    let mut server = Server {
+        name: url.address.default_name(),
+        address: url.address,
+        values: Values::defaults(Scope::Server),
+    };
     match object.remove("name") {
         None => {}
         Some(Json::String(name)) if !name.is_empty() => server.name = name,
@@ -102,8 +122,9 @@ fn parse_new(body: &[u8]) -> Result<Server, Problem> {
 }
 
 fn parse_object(body: &[u8]) -> Result<serde_json::Map<String, Json>, Problem> {
-    serde_json::from_slice(body)
-        .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, format!("the body is no JSON object: {error}")))
+    serde_json::from_slice(body).map_err(|error| {
+        Problem::new(StatusCode::BAD_REQUEST, format!("the body is no JSON object: {error}"))
+    })
 }
 
 fn find<'a>(servers: &'a mut [Server], name: &str) -> Result<&'a mut Server, Problem> {
@@ -116,7 +137,8 @@ fn find<'a>(servers: &'a mut [Server], name: &str) -> Result<&'a mut Server, Pro
 fn set(server: &mut Server, name: &str, value: &Json) -> Result<(), Problem> {
     let bad = |detail: String| Problem::new(StatusCode::BAD_REQUEST, detail);
     let Some(knob) = Knob::find(Scope::Server, name) else {
-        let names: Vec<_> = Knob::ALL.iter().filter(|k| k.scope() == Scope::Server).map(|k| k.name()).collect();
+        let names: Vec<_> =
+            Knob::ALL.iter().filter(|k| k.scope() == Scope::Server).map(|k| k.name()).collect();
         return Err(bad(format!("{name}: servers have no such knob, but {}", names.join(", "))));
     };
     let text = match value {

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use crate::{Timestamp, key_table::KeyTable};
+use crate::{
+    Timestamp,
+    key_table::KeyTable,
+    knobs::{Values, keys},
+};
 
 /// The limit; knobs `client.*`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,6 +17,18 @@ pub struct ClientRateSettings {
     pub burst: f64,
     /// Clients remembered at once, at least 1.
     pub tracked_max: usize,
+}
+
+impl ClientRateSettings {
+    /// The settings an application's knobs say.
+    #[must_use]
+    pub fn from_values(application: &Values) -> Self {
+        Self {
+            rate_per_s: application.get(keys::CLIENT_RATE).map(|rate| rate.0),
+            burst: application.get(keys::CLIENT_BURST),
+            tracked_max: usize::try_from(application.get(keys::CLIENTS_MAX)).unwrap_or(usize::MAX),
+        }
+    }
 }
 
 /// A refused request would be taken after this long, if nothing else is.

@@ -1,6 +1,10 @@
 //! Connections: whether a client's connection is let in, judged before any cryptography.
 
-use crate::{Refusal, Timestamp, key_table::KeyTable};
+use crate::{
+    Refusal, Timestamp,
+    key_table::KeyTable,
+    knobs::{Values, keys},
+};
 
 /// The bounds; knobs `connections.*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +13,17 @@ pub struct ConnectionSettings {
     pub max: u64,
     /// Connections of one client open at once, at least 1; `None`: any number.
     pub per_client_max: Option<u64>,
+}
+
+impl ConnectionSettings {
+    /// The settings the gateway's knobs say.
+    #[must_use]
+    pub fn from_values(host: &Values) -> Self {
+        Self {
+            max: host.get(keys::CONNECTIONS_MAX),
+            per_client_max: host.get(keys::CONNECTIONS_PER_CLIENT_MAX),
+        }
+    }
 }
 
 /// What a connection's preface shows.

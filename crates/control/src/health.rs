@@ -49,6 +49,25 @@ pub enum Condition {
     ProbedDown,
 }
 
+impl Condition {
+    /// The condition's name in API and logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::OnTrial => "on_trial",
+            Self::Paused(_) => "paused",
+            Self::ProbedDown => "probed_down",
+        }
+    }
+
+    /// Whether it takes requests.
+    #[must_use]
+    pub const fn is_up(self) -> bool {
+        matches!(self, Self::Up | Self::OnTrial)
+    }
+}
+
 /// The health of one server.
 ///
 /// Two judges, and each can take it out: it is up when neither holds it out.

@@ -10,14 +10,13 @@ use tidegate_control::{
     knobs::Values,
 };
 
-use crate::{Clock, Gate, Level, LongStreams, servers::ServerSet};
+use crate::{Clock, Gate, Level, servers::ServerSet};
 
 /// An application's state: its admission, its clients' rates, its servers.
 #[derive(Debug)]
 pub struct ApplicationState {
     id: ApplicationId,
     gate: Gate,
-    long_streams: LongStreams,
     lingering: Level,
     clients: Mutex<ClientRates>,
     servers: ServerSet,
@@ -31,9 +30,11 @@ impl ApplicationState {
         Self {
             id,
             gate: Gate::new(clock, &admission_settings(settings, &classes)),
-            long_streams: LongStreams::new(&settings.values),
             lingering: Level::default(),
-            clients: Mutex::new(ClientRates::new(clock.now(), ClientRateSettings::from_values(&settings.values))),
+            clients: Mutex::new(ClientRates::new(
+                clock.now(),
+                ClientRateSettings::from_values(&settings.values),
+            )),
             servers: ServerSet::new(id, clock, settings),
             classes: Mutex::new(classes),
             clock,
@@ -45,8 +46,9 @@ impl ApplicationState {
         let classes = self.merged_classes(settings);
         self.classes.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&classes);
         self.gate.configure(&admission_settings(settings, &classes));
-        self.long_streams.configure(&settings.values);
-        self.with_clients(|clients, now| clients.configure(now, ClientRateSettings::from_values(&settings.values)));
+        self.with_clients(|clients, now| {
+            clients.configure(now, ClientRateSettings::from_values(&settings.values))
+        });
         self.servers.configure(settings);
         classes
     }
@@ -78,12 +80,6 @@ impl ApplicationState {
     #[must_use]
     pub const fn gate(&self) -> &Gate {
         &self.gate
-    }
-
-    /// The bound on its upgraded connections and long streams.
-    #[must_use]
-    pub const fn long_streams(&self) -> &LongStreams {
-        &self.long_streams
     }
 
     /// Permits of clients that left, held until their server has finished.

@@ -16,11 +16,14 @@ use std::{
 
 use tidegate_control::{
     ClassId, Refusal, Ticket, Timestamp,
-    admission::{Admission, AdmissionSettings, Arrival, Departure, Exchange, Levels, Outcome, Permit},
+    admission::{Admission, AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit, StreamPermit},
 };
 use tokio::sync::Notify;
 
 use crate::Clock;
+
+/// Classes an application has at most.
+const CLASSES_MAX: usize = 256;
 
 /// One application's admission, as workers see it. Cheap to clone; one a core, so that leased
 /// permits can come behind it unseen.
@@ -41,6 +44,19 @@ pub enum Entry {
     Refuse(Refusal),
 }
 
+/// Levels of one application's admission at one moment, for meters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GateLevels {
+    /// Weight in flight.
+    pub in_flight: u64,
+    /// The in-flight limit, weight units.
+    pub limit: u64,
+    /// Upgraded connections and long streams open.
+    pub long_streams: u64,
+    /// Requests waiting, dense by class.
+    pub queued: Vec<u64>,
+}
+
 /// A permit that gives itself back: with the outcome told to [`Held::finish`], else as
 /// [`Outcome::Ignore`].
 #[must_use = "dropping it gives the permit back"]
@@ -48,6 +64,14 @@ pub enum Entry {
 pub struct Held {
     gate: Gate,
     permit: Option<Permit>,
+}
+
+/// An upgraded connection or long stream: it holds no weight, but counts until dropped.
+#[must_use = "dropping it ends the stream's count"]
+#[derive(Debug)]
+pub struct HeldStream {
+    gate: Gate,
+    permit: Option<StreamPermit>,
 }
 
 /// A place in the queue: resolves to a permit or a refusal; dropping it leaves the queue at once
@@ -90,8 +114,18 @@ impl Gate {
 
     /// What the meters show of this moment.
     #[must_use]
-    pub fn levels(&self) -> Levels {
-        self.with(|admission, _| admission.levels())
+    pub fn levels(&self) -> GateLevels {
+        // Room for every class there can be, so that nothing is allocated inside the lock.
+        let mut queued = Vec::with_capacity(CLASSES_MAX);
+        let locked = self.shared.lock();
+        let levels = locked.admission.levels();
+        queued.extend(levels.queued().map(|(_, n)| n as u64));
+        GateLevels {
+            in_flight: levels.in_flight,
+            limit: u64::from(levels.limit),
+            long_streams: levels.long_streams,
+            queued,
+        }
     }
 
     /// Hands out and clears what mode `watch` would have refused.
@@ -158,6 +192,25 @@ impl Held {
         self.give_back(outcome);
     }
 
+    /// Gives the weight back and goes on as a long stream.
+    ///
+    /// # Errors
+    ///
+    /// The permit itself when as many streams are open as `long_streams.max` allows.
+    pub fn into_stream(mut self) -> Result<HeldStream, Self> {
+        let Some(permit) = self.permit.take() else { return Err(self) };
+        match self.gate.with(|admission, now| admission.begin_stream(now, permit)) {
+            Ok(stream) => {
+                self.gate.shared.held.fetch_sub(1, Ordering::Relaxed);
+                Ok(HeldStream { gate: self.gate.clone(), permit: Some(stream) })
+            }
+            Err(permit) => {
+                self.permit = Some(permit);
+                Err(self)
+            }
+        }
+    }
+
     /// When it was granted.
     #[must_use]
     pub fn started(&self) -> Timestamp {
@@ -175,6 +228,14 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         self.give_back(Outcome::Ignore);
+    }
+}
+
+impl Drop for HeldStream {
+    fn drop(&mut self) {
+        if let Some(permit) = self.permit.take() {
+            self.gate.with(|admission, _| admission.end_stream(permit));
+        }
     }
 }
 
@@ -298,5 +359,81 @@ impl Locked {
             self.wakers.resize(index + 1, None);
         }
         std::mem::replace(&mut self.wakers[index], waker)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_control::knobs::{Knob, Scope, Value, Values};
+
+    use super::*;
+
+    fn gate(limit: u64) -> Gate {
+        let mut application = Values::defaults(Scope::Application);
+        application.set(Knob::IN_FLIGHT_ALGORITHM, Value::Choice("fixed")).unwrap();
+        application.set(Knob::IN_FLIGHT_LIMIT, Value::Count(limit)).unwrap();
+        let mut class = Values::defaults(Scope::Class);
+        class.set(Knob::QUEUE_WAIT_MAX, Value::Span(std::time::Duration::from_millis(100))).unwrap();
+        Gate::new(Clock::start(), &AdmissionSettings::from_values(&application, &[&class]))
+    }
+
+    fn exchange() -> Exchange {
+        Exchange { class: ClassId(0), priority: 3, weight: 1, deadline: None, bytes: 100 }
+    }
+
+    fn started(entry: Entry) -> Held {
+        match entry {
+            Entry::Start(held) => held,
+            other => panic!("expected a start, found {other:?}"),
+        }
+    }
+
+    fn waiting(entry: Entry) -> Waiting {
+        match entry {
+            Entry::Wait(waiting) => waiting,
+            other => panic!("expected a wait, found {other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_permit_given_back_wakes_who_waits_on_another_thread() {
+        let gate = gate(1);
+        let first = started(gate.arrive(exchange()));
+        let second = waiting(gate.arrive(exchange()));
+        let thread = std::thread::spawn(move || first.finish(Outcome::Success));
+        let held = second.await.expect("granted");
+        thread.join().unwrap();
+        assert_eq!((gate.held(), gate.levels().in_flight), (1, 1));
+        drop(held);
+        assert_eq!((gate.held(), gate.levels().in_flight), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn who_leaves_after_the_grant_gives_it_on() {
+        let gate = gate(1);
+        let first = started(gate.arrive(exchange()));
+        let mut second = waiting(gate.arrive(exchange()));
+        let third = waiting(gate.arrive(exchange()));
+        assert!(futures_poll(&mut second).is_pending());
+        drop(first); // grants the second, which has not looked yet
+        drop(second);
+        drop(third.await.expect("granted in turn"));
+        assert_eq!(gate.levels(), GateLevels { limit: 1, queued: vec![0], ..GateLevels::default() });
+    }
+
+    #[tokio::test]
+    async fn the_timer_task_refuses_who_waited_too_long() {
+        let gate = gate(1);
+        let timers = tokio::spawn(gate.clone().drive_timers());
+        let first = started(gate.arrive(exchange()));
+        let second = waiting(gate.arrive(exchange()));
+        assert_eq!(second.await.err(), Some(Refusal::WaitTooLong));
+        drop(first);
+        timers.abort();
+        assert_eq!(gate.held(), 0);
+    }
+
+    fn futures_poll(waiting: &mut Waiting) -> Poll<Result<Held, Refusal>> {
+        Pin::new(waiting).poll(&mut Context::from_waker(Waker::noop()))
     }
 }

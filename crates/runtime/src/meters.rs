@@ -62,7 +62,9 @@ impl Cells {
         Self {
             subject,
             counts: (0..Meter::cells_of(scope, MeterKind::Count)).map(|_| Cell::new(0)).collect(),
-            distributions: (0..Meter::cells_of(scope, MeterKind::Distribution)).map(|_| Sketch::new()).collect(),
+            distributions: (0..Meter::cells_of(scope, MeterKind::Distribution))
+                .map(|_| Sketch::new())
+                .collect(),
         }
     }
 

@@ -65,9 +65,8 @@ impl Shared {
     /// As [`Shared::publish`].
     pub fn new(settings: Settings) -> Result<Arc<Self>, PublishError> {
         let clock = Clock::start();
-        let now = clock.now();
         let mut applications = BTreeMap::new();
-        let connections = Connections::new(now, ConnectionSettings::from_values(&settings.host));
+        let connections = Connections::new(ConnectionSettings::from_values(&settings.host));
         let spool = SpoolBudget::new(settings.host.get(keys::SPOOL_TOTAL).0);
         let first = build(1, settings, clock, &mut applications)?;
         Ok(Arc::new(Self {
@@ -104,9 +103,7 @@ impl Shared {
         change(&mut settings);
         let snapshot = build(present.version + 1, settings, self.clock, &mut known)?;
         let host = &snapshot.settings.host;
-        self.with_connections(|connections, now| {
-            connections.configure(now, ConnectionSettings::from_values(host));
-        });
+        self.with_connections(|connections, _| connections.configure(ConnectionSettings::from_values(host)));
         self.spool.set_total(snapshot.settings.host.get(keys::SPOOL_TOTAL).0);
         self.snapshot.store(snapshot);
         Ok(())
@@ -202,7 +199,8 @@ impl Compiled {
         known: Option<&ApplicationRef>,
     ) -> Result<Self, PublishError> {
         let name = &application.name;
-        let classes = known.map_or_else(|| application.classes.clone(), |state| state.merged_classes(application));
+        let classes =
+            known.map_or_else(|| application.classes.clone(), |state| state.merged_classes(application));
         let rules = |message: String| PublishError::Rules { application: name.clone(), message };
         let lines = |faults: Vec<String>| rules(faults.join("\n"));
         let classifier = Classifier::compile(&application.rules, |class| class_id(&classes, class))
