@@ -24,6 +24,7 @@
 //! [`origin`] is the server for tests and benchmarks whose capacity is known.
 
 pub mod arrivals;
+pub mod cli;
 
 mod client;
 mod engine;

@@ -58,6 +58,7 @@ struct State {
 #[derive(Debug)]
 struct Job {
     cost: Duration,
+    counted: bool,
     done: oneshot::Sender<()>,
 }
 
@@ -90,14 +91,20 @@ impl CpuPool {
 
     /// Queues a job; the receiver hears when it is done. `None` if the queue is full.
     pub(crate) fn submit(&self, cost: Duration) -> Option<oneshot::Receiver<()>> {
+        let submitted = self.push(cost, true);
+        if submitted.is_none() {
+            self.queue.counts.refused.fetch_add(1, Relaxed);
+        }
+        submitted
+    }
+
+    fn push(&self, cost: Duration, counted: bool) -> Option<oneshot::Receiver<()>> {
         let (done, is_done) = oneshot::channel();
         let mut state = self.queue.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.jobs.len() >= self.queue.bound || state.closed {
-            drop(state);
-            self.queue.counts.refused.fetch_add(1, Relaxed);
             return None;
         }
-        state.jobs.push_back(Job { cost, done });
+        state.jobs.push_back(Job { cost, counted, done });
         drop(state);
         self.queue.filled.notify_one();
         Some(is_done)
@@ -116,12 +123,12 @@ impl CpuPool {
     }
 
     /// Jobs of `cost` the pool does a second when it has nothing else to do, measured by letting
-    /// every worker run flat out for about `span`. Counts in [`CpuPool::counts`] like any job.
+    /// every worker run flat out for about `span`. Not in [`CpuPool::counts`].
     pub(crate) fn calibrate(&self, cost: Duration, span: Duration) -> f64 {
         let per_worker = (span.as_secs_f64() / cost.as_secs_f64().max(1e-6)).ceil().max(2.0) as usize;
         let jobs = per_worker.saturating_mul(self.count);
         let begin = Instant::now();
-        let receivers: Vec<_> = (0..jobs).filter_map(|_| self.submit(cost)).collect();
+        let receivers: Vec<_> = (0..jobs).filter_map(|_| self.push(cost, false)).collect();
         let accepted = receivers.len();
         for receiver in receivers {
             // A job dropped by a closing pool shortens the measurement; the origin is going anyway.
@@ -149,6 +156,12 @@ impl Drop for CpuPool {
 impl Queue {
     fn work(&self) {
         while let Some(job) = self.next() {
+            if !job.counted {
+                spend(job.cost);
+                // Whoever calibrates waits for it.
+                let _ = job.done.send(());
+                continue;
+            }
             self.counts.started.fetch_add(1, Relaxed);
             let spent = spend(job.cost);
             self.counts.cpu_ns.fetch_add(u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX), Relaxed);

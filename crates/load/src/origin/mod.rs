@@ -241,7 +241,7 @@ impl Origin {
     }
 
     /// Requests of that cost it carries out a second when its workers do nothing else, measured
-    /// over about `span`. Blocks; the jobs count in [`Stats`]. Network work is not in it.
+    /// over about `span`. Blocks; [`Stats`] does not count it. Network work is not in it.
     #[must_use]
     pub fn calibrate(&self, cost: Duration, span: Duration) -> f64 {
         self.inner.pool.calibrate(cost, span)
