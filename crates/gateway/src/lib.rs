@@ -7,3 +7,4 @@ mod proxy_protocol;
 mod request;
 mod socket;
 mod tls;
+mod upstream;

@@ -13,6 +13,8 @@ use std::{
     },
 };
 
+use tokio::sync::{Notify, futures::Notified};
+
 use tidegate_config::{self as config, ServerAddress};
 use tidegate_control::{
     ApplicationId, ServerId, Timestamp,
@@ -20,6 +22,7 @@ use tidegate_control::{
     knobs::{Values, keys},
 };
 
+use server::Ties;
 pub use server::{Endpoint, Server, ServerStatus, Standing};
 
 use crate::Clock;
@@ -39,6 +42,8 @@ pub struct ServerSet {
     clock: Clock,
     /// Shared with the members, whose health and knobs are part of what a version stands for.
     version: Arc<AtomicU64>,
+    /// Shared with the members: tells who waits that one of them has room again.
+    vacancy: Arc<Notify>,
     locked: Mutex<Locked>,
 }
 
@@ -74,6 +79,7 @@ impl ServerSet {
             application,
             clock,
             version: Arc::new(AtomicU64::new(0)),
+            vacancy: Arc::new(Notify::new()),
             locked: Mutex::new(Locked {
                 configured: Vec::new(),
                 health: health_settings(&settings.values),
@@ -124,6 +130,11 @@ impl ServerSet {
     #[must_use]
     pub fn members(&self) -> Arc<[Arc<Server>]> {
         Arc::clone(&self.lock().members)
+    }
+
+    /// Resolves when a member that was full has room, or the set has changed.
+    pub fn vacancy(&self) -> Notified<'_> {
+        self.vacancy.notified()
     }
 
     /// The host names whose addresses are wanted, each once.
@@ -182,6 +193,7 @@ impl ServerSet {
         }
         locked.members = members.into();
         self.version.fetch_add(1, Ordering::Release);
+        self.vacancy.notify_waiters();
     }
 
     /// The server of that name and address, known or new, with its present knobs.
@@ -209,8 +221,8 @@ impl ServerSet {
             );
             return None;
         };
-        let version = Arc::clone(&self.version);
-        let server = Arc::new(Server::new(ServerId(id), settings, endpoint, now, locked.health, version));
+        let ties = Ties { version: Arc::clone(&self.version), vacancy: Arc::clone(&self.vacancy) };
+        let server = Arc::new(Server::new(ServerId(id), settings, endpoint, now, locked.health, ties));
         locked.known.push(Arc::clone(&server));
         Some(server)
     }

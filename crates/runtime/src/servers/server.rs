@@ -18,6 +18,7 @@ use tidegate_control::{
     health::{Condition, Health, HealthSettings},
     knobs::{Values, keys},
 };
+use tokio::sync::Notify;
 
 /// One address of a server.
 #[derive(Debug)]
@@ -28,8 +29,7 @@ pub struct Server {
     endpoint: Endpoint,
     key: u64,
     token: String,
-    /// The set's version, moved on whenever this server's health or part in the set changes.
-    version: Arc<AtomicU64>,
+    ties: Ties,
     in_flight: AtomicU32,
     /// `u32::MAX`: no bound.
     in_flight_max: AtomicU32,
@@ -42,6 +42,15 @@ pub struct Server {
     health: Mutex<Health>,
     /// Whether a live success would change the health; without it, none takes the lock.
     is_troubled: AtomicBool,
+}
+
+/// What a server shares with its set.
+#[derive(Debug)]
+pub(super) struct Ties {
+    /// The set's version, moved on whenever a server's health changes.
+    pub(super) version: Arc<AtomicU64>,
+    /// Told when a server that was full has room again.
+    pub(super) vacancy: Arc<Notify>,
 }
 
 /// Where a server's socket is.
@@ -85,7 +94,7 @@ impl Server {
         endpoint: Endpoint,
         now: Timestamp,
         health: HealthSettings,
-        version: Arc<AtomicU64>,
+        ties: Ties,
     ) -> Self {
         let key = fnv1a(&[settings.name.as_bytes(), endpoint.to_string().as_bytes()]);
         let server = Self {
@@ -98,7 +107,7 @@ impl Server {
             endpoint,
             key,
             token: format!("{key:016x}"),
-            version,
+            ties,
             in_flight: AtomicU32::new(0),
             in_flight_max: AtomicU32::new(u32::MAX),
             weight: AtomicU32::new(0),
@@ -176,10 +185,12 @@ impl Server {
             .is_ok()
     }
 
-    /// Counts one request less; true if the server was full until now.
-    pub fn end(&self) -> bool {
+    /// Counts one request less, and tells who waits if the server was full until now.
+    pub fn end(&self) {
         let before = self.in_flight.fetch_sub(1, Ordering::Relaxed);
-        before >= self.in_flight_max.load(Ordering::Relaxed)
+        if before >= self.in_flight_max.load(Ordering::Relaxed) {
+            self.ties.vacancy.notify_one();
+        }
     }
 
     /// It answered a live request in `response_time`.
@@ -301,7 +312,9 @@ impl Server {
         self.is_troubled.store(health.is_troubled(), Ordering::Relaxed);
         drop(health);
         if before != after {
-            self.version.fetch_add(1, Ordering::Release);
+            self.ties.version.fetch_add(1, Ordering::Release);
+            // One that is back may have room.
+            self.ties.vacancy.notify_waiters();
             match after {
                 Condition::Up => tracing::info!(server = self.name, at = %self.endpoint, "in service again"),
                 Condition::OnTrial => {}

@@ -1,6 +1,6 @@
 //! Members come, stay and go without their ids changing.
 
-use std::{net::IpAddr, path::Path, time::Duration};
+use std::{net::IpAddr, path::Path, pin::pin, time::Duration};
 
 use tidegate_config::{Application, ProtectOptions, Server, ServerAddress, Settings};
 use tidegate_control::{
@@ -97,9 +97,16 @@ fn a_full_server_takes_no_more_and_says_when_it_has_room_again() {
     let server = set.members()[0].clone();
     assert!(server.try_begin() && server.try_begin());
     assert!(!server.try_begin());
-    assert!(server.end(), "it was full");
-    assert!(!server.end(), "it was not");
+    let mut vacancy = pin!(set.vacancy());
+    assert!(!vacancy.as_mut().enable());
+    server.end();
+    assert!(vacancy.as_mut().enable(), "it was full");
+    let mut vacancy = pin!(set.vacancy());
+    server.end();
+    assert!(!vacancy.as_mut().enable(), "it was not");
     assert_eq!(server.in_flight(), 0);
+    set.configure(&settings);
+    assert!(vacancy.as_mut().enable(), "the set has changed");
 }
 
 #[test]

@@ -1,0 +1,92 @@
+//! Opens connections to servers: TCP or a Unix socket, the PROXY header, TLS.
+
+use std::{io, net::SocketAddr, rc::Rc, time::Duration};
+
+use tidegate_config::UpstreamProtocol;
+use tidegate_control::meters::UpstreamError;
+use tidegate_runtime::servers::{Endpoint, Server};
+use tokio::{
+    io::AsyncWriteExt,
+    net::{TcpStream, UnixStream},
+};
+
+use super::{
+    error::{Failure, describe},
+    io::UpstreamIo,
+    plan::Plan,
+    proxy_header::{self, Ends},
+};
+use crate::socket::Socket;
+
+/// The version of HTTP a new connection speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Spoken {
+    Http1,
+    Http2,
+}
+
+/// Opens a connection, all of it within the plan's connect timeout.
+pub(super) async fn connect(
+    server: &Server,
+    plan: &Plan,
+    ends: Option<Ends>,
+    timeout: Duration,
+) -> Result<(UpstreamIo, Spoken), Failure> {
+    match tokio::time::timeout(timeout, open(server, plan, ends)).await {
+        Ok(result) => result,
+        Err(_) => Err(Failure::new(
+            UpstreamError::ConnectTimeout,
+            format!("{}: not connected within {timeout:?}", server.endpoint()),
+        )),
+    }
+}
+
+async fn open(server: &Server, plan: &Plan, ends: Option<Ends>) -> Result<(UpstreamIo, Spoken), Failure> {
+    let endpoint = server.endpoint();
+    let failed = |error: io::Error| {
+        // The kernel's own patience may end before ours.
+        let kind = match error.kind() {
+            io::ErrorKind::TimedOut => UpstreamError::ConnectTimeout,
+            _ => UpstreamError::Connect,
+        };
+        Failure::new(kind, format!("{endpoint}: {error}"))
+    };
+    let mut socket = match endpoint {
+        Endpoint::Tcp(address) => Socket::tcp(tcp(*address).await.map_err(failed)?),
+        Endpoint::Unix(path) => Socket::unix(UnixStream::connect(path).await.map_err(failed)?),
+    };
+    if let Some(version) = plan.proxy_protocol {
+        socket.write_all(&proxy_header::header(version, ends)).await.map_err(failed)?;
+    }
+    let Some(tls) = &plan.tls else {
+        let spoken = match plan.protocol {
+            UpstreamProtocol::Http2 => Spoken::Http2,
+            UpstreamProtocol::Http1 | UpstreamProtocol::Auto => Spoken::Http1,
+        };
+        return Ok((UpstreamIo::plain(socket), spoken));
+    };
+    let refused = |message: String| Failure::new(UpstreamError::Tls, format!("{endpoint}: TLS: {message}"));
+    let stream = Rc::clone(tls).handshake(server.host(), socket).await.map_err(refused)?;
+    let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let spoken = match plan.protocol {
+        UpstreamProtocol::Http2 if !is_h2 => {
+            return Err(refused("the server does not speak HTTP/2 (ALPN \"h2\")".to_owned()));
+        }
+        UpstreamProtocol::Http2 => Spoken::Http2,
+        UpstreamProtocol::Auto if is_h2 => Spoken::Http2,
+        UpstreamProtocol::Auto | UpstreamProtocol::Http1 => Spoken::Http1,
+    };
+    Ok((UpstreamIo::tls(stream), spoken))
+}
+
+async fn tcp(address: SocketAddr) -> io::Result<TcpStream> {
+    TcpStream::connect(address).await
+}
+
+/// The failure of a TLS handshake, which tokio wraps into an I/O error.
+pub(super) fn handshake_error(error: &io::Error) -> String {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(inner) => inner.to_string(),
+        None => describe(error),
+    }
+}

@@ -1,0 +1,77 @@
+//! How one application's servers are spoken to: its settings, read once a version.
+
+use std::{rc::Rc, time::Duration};
+
+use tidegate_config::{self as config, ProxyVersion, UpstreamProtocol};
+use tidegate_control::knobs::{BalancePolicy, keys};
+
+use super::tls::TlsClient;
+
+/// An application's settings as the sending of a request needs them.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) protocol: UpstreamProtocol,
+    pub(super) tls: Option<Rc<TlsClient>>,
+    pub(super) proxy_protocol: Option<ProxyVersion>,
+    pub(super) host: Option<String>,
+    pub(super) probe_path: String,
+    pub(super) is_sticky: bool,
+    pub(super) policy: BalancePolicy,
+    pub(super) connect_timeout: Duration,
+    pub(super) response_timeout: Duration,
+    pub(super) body_idle_timeout: Duration,
+    pub(super) idle_timeout: Duration,
+    pub(super) idle_max: usize,
+    pub(super) resolve_interval: Duration,
+    pub(super) probe_interval: Option<Duration>,
+    pub(super) probe_timeout: Duration,
+    pub(super) slow_start: Duration,
+}
+
+impl Plan {
+    pub(super) fn new(settings: &config::Application, tls: Option<Rc<TlsClient>>) -> Self {
+        let (upstream, values) = (&settings.upstream, &settings.values);
+        Self {
+            protocol: upstream.protocol,
+            tls,
+            proxy_protocol: upstream.proxy_protocol,
+            host: upstream.host.clone(),
+            probe_path: upstream.probe_path.clone(),
+            is_sticky: upstream.sticky_cookie.is_some(),
+            policy: values.get(keys::BALANCE).0,
+            connect_timeout: values.get(keys::CONNECT_TIMEOUT),
+            response_timeout: values.get(keys::RESPONSE_TIMEOUT),
+            body_idle_timeout: values.get(keys::UPSTREAM_BODY_IDLE_TIMEOUT),
+            idle_timeout: values.get(keys::UPSTREAM_IDLE_TIMEOUT),
+            idle_max: usize::try_from(values.get(keys::UPSTREAM_IDLE_MAX)).unwrap_or(usize::MAX),
+            resolve_interval: values.get(keys::RESOLVE_INTERVAL),
+            probe_interval: values.get(keys::PROBE_INTERVAL),
+            probe_timeout: values.get(keys::PROBE_TIMEOUT),
+            slow_start: values.get(keys::SLOW_START),
+        }
+    }
+
+    /// Whether connections are kept apart by client address.
+    pub(super) const fn is_per_client(&self) -> bool {
+        self.proxy_protocol.is_some()
+    }
+
+    /// Whether servers are spoken to in HTTP/1 whatever they can.
+    pub(super) const fn is_http1_only(&self) -> bool {
+        match self.protocol {
+            UpstreamProtocol::Http1 => true,
+            UpstreamProtocol::Auto => self.tls.is_none(),
+            UpstreamProtocol::Http2 => false,
+        }
+    }
+
+    /// Whether a connection opened by this plan may be used for a request sent by the other.
+    pub(super) fn is_alike(&self, other: &Self) -> bool {
+        let same_tls = match (&self.tls, &other.tls) {
+            (None, None) => true,
+            (Some(one), Some(other)) => Rc::ptr_eq(one, other),
+            _ => false,
+        };
+        same_tls && self.protocol == other.protocol && self.proxy_protocol == other.proxy_protocol
+    }
+}

@@ -1,0 +1,232 @@
+//! A core's connections to one server: idle ones of HTTP/1, shared ones of HTTP/2, and those being opened.
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    time::Duration,
+};
+
+use tidegate_control::{Timestamp, meters::UpstreamError};
+use tidegate_runtime::servers::Server;
+use tokio::{sync::Notify, time::Instant};
+
+use super::{
+    connect::{self, Spoken},
+    error::Failure,
+    http1::Http1,
+    http2::{self, Http2},
+    plan::Plan,
+    proxy_header::Ends,
+};
+
+/// Connections a core opens to one server at once. A burst beyond waits for these, or for
+/// connections that come back meanwhile: a server that has just started is not greeted by a
+/// thousand handshakes.
+const OPENING_MAX: usize = 64;
+
+/// A core's connections to one server.
+#[derive(Default)]
+pub(super) struct Pool {
+    /// Last in, first out: those least used grow old and are closed.
+    idle: RefCell<Vec<Box<Http1>>>,
+    shared: RefCell<Vec<Rc<Http2>>>,
+    opening: Cell<usize>,
+    /// What the server spoke last; `None` before the first connection.
+    spoken: Cell<Option<Spoken>>,
+    /// Tells who waits that a connection came back, or that another may be opened.
+    turn: Rc<Notify>,
+}
+
+/// A connection for one exchange.
+pub(super) enum Lease {
+    Http1(Box<Http1>),
+    Http2(http2::Stream),
+}
+
+/// A connection being opened; counted while it lives.
+struct Opening<'a> {
+    pool: &'a Pool,
+}
+
+impl Pool {
+    /// A connection that is open already.
+    pub(super) fn reuse(&self, plan: &Rc<Plan>, ends: Option<Ends>) -> Option<Lease> {
+        if let Some(http1) = self.pop_idle(plan, ends) {
+            return Some(Lease::Http1(http1));
+        }
+        let shared = self.shared.borrow();
+        let fits = |http2: &&Rc<Http2>| http2.ends == ends && is_of(&http2.plan, plan);
+        shared.iter().filter(fits).find_map(Http2::stream).map(Lease::Http2)
+    }
+
+    /// A connection, by opening one unless one comes back first.
+    ///
+    /// `opened` is called when one was opened.
+    pub(super) async fn acquire(
+        &self,
+        server: &Server,
+        plan: &Rc<Plan>,
+        ends: Option<Ends>,
+        now: impl Fn() -> Timestamp,
+        opened: impl Fn(),
+    ) -> Result<Lease, Failure> {
+        let deadline = Instant::now() + plan.connect_timeout;
+        loop {
+            // Registered before looking, so that nothing is missed in between.
+            let mut turn = std::pin::pin!(self.turn.notified());
+            turn.as_mut().enable();
+            if let Some(opening) = self.open(plan) {
+                let left = deadline.saturating_duration_since(Instant::now());
+                let lease = self.connect(server, plan, ends, left, &now).await?;
+                drop(opening);
+                opened();
+                return Ok(lease);
+            }
+            if tokio::time::timeout_at(deadline, turn).await.is_err() {
+                return Err(Failure::new(
+                    UpstreamError::ConnectTimeout,
+                    format!("{}: {OPENING_MAX} connections are being opened already", server.endpoint()),
+                ));
+            }
+            if let Some(lease) = self.reuse(plan, ends) {
+                return Ok(lease);
+            }
+        }
+    }
+
+    /// Opens a connection that is not the pool's.
+    pub(super) async fn connect_apart(
+        server: &Server,
+        plan: &Rc<Plan>,
+        timeout: Duration,
+        now: Timestamp,
+    ) -> Result<Lease, Failure> {
+        let (io, spoken) = connect::connect(server, plan, None, timeout).await?;
+        match spoken {
+            Spoken::Http1 => Http1::start(io, Rc::clone(plan), None).await.map(Lease::Http1),
+            Spoken::Http2 => {
+                let http2 = Http2::start(io, Rc::clone(plan), None, Rc::default(), now).await?;
+                http2.stream().map(Lease::Http2).ok_or_else(|| {
+                    Failure::new(UpstreamError::Garbage, format!("{}: allows no stream", server.endpoint()))
+                })
+            }
+        }
+    }
+
+    /// Takes back a connection that has ended an exchange, if it is good for another.
+    pub(super) fn put_back(&self, mut http1: Box<Http1>, now: Timestamp) {
+        if http1.is_reusable() {
+            http1.idle_since = now;
+            let mut idle = self.idle.borrow_mut();
+            if idle.len() >= http1.plan.idle_max {
+                // The oldest goes; nothing stays when none may.
+                if idle.is_empty() {
+                    return;
+                }
+                drop(idle.remove(0));
+            }
+            idle.push(http1);
+            drop(idle);
+            self.turn.notify_one();
+        }
+    }
+
+    /// Closes what has been idle for too long, is closed already, or was opened by other settings.
+    pub(super) fn sweep(&self, plan: &Rc<Plan>, now: Timestamp) {
+        let is_fresh = |idle_since: Timestamp| now.since(idle_since) < plan.idle_timeout;
+        // Taken out meanwhile: closing runs code that is not ours.
+        let mut idle = self.idle.take();
+        idle.retain_mut(|http1| is_fresh(http1.idle_since) && is_of(&http1.plan, plan) && http1.is_open());
+        self.idle.replace(idle);
+        let mut shared = self.shared.take();
+        shared.retain(|http2| {
+            if !http2.is_idle() {
+                http2.idle_since.set(now);
+            }
+            let is_wanted = is_fresh(http2.idle_since.get());
+            is_wanted && http2.is_open() && is_of(&http2.plan, plan)
+        });
+        self.shared.replace(shared);
+    }
+
+    /// Closes everything idle.
+    pub(super) fn clear(&self) {
+        drop(self.idle.take());
+        drop(self.shared.take());
+    }
+
+    /// Idle HTTP/1 connections.
+    #[cfg(test)]
+    pub(super) fn idle(&self) -> usize {
+        self.idle.borrow().len()
+    }
+
+    fn pop_idle(&self, plan: &Rc<Plan>, ends: Option<Ends>) -> Option<Box<Http1>> {
+        let mut idle = self.idle.borrow_mut();
+        if plan.is_per_client() {
+            let position = idle.iter().rposition(|http1| http1.ends == ends)?;
+            let http1 = idle.remove(position);
+            return is_of(&http1.plan, plan).then_some(http1);
+        }
+        let mut http1 = idle.pop()?;
+        if !is_of(&http1.plan, plan) {
+            return None;
+        }
+        if !Rc::ptr_eq(&http1.plan, plan) {
+            // Opened before the settings changed in what does not concern the connection.
+            http1.plan = Rc::clone(plan);
+        }
+        Some(http1)
+    }
+
+    /// Leave to open one more connection.
+    fn open(&self, plan: &Plan) -> Option<Opening<'_>> {
+        // Where the server may turn out to speak HTTP/2, one connection may serve all who wait.
+        let max = match self.spoken.get() {
+            Some(Spoken::Http1) => OPENING_MAX,
+            None if plan.is_http1_only() => OPENING_MAX,
+            Some(Spoken::Http2) | None => 1,
+        };
+        if self.opening.get() >= max {
+            return None;
+        }
+        self.opening.set(self.opening.get() + 1);
+        Some(Opening { pool: self })
+    }
+
+    async fn connect(
+        &self,
+        server: &Server,
+        plan: &Rc<Plan>,
+        ends: Option<Ends>,
+        timeout: Duration,
+        now: &impl Fn() -> Timestamp,
+    ) -> Result<Lease, Failure> {
+        let (io, spoken) = connect::connect(server, plan, ends, timeout).await?;
+        self.spoken.set(Some(spoken));
+        match spoken {
+            Spoken::Http1 => Http1::start(io, Rc::clone(plan), ends).await.map(Lease::Http1),
+            Spoken::Http2 => {
+                let http2 = Http2::start(io, Rc::clone(plan), ends, Rc::clone(&self.turn), now()).await?;
+                let stream = http2.stream().ok_or_else(|| {
+                    Failure::new(UpstreamError::Garbage, format!("{}: allows no stream", server.endpoint()))
+                })?;
+                self.shared.borrow_mut().push(http2);
+                self.turn.notify_waiters();
+                Ok(Lease::Http2(stream))
+            }
+        }
+    }
+}
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        self.pool.opening.set(self.pool.opening.get() - 1);
+        self.pool.turn.notify_one();
+    }
+}
+
+/// Whether a connection opened by `opened` may be used under `present`.
+fn is_of(opened: &Rc<Plan>, present: &Rc<Plan>) -> bool {
+    Rc::ptr_eq(opened, present) || opened.is_alike(present)
+}

@@ -1,0 +1,62 @@
+//! Active health probes: one request over a connection of its own, answered in time or not.
+
+use std::rc::Rc;
+
+use http::{HeaderValue, Request, header};
+use tidegate_runtime::{
+    Clock,
+    servers::{Endpoint, Server},
+};
+
+use super::{
+    plan::Plan,
+    pool::{Lease, Pool},
+};
+use crate::body::RequestBody;
+
+/// Probes a server: whether it answered a GET of the probe path below 400 within the probe timeout.
+pub(super) async fn is_good(server: &Server, plan: &Rc<Plan>, clock: Clock) -> bool {
+    match tokio::time::timeout(plan.probe_timeout, probe(server, plan, clock)).await {
+        Ok(Ok(())) => true,
+        Ok(Err(why)) => {
+            tracing::debug!(server = server.name(), at = %server.endpoint(), "probe failed: {why}");
+            false
+        }
+        Err(_) => {
+            let within = plan.probe_timeout;
+            tracing::debug!(server = server.name(), at = %server.endpoint(), "probe not answered within {within:?}");
+            false
+        }
+    }
+}
+
+async fn probe(server: &Server, plan: &Rc<Plan>, clock: Clock) -> Result<(), String> {
+    let mut request = Request::new(RequestBody::Empty);
+    *request.uri_mut() = plan.probe_path.parse().map_err(|error| format!("{}: {error}", plan.probe_path))?;
+    let host = host(server, plan);
+    let headers = request.headers_mut();
+    headers.insert(header::HOST, HeaderValue::try_from(&host).map_err(|error| format!("{host}: {error}"))?);
+    headers.insert(header::USER_AGENT, HeaderValue::from_static("tidegate-probe"));
+    headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
+    let lease = Pool::connect_apart(server, plan, plan.probe_timeout, clock.now())
+        .await
+        .map_err(|failure| failure.message)?;
+    let sent = match lease {
+        Lease::Http1(mut http1) => http1.send(request).await,
+        Lease::Http2(stream) => stream.send(request).await,
+    };
+    let status = sent.map_err(|unanswered| unanswered.failure.message)?.status();
+    if status.as_u16() < 400 { Ok(()) } else { Err(format!("answered {status}")) }
+}
+
+/// `Host` as a client would send it.
+fn host(server: &Server, plan: &Plan) -> String {
+    match (&plan.host, server.host(), server.endpoint()) {
+        (Some(host), ..) => host.clone(),
+        (None, Some(host), Endpoint::Tcp(address)) if host.contains(':') => {
+            format!("[{host}]:{}", address.port())
+        }
+        (None, Some(host), Endpoint::Tcp(address)) => format!("{host}:{}", address.port()),
+        (None, ..) => "localhost".to_owned(),
+    }
+}

@@ -1,0 +1,85 @@
+//! Names of servers, looked up again and again: who appears joins, who vanishes leaves.
+
+use std::{collections::BTreeSet, future::Future, io, net::IpAddr, pin::Pin, rc::Rc, time::Duration};
+
+use tidegate_runtime::servers::{HostPort, ServerSet};
+use tokio::task::JoinSet;
+
+/// Longest that one lookup may take; then it has failed.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The addresses of a name, some time.
+pub(crate) type Answer = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>>>>;
+
+/// A way to look names up.
+pub(crate) trait Lookup {
+    /// Looks a name up.
+    fn lookup(&self, name: &HostPort) -> Answer;
+}
+
+/// The system's resolver, which honours `/etc/hosts` and `nsswitch.conf`.
+#[derive(Debug)]
+pub(crate) struct SystemLookup;
+
+impl Lookup for SystemLookup {
+    fn lookup(&self, name: &HostPort) -> Answer {
+        let name = (name.host.clone(), name.port);
+        Box::pin(
+            async move { Ok(tokio::net::lookup_host(name).await?.map(|address| address.ip()).collect()) },
+        )
+    }
+}
+
+/// What is remembered of one application's names between lookups.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    answered: BTreeSet<HostPort>,
+    /// Those whose last lookup failed: said once, not every time.
+    failing: BTreeSet<HostPort>,
+}
+
+impl Names {
+    /// Looks up every name of the set, all at once, or only those never answered so far. A name
+    /// that cannot be looked up keeps its last good addresses.
+    pub(super) async fn round(&mut self, set: &ServerSet, lookup: &Rc<dyn Lookup>, only_new: bool) {
+        let names: BTreeSet<HostPort> = set.names().into_iter().collect();
+        self.answered.retain(|name| names.contains(name));
+        self.failing.retain(|name| names.contains(name));
+        let mut lookups = JoinSet::new();
+        for name in names.into_iter().filter(|name| !only_new || !self.answered.contains(name)) {
+            let answer = lookup.lookup(&name);
+            lookups.spawn_local(async move {
+                let answer = match tokio::time::timeout(LOOKUP_TIMEOUT, answer).await {
+                    Ok(answer) => answer,
+                    Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut)),
+                };
+                (name, answer)
+            });
+        }
+        while let Some(done) = lookups.join_next().await {
+            // A lookup that panicked, or the runtime going away: nothing is known.
+            let Ok((name, answer)) = done else { continue };
+            match answer {
+                Ok(addresses) if !addresses.is_empty() => {
+                    if set.resolved(&name, &addresses) {
+                        tracing::info!(host = name.host, ?addresses, "resolved");
+                    }
+                    self.failing.remove(&name);
+                    self.answered.insert(name);
+                }
+                answer => {
+                    if self.failing.insert(name.clone()) {
+                        let why =
+                            answer.map_or_else(|error| error.to_string(), |_| "no addresses".to_owned());
+                        let kept = if self.answered.contains(&name) {
+                            "last addresses stay in use"
+                        } else {
+                            "no address known"
+                        };
+                        tracing::warn!(host = name.host, "cannot be resolved: {why}; {kept}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Sends a request over a pooled or new connection, and again where a pooled one proves stale.
+
+use http::{Request, Response, header::UPGRADE};
+use hyper::body::Incoming;
+use tidegate_control::meters::{Meter, UpstreamError};
+
+use super::{
+    Upstreams,
+    balance::Chosen,
+    body::{Exchange, UpstreamBody},
+    error::{Failure, SendError},
+    http1::Unanswered,
+    pool::Lease,
+    proxy_header::Ends,
+    response,
+};
+use crate::{body::RequestBody, facts::ConnectionFacts};
+
+/// Times one request is sent to one server: over connections that were stale and one that is new.
+const TRIES_MAX: u32 = 4;
+
+impl Upstreams {
+    /// Sends a request, in the form of HTTP/1 (origin-form target, `Host`), to the chosen server and
+    /// waits for the response's head.
+    ///
+    /// A pooled connection that proves stale before anything was answered is replaced by a fresh
+    /// one, unseen, if the request did not reach the server or is idempotent and can be had again.
+    ///
+    /// Dropping the future closes the connection; on HTTP/2 it resets the stream.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError`], already told to the server's health and meters.
+    pub(crate) async fn send(
+        &self,
+        chosen: Chosen,
+        request: Request<RequestBody>,
+        client: &ConnectionFacts,
+    ) -> Result<Response<UpstreamBody>, SendError> {
+        let clock = *self.core.shared().clock();
+        let asked_upgrade = request.headers().contains_key(UPGRADE);
+        let ends = if chosen.plan.is_per_client() { Ends::of(client) } else { None };
+        let server = &chosen.server;
+        server.cells.add(Meter::SERVER_REQUESTS, 1);
+        let started = clock.now();
+        let mut request = request;
+        let mut tries = 0;
+        let (response, lease) = loop {
+            tries += 1;
+            // A second try is for a fresh connection: where one was stale, its like may be too.
+            let pooled = if tries == 1 { server.pool.reuse(&chosen.plan, ends) } else { None };
+            let lease = match pooled {
+                Some(lease) => lease,
+                None => {
+                    let opened = || server.cells.add(Meter::CONNECTS, 1);
+                    let acquired =
+                        server.pool.acquire(&server.shared, &chosen.plan, ends, || clock.now(), opened).await;
+                    match acquired {
+                        Ok(lease) => lease,
+                        Err(failure) => {
+                            server.failed(failure.kind, clock.now());
+                            return Err(SendError {
+                                kind: failure.kind,
+                                message: failure.message,
+                                request: Some(Box::new(request)),
+                                replay: None,
+                                client: None,
+                            });
+                        }
+                    }
+                }
+            };
+            match exchange(lease, request).await {
+                Ok(answered) => break answered,
+                Err((unanswered, was_used)) if was_used && tries < TRIES_MAX => match again(unanswered) {
+                    Ok(back) => request = back,
+                    Err(unanswered) => return Err(give_up(&chosen, unanswered, clock.now())),
+                },
+                Err((unanswered, _)) => return Err(give_up(&chosen, unanswered, clock.now())),
+            }
+        };
+        self.answered(chosen, response, lease, started, asked_upgrade)
+    }
+
+    fn answered(
+        &self,
+        chosen: Chosen,
+        mut response: Response<Incoming>,
+        lease: Lease,
+        started: tidegate_control::Timestamp,
+        asked_upgrade: bool,
+    ) -> Result<Response<UpstreamBody>, SendError> {
+        let clock = *self.core.shared().clock();
+        let now = clock.now();
+        if let Err(fault) = response::check(&mut response, asked_upgrade) {
+            let failure = Failure::new(UpstreamError::Garbage, fault);
+            let unanswered =
+                Unanswered { failure, request: None, has_reached: true, is_silent: false, client: None };
+            return Err(give_up(&chosen, unanswered, now));
+        }
+        let exchange = Exchange { chosen, clock, response_time: now.since(started) };
+        let (parts, incoming) = response.into_parts();
+        let body = UpstreamBody::new(exchange, lease, incoming, parts.status, parts.version, now);
+        Ok(Response::from_parts(parts, body))
+    }
+}
+
+/// One try over one connection. The failure comes with whether the connection had been used before.
+async fn exchange(
+    lease: Lease,
+    request: Request<RequestBody>,
+) -> Result<(Response<Incoming>, Lease), (Unanswered, bool)> {
+    match lease {
+        Lease::Http1(mut http1) => {
+            let was_used = http1.is_used;
+            match http1.send(request).await {
+                Ok(response) => Ok((response, Lease::Http1(http1))),
+                Err(unanswered) => Err((unanswered, was_used)),
+            }
+        }
+        Lease::Http2(stream) => match stream.send(request).await {
+            Ok(response) => Ok((response, Lease::Http2(stream))),
+            Err(unanswered) => Err((unanswered, true)),
+        },
+    }
+}
+
+/// The request, if it may go out once more: nothing of it reached the server, or nothing came back
+/// and a second time does no harm.
+fn again(mut unanswered: Unanswered) -> Result<Request<RequestBody>, Unanswered> {
+    if unanswered.client.is_some() {
+        return Err(unanswered);
+    }
+    match unanswered.request.take() {
+        Some(request)
+            if !unanswered.has_reached || (unanswered.is_silent && request.method().is_idempotent()) =>
+        {
+            Ok(*request)
+        }
+        request => Err(Unanswered { request, ..unanswered }),
+    }
+}
+
+fn give_up(chosen: &Chosen, unanswered: Unanswered, now: tidegate_control::Timestamp) -> SendError {
+    let Unanswered { failure, request, has_reached, client, .. } = unanswered;
+    if client.is_none() {
+        chosen.server.failed(failure.kind, now);
+    }
+    let (request, replay) = if has_reached { (None, request) } else { (request, None) };
+    let message = format!("{}: {}", chosen.endpoint(), failure.message);
+    SendError { kind: failure.kind, message, request, replay, client }
+}
