@@ -12,16 +12,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use tidegate_control::knobs::{self, ChoiceSet, Kind, Knob, Scope, Value, Values};
-use toml::{
-    Spanned,
-    de::{DeTable, DeValue},
-};
+use tidegate_control::knobs::{ChoiceSet, Knob, Scope, Value, Values};
+use toml::de::{DeTable, DeValue};
 
 use crate::{
+    entry::{Entry, describe},
     faults::{Fault, FaultList, Lines, Place, closest},
     print::quoted_key,
-    rows::{Absent, Row, Shape, Table},
+    shape::{Absent, Row, Shape, Table},
 };
 
 /// A text being read: where faults are put, and which files it names.
@@ -57,17 +55,6 @@ pub(crate) struct Section<'d> {
     entries: BTreeMap<&'static str, Entry<'d>>,
     /// Where tables such as `tls` were written in this one, by dotted name, even if empty.
     groups: BTreeMap<String, Range<usize>>,
-}
-
-/// A key that was written.
-#[derive(Clone)]
-pub(crate) struct Entry<'d> {
-    document: &'d Document<'d>,
-    /// Its full path.
-    pub(crate) key: String,
-    /// Where its value stands.
-    pub(crate) span: Range<usize>,
-    value: &'d DeValue<'d>,
 }
 
 impl<'d> Document<'d> {
@@ -151,12 +138,7 @@ impl<'d> Section<'d> {
             let key = join(parent, &quoted_key(name.get_ref()));
             let below = format!("{dotted}.");
             if let Some(known) = self.table.names().find(|known| *known == dotted) {
-                let entry = Entry {
-                    document: self.document,
-                    key: key.clone(),
-                    span: place_of(name, value),
-                    value: value.get_ref(),
-                };
+                let entry = Entry::new(self.document, key.clone(), name, value);
                 if self.entries.insert(known, entry).is_some() {
                     self.document.fault(&key, &name.span(), "is written twice", "keep one of them");
                 }
@@ -274,7 +256,7 @@ impl<'d> Section<'d> {
     /// A flag; its default if it is not written.
     pub(crate) fn flag(&self, name: &str) -> Option<bool> {
         match self.entry(name) {
-            Some(entry) => match entry.value {
+            Some(entry) => match entry.value() {
                 DeValue::Boolean(flag) => Some(*flag),
                 _ => entry.wrong(&self.expected(name)),
             },
@@ -288,7 +270,7 @@ impl<'d> Section<'d> {
         let Shape::Whole { min, max } = self.row(name).shape else {
             unreachable!("{name} is no whole number")
         };
-        match entry.value {
+        match entry.value() {
             DeValue::Integer(integer) => u64::from_str_radix(integer.as_str(), integer.radix())
                 .ok()
                 .filter(|number| (min..=max).contains(number))
@@ -301,7 +283,7 @@ impl<'d> Section<'d> {
     pub(crate) fn choice<C: ChoiceSet>(&self, name: &str) -> Option<C> {
         match self.entry(name) {
             Some(entry) => {
-                entry.value.as_str().and_then(C::from_name).or_else(|| entry.wrong(&self.expected(name)))
+                entry.value().as_str().and_then(C::from_name).or_else(|| entry.wrong(&self.expected(name)))
             }
             None => self.default_of(name).and_then(C::from_name),
         }
@@ -400,7 +382,7 @@ impl<'d> Section<'d> {
         entry
             .items_or_one(max)
             .into_iter()
-            .filter_map(|item| match item.value {
+            .filter_map(|item| match item.value() {
                 DeValue::String(_) => Some(Section {
                     document: self.document,
                     table,
@@ -444,131 +426,6 @@ impl<'d> Section<'d> {
     }
 }
 
-impl<'d> Entry<'d> {
-    /// Reports a fault of the value.
-    pub(crate) fn fault(&self, what: impl Into<String>, mend: impl Into<String>) {
-        self.document.fault(&self.key, &self.span, what, mend);
-    }
-
-    /// Reports that the value is not what was expected.
-    pub(crate) fn wrong<T>(&self, expected: &str) -> Option<T> {
-        self.fault(format!("{} is not allowed here", describe(self.value)), format!("expected {expected}"));
-        None
-    }
-
-    /// The value as written.
-    pub(crate) fn value(&self) -> &'d DeValue<'d> {
-        self.value
-    }
-
-    /// A string without control characters.
-    pub(crate) fn text(&self, expected: &str) -> Option<&'d str> {
-        let text = self.value.as_str().or_else(|| self.wrong(expected))?;
-        if text.chars().any(char::is_control) {
-            self.fault("has a control character", "write printable characters only");
-            return None;
-        }
-        Some(text)
-    }
-
-    /// This entry as a section.
-    pub(crate) fn section(&self, table: &'static Table) -> Option<Section<'d>> {
-        match self.value {
-            DeValue::Table(inner) => {
-                Some(Section::new(self.document, table, self.key.clone(), self.span.clone(), inner))
-            }
-            _ => self.wrong(&format!("a table: {}", table.title)),
-        }
-    }
-
-    /// The items of a list, or this entry alone if it is a string.
-    fn items_or_one(self, max: usize) -> Vec<Self> {
-        if self.value.is_str() { vec![self] } else { self.items(max) }
-    }
-
-    /// The items of a list, at most `max` of them.
-    fn items(&self, max: usize) -> Vec<Entry<'d>> {
-        let DeValue::Array(items) = self.value else {
-            self.wrong::<()>("a list");
-            return Vec::new();
-        };
-        self.bound(items.len(), max);
-        items
-            .iter()
-            .take(max)
-            .enumerate()
-            .map(|(position, item)| Entry {
-                document: self.document,
-                key: format!("{}[{position}]", self.key),
-                span: item.span(),
-                value: item.get_ref(),
-            })
-            .collect()
-    }
-
-    /// The members of a table, at most `max` of them, in the order in which they are written.
-    fn members(&self, max: usize, expected: &str) -> Vec<(&'d str, Entry<'d>)> {
-        let DeValue::Table(table) = self.value else {
-            self.wrong::<()>(expected);
-            return Vec::new();
-        };
-        self.bound(table.len(), max);
-        let mut members: Vec<_> = table.iter().collect();
-        members.sort_by_key(|(name, _)| name.span().start);
-        members
-            .into_iter()
-            .take(max)
-            .map(|(name, value)| {
-                let entry = Entry {
-                    document: self.document,
-                    key: join(&self.key, &quoted_key(name.get_ref())),
-                    span: place_of(name, value),
-                    value: value.get_ref(),
-                };
-                (&**name.get_ref(), entry)
-            })
-            .collect()
-    }
-
-    fn bound(&self, count: usize, max: usize) {
-        if count > max {
-            self.fault(format!("has {count} entries"), format!("at most {max} are allowed"));
-        }
-    }
-
-    /// A value of this kind, checked against its range.
-    fn knob(&self, kind: Kind, optional: bool) -> Option<Value> {
-        let expected = || {
-            let mut words = kind.expected();
-            if optional {
-                words.push_str(", or \"none\"");
-            }
-            words
-        };
-        let value = match (self.value, kind) {
-            (DeValue::String(text), _) if optional && text == "none" => return Some(Value::None),
-            (
-                DeValue::String(text),
-                Kind::Rate { .. } | Kind::Span { .. } | Kind::Size { .. } | Kind::Choice(_),
-            ) => kind.parse(text).ok(),
-            (DeValue::Integer(integer), Kind::Count { .. }) => {
-                u64::from_str_radix(integer.as_str(), integer.radix()).ok().map(Value::Count)
-            }
-            (DeValue::Integer(integer), Kind::Ratio { .. }) if integer.radix() == 10 => {
-                kind.parse(integer.as_str()).ok()
-            }
-            (DeValue::Float(float), Kind::Ratio { .. }) => kind.parse(float.as_str()).ok(),
-            (DeValue::Boolean(flag), Kind::Flag) => Some(Value::Flag(*flag)),
-            _ => None,
-        };
-        value.filter(|value| kind.admits(*value)).or_else(|| self.wrong(&expected()))
-    }
-
-    fn fault_knob(&self, fault: &knobs::Fault) {
-        self.fault(format!("{} is not allowed here", fault.found), format!("expected {}", fault.expected));
-    }
-}
-
 /// `prefix.name`, or `name` at top level.
 pub(crate) fn join(prefix: &str, name: &str) -> String {
     if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") }
@@ -579,11 +436,6 @@ fn prefixes(name: &str) -> impl Iterator<Item = &str> {
     name.match_indices('.').map(|(at, _)| name.get(..at).unwrap_or(name))
 }
 
-/// Where a fault of a value is shown: at the value, or at the name of what may span many lines.
-fn place_of(name: &Spanned<std::borrow::Cow<'_, str>>, value: &Spanned<DeValue<'_>>) -> Range<usize> {
-    if value.get_ref().is_table() || value.get_ref().is_array() { name.span() } else { value.span() }
-}
-
 /// Where knobs of a scope are written.
 fn home(scope: Scope) -> &'static str {
     match scope {
@@ -591,22 +443,5 @@ fn home(scope: Scope) -> &'static str {
         Scope::Application => "[application.NAME]",
         Scope::Class => "[application.NAME.class.CLASS]",
         Scope::Server => "an item of servers",
-    }
-}
-
-/// A value as a fault shows it, cut where it is long.
-fn describe(value: &DeValue<'_>) -> String {
-    const SHOWN: usize = 60;
-    match value {
-        DeValue::String(text) if text.chars().count() > SHOWN => {
-            format!("\"{}…\"", text.chars().take(SHOWN).collect::<String>().escape_debug())
-        }
-        DeValue::String(text) => format!("\"{}\"", text.escape_debug()),
-        DeValue::Integer(integer) => integer.to_string().chars().take(SHOWN).collect(),
-        DeValue::Float(float) => float.to_string().chars().take(SHOWN).collect(),
-        DeValue::Boolean(flag) => flag.to_string(),
-        DeValue::Datetime(time) => time.to_string(),
-        DeValue::Array(_) => "a list".to_owned(),
-        DeValue::Table(_) => "a table".to_owned(),
     }
 }

@@ -6,6 +6,7 @@
 
 mod choices;
 mod document;
+mod entry;
 mod faults;
 mod load;
 mod names;
@@ -17,6 +18,7 @@ mod reference;
 mod rows;
 mod schema;
 mod settings;
+mod shape;
 
 pub use faults::{FAULTS_MAX, Fault, Faults, Place};
 pub use load::{FILE_BYTES_MAX, load, parse};

@@ -131,6 +131,15 @@ impl KnobPath {
     pub const fn scope(&self) -> Scope {
         self.target.scope()
     }
+
+    /// Reads a value for this knob as people write it, such as `35/s`.
+    ///
+    /// # Errors
+    ///
+    /// [`KnobFault::Value`] with what the row allows.
+    pub fn read(&self, text: &str) -> Result<Value, KnobFault> {
+        self.knob.parse(text).map_err(|fault| KnobFault::Value { path: self.clone(), fault })
+    }
 }
 
 impl Target {
@@ -391,11 +400,13 @@ mod tests {
     fn a_bad_change_changes_nothing() {
         let mut settings = settings();
         let before = settings.clone();
-        let fault = settings.set(&path("app/in_flight.limit"), Value::Count(0)).unwrap_err();
-        assert_eq!(
-            fault.to_string(),
-            "app/in_flight.limit: 0 is not allowed here: expected a whole number from 1 to 1000000"
-        );
+        let limit = path("app/in_flight.limit");
+        for fault in [settings.set(&limit, Value::Count(0)), limit.read("0").map(drop)] {
+            assert_eq!(
+                fault.unwrap_err().to_string(),
+                "app/in_flight.limit: 0 is not allowed here: expected a whole number from 1 to 1000000"
+            );
+        }
         let faults = settings
             .set_all(&[
                 (path("app/in_flight.limit"), Value::Count(7)),

@@ -162,3 +162,12 @@ pub(crate) fn no_such<'n>(
     };
     (what, mend)
 }
+
+/// A compiler's message in one line: what is wrong, and the mend where it ends with one.
+fn in_one_line(message: &str) -> (String, String) {
+    // Regular expressions show themselves over several lines; the last says what is wrong.
+    let last = message.lines().last().unwrap_or_default().trim();
+    let last = last.strip_prefix("error: ").unwrap_or(last);
+    let (what, mend) = last.rsplit_once(": ").unwrap_or((last, ""));
+    (what.to_owned(), mend.to_owned())
+}

@@ -10,7 +10,8 @@ use tidegate_control::{
 use crate::{
     path::shape,
     print::knob_value,
-    rows::{self, Absent, Shape, Table},
+    rows,
+    shape::{Absent, Shape, Table},
 };
 
 /// How every page begins.

@@ -3,7 +3,10 @@
 use serde_json::{Map, Value as Json, json};
 use tidegate_control::knobs::{Kind, Knob, Value};
 
-use crate::rows::{self, Absent, Row, Shape, Table};
+use crate::{
+    rows,
+    shape::{Absent, Row, Shape, Table},
+};
 
 /// The file's schema (JSON Schema, draft 2020-12), for editors and other tools.
 ///

@@ -279,19 +279,6 @@ pub struct Rewrite {
     pub replacement: String,
 }
 
-impl Rewrite {
-    /// The pattern, anchored at its start and bounded in memory.
-    ///
-    /// # Errors
-    ///
-    /// The pattern is no regular expression, or too large a one; not in settings that were read.
-    pub fn compile(&self) -> Result<regex::Regex, regex::Error> {
-        // Alone first: `a)|(b` would be well-formed inside the anchor's group.
-        regex::Regex::new(&self.pattern)?;
-        regex::RegexBuilder::new(&format!("^(?:{})", self.pattern)).size_limit(1 << 20).build()
-    }
-}
-
 /// The access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessLog {

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use http::HeaderValue;
-use tidegate_control::knobs::{Scope, Values};
+use tidegate_control::{
+    knobs::{Scope, Values},
+    rewrite::Rewriter,
+};
 
-use super::{Names, knobs, listener::certificate, no_such, rule};
+use super::{Names, in_one_line, knobs, listener::certificate, no_such, rule};
 use crate::{
     document::Section,
     names,
@@ -250,48 +253,19 @@ fn header_edit(section: &Section<'_>) -> Option<HeaderEdit> {
     Some(if kind == "set" { HeaderEdit::Set { name, value } } else { HeaderEdit::Add { name, value } })
 }
 
+/// Path rewrites, judged by their own compilation.
 fn rewrites(section: &Section<'_>) -> Vec<Rewrite> {
     section
         .tables("rewrites")
         .iter()
         .filter_map(|section| {
-            let replacement = section.parsed("replacement", names::target);
-            let rewrite = Rewrite { pattern: section.text("pattern")?.to_owned(), replacement: replacement? };
-            match rewrite.compile() {
-                Ok(regex) => fault_groups(section, &regex, &rewrite.replacement),
-                Err(error) => {
-                    let (what, _) = rule::in_one_line(&error.to_string());
-                    section.fault("pattern", what, "mend the regular expression");
-                }
+            let (pattern, replacement) = (section.text("pattern"), section.text("replacement"));
+            let (pattern, replacement) = (pattern?, replacement?);
+            for fault in Rewriter::compile(&[(pattern, replacement)]).err().into_iter().flatten() {
+                let (what, mend) = in_one_line(&fault.message);
+                section.fault(fault.field, what, mend);
             }
-            Some(rewrite)
+            Some(Rewrite { pattern: pattern.to_owned(), replacement: replacement.to_owned() })
         })
         .collect()
-}
-
-/// Reports references such as `$2` to groups that the pattern does not have: they would vanish.
-fn fault_groups(section: &Section<'_>, regex: &regex::Regex, replacement: &str) {
-    for reference in replacement.replace("$$", "").split('$').skip(1) {
-        let name = match reference.strip_prefix('{') {
-            Some(braced) => braced.split('}').next().unwrap_or(braced),
-            None => {
-                let end = reference.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-                reference.get(..end.unwrap_or(reference.len())).unwrap_or(reference)
-            }
-        };
-        let exists = match name.parse::<usize>() {
-            Ok(number) => number < regex.captures_len(),
-            Err(_) => regex.capture_names().flatten().any(|known| known == name),
-        };
-        if !exists {
-            section.fault(
-                "replacement",
-                format!("\"${{{name}}}\" is no group of the pattern"),
-                format!(
-                    "write a group from ${{0}} to ${{{}}}, or $$ for a dollar sign",
-                    regex.captures_len().saturating_sub(1)
-                ),
-            );
-        }
-    }
 }

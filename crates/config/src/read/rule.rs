@@ -10,12 +10,8 @@ use tidegate_control::{
 };
 use toml::de::DeValue;
 
-use super::no_such;
-use crate::{
-    document::{Entry, Section},
-    names, rows,
-    settings::Class,
-};
+use super::{in_one_line, no_such};
+use crate::{document::Section, entry::Entry, names, rows, settings::Class};
 
 /// Every `[[application.NAME.rule]]`, in order. Whether they make sense, the classifier's own
 /// compilation judges.
@@ -79,8 +75,11 @@ fn verdict(section: &Section<'_>, classes: &[Class]) -> VerdictSpec {
     }
 }
 
+/// A key of path conditions and what it makes of a text.
+type PathKey = (&'static str, fn(String) -> PathSpec);
+
 /// Keys of path conditions, in the order in which they stand in a [`RuleSpec`].
-const PATHS: &[(&str, fn(String) -> PathSpec)] = &[
+const PATHS: &[PathKey] = &[
     ("path_exact", PathSpec::Exact),
     ("path_prefix", PathSpec::Prefix),
     ("path", PathSpec::Glob),
@@ -180,13 +179,4 @@ pub(super) fn networks(section: &Section<'_>, key: &str) -> Vec<IpNet> {
             network
         })
         .collect()
-}
-
-/// A compiler's message in one line: what is wrong, and the mend where it ends with one.
-pub(super) fn in_one_line(message: &str) -> (String, String) {
-    // Regular expressions show themselves over several lines; the last says what is wrong.
-    let last = message.lines().last().unwrap_or_default().trim();
-    let last = last.strip_prefix("error: ").unwrap_or(last);
-    let (what, mend) = last.rsplit_once(": ").unwrap_or((last, ""));
-    (what.to_owned(), mend.to_owned())
 }

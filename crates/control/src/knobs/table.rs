@@ -41,7 +41,7 @@ const fn choice<C: ChoiceSet>() -> Kind {
 macro_rules! knobs {
     ($($scope:ident { $($id:ident: $type:ty = $name:literal, $kind:expr, $default:expr, $doc:literal;)+ })+) => {
         /// A row of the table.
-        #[expect(non_camel_case_types, reason = "one identifier names row, key and documentation")]
+        #[expect(non_camel_case_types, clippy::upper_case_acronyms, reason = "one identifier names row, key and documentation")]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Knob { $($(#[doc = $doc] $id,)+)+ }
 

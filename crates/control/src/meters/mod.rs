@@ -105,7 +105,7 @@ const REFUSALS: &[&str] = &{
 macro_rules! meters {
     ($($scope:ident { $($id:ident = $name:literal, $kind:ident, $unit:ident, $label:literal $labels:expr, $doc:literal;)+ })+) => {
         /// A row of the table.
-        #[expect(non_camel_case_types, reason = "one identifier names row and documentation, as in the table of knobs")]
+        #[expect(non_camel_case_types, clippy::upper_case_acronyms, reason = "one identifier names row and documentation, as in the table of knobs")]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Meter { $($(#[doc = $doc] $id,)+)+ }
 
