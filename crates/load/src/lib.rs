@@ -36,10 +36,12 @@ mod pacer;
 pub mod plan;
 pub mod random;
 pub mod report;
+mod retry;
 mod table;
 mod tally;
 mod tls;
 pub mod units;
+mod worker;
 
 pub use arrivals::Arrivals;
 pub use engine::{run, run_blocking, run_blocking_with, run_with};

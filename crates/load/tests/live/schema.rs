@@ -1,0 +1,106 @@
+//! The JSON result keeps its form: keys may be added to this list, none renamed or removed.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use tidegate_load::{ClassPlan, Plan, Report, run_blocking};
+
+use super::{origin, pattern};
+
+const CLASS: &[&str] = &[
+    "name",
+    "offered",
+    "sent",
+    "good",
+    "refused",
+    "timeouts",
+    "errors",
+    "statuses",
+    "retries",
+    "gave_up",
+    "overruns",
+    "unfinished",
+    "body_bytes",
+    "offered_per_s",
+    "goodput_per_s",
+];
+const SERIES: &[&str] = &["offered", "sent", "good", "good_by_start", "refused", "timeouts", "failed"];
+const SUMMARY: &[&str] =
+    &["count", "mean", "stddev", "min", "p50", "p75", "p90", "p95", "p99", "p999", "max"];
+
+fn stable_paths() -> BTreeSet<String> {
+    let mut paths = BTreeSet::new();
+    let mut add = |prefix: &str, keys: &[&str]| paths.extend(keys.iter().map(|key| format!("{prefix}{key}")));
+    add(
+        "",
+        &["schema", "url", "seed", "began_unix_ms", "warmup_s", "measured_s", "elapsed_s", "stopped_early"],
+    );
+    add(
+        "generator.",
+        &["threads", "cpu_s", "cpu_share", "lag_bound_ms", "overruns", "bottleneck", "reasons"],
+    );
+    add("generator.send_lag_ms.", SUMMARY);
+    let counts = ["opened_http1", "opened_http2", "failed", "reuses", "closed_while_idle"];
+    add("connections.", &counts);
+    add("connections.", &["tls_full", "tls_resumed", "tls12", "tls13"]);
+    add("connections.setup_ms.", SUMMARY);
+    for class in ["total.", "classes.*."] {
+        add(class, CLASS);
+        add(&format!("{class}series."), SERIES);
+        add(&format!("{class}good_latency_ms."), SUMMARY);
+        add(&format!("{class}refused_latency_ms."), SUMMARY);
+    }
+    paths
+}
+
+/// Maps from status, phase or kind to a count are leaves: their keys are data.
+fn collect(value: &Value, path: &str, paths: &mut BTreeSet<String>) {
+    let last = path.rsplit('.').next().unwrap_or_default();
+    match value {
+        Value::Object(object) if !["timeouts", "errors", "statuses"].contains(&last) => {
+            for (key, value) in object {
+                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                collect(value, &path, paths);
+            }
+        }
+        Value::Array(items) if last == "classes" => {
+            for item in items {
+                collect(item, &format!("{path}.*"), paths);
+            }
+        }
+        _ => {
+            paths.insert(path.to_owned());
+        }
+    }
+}
+
+#[test]
+fn the_json_result_has_the_documented_keys() {
+    let origin = origin();
+    let plan = Plan::new(origin.url())
+        .class(ClassPlan::new("good", pattern("20/s:1s")).path("/bytes/10"))
+        .class(ClassPlan::new("refused", pattern("20/s:1s")).path("/status/429"));
+    let report = run_blocking(plan).expect("a run");
+    let text = serde_json::to_string(&report).expect("JSON");
+    let value: Value = serde_json::from_str(&text).expect("own output");
+    let mut paths = BTreeSet::new();
+    collect(&value, "", &mut paths);
+    assert_eq!(paths, stable_paths());
+    assert_eq!(value["schema"], "tidegate-load/1");
+    assert_eq!(value["classes"][1]["statuses"]["429"], 20);
+
+    let read: Report = serde_json::from_str(&text).expect("own output");
+    assert_eq!(read.total.good, 20);
+    assert_eq!(read.percentile(95.0), report.total.good_latency_ms.p95);
+    assert_eq!(read.class("refused").expect("class").refused_percentile(100.0) > 0.0, true);
+}
+
+/// The page that documents the result names every key of it.
+#[test]
+fn the_documentation_names_every_key() {
+    let page = include_str!("../../../../docs/load.md");
+    for path in stable_paths() {
+        let key = path.rsplit('.').next().expect("a key");
+        assert!(page.contains(&format!("`{key}`")), "docs/load.md does not name `{key}` ({path})");
+    }
+}
