@@ -8,11 +8,9 @@ use std::{
     time::Duration,
 };
 
-use tidegate_load::{
-    ClassPlan, ErrorKind, Live, LoadError, Phase, Plan, Report, run_blocking, run_blocking_with,
-};
+use tidegate_load::{ErrorKind, Live, LoadError, Phase, Plan, Report, run_blocking, run_blocking_with};
 
-use super::{origin, pattern};
+use super::{class, origin};
 
 /// Answers each connection's first request with these bytes and closes; ends with the test.
 fn raw_server(reply: &'static [u8]) -> SocketAddr {
@@ -43,8 +41,8 @@ fn read_head(connection: &mut TcpStream) -> bool {
 }
 
 fn ten_requests(address: SocketAddr) -> Report {
-    let class = ClassPlan::new("all", pattern("20/s:500ms")).timeout(Duration::from_secs(20));
-    run_blocking(Plan::new(format!("http://{address}/")).class(class)).expect("a run")
+    let all = class("all", "20/s:500ms");
+    run_blocking(Plan::new(format!("http://{address}/")).class(all)).expect("a run")
 }
 
 #[test]
@@ -85,8 +83,9 @@ fn a_client_whose_patience_ends_closes_its_connection_at_once() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
     let plan = Plan::new(format!("http://{address}/"))
-        .class(ClassPlan::new("one", pattern("1/s")).timeout(Duration::from_millis(200)).requests_max(1))
-        .class(ClassPlan::new("keeps the run going", pattern("0/s:60s,1/s:1s")));
+        .class(class("one", "1/s").timeout(Duration::from_secs(1)).requests_max(1))
+        .class(class("keeps the run going", "0/s:60s,1/s:1s"))
+        .duration(Duration::from_secs(61));
     let live = Arc::new(Live::new(&plan));
     let stopper = Arc::clone(&live);
     let server = thread::spawn(move || {
@@ -105,9 +104,7 @@ fn a_client_whose_patience_ends_closes_its_connection_at_once() {
 #[test]
 fn timeouts_are_told_by_what_was_waited_for() {
     let origin = origin();
-    let impatient = |name, path| {
-        ClassPlan::new(name, pattern("20/s:500ms")).path(path).timeout(Duration::from_millis(300))
-    };
+    let impatient = |name, path| class(name, "20/s:500ms").path(path).timeout(Duration::from_secs(1));
     let plan = Plan::new(origin.url())
         .class(impatient("head", "/slow?ms=60000"))
         .class(impatient("body", "/drip?bytes=100&ms=60000"));
@@ -118,7 +115,7 @@ fn timeouts_are_told_by_what_was_waited_for() {
 
 #[test]
 fn a_name_without_address_is_an_error_and_no_report() {
-    let plan = Plan::new("http://no-such-host.invalid/").class(ClassPlan::new("all", pattern("1/s:1s")));
+    let plan = Plan::new("http://no-such-host.invalid/").class(class("all", "1/s:1s"));
     let fault = run_blocking(plan).expect_err("no address");
     assert!(matches!(fault, LoadError::Resolve { .. }), "{fault}");
     assert!(fault.to_string().contains("no-such-host.invalid"), "{fault}");

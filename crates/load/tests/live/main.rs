@@ -5,8 +5,10 @@ mod faults;
 mod schema;
 mod tls;
 
+use std::time::Duration;
+
 use tidegate_load::{
-    Arrivals,
+    ClassPlan,
     origin::{Origin, Settings},
 };
 
@@ -14,6 +16,7 @@ fn origin() -> Origin {
     Origin::start(&Settings::default()).expect("an origin on a free port")
 }
 
-fn pattern(text: &str) -> Arrivals {
-    text.parse().expect(text)
+/// Patient enough that a machine busy with other work changes nothing.
+fn class(name: &str, arrivals: &str) -> ClassPlan {
+    ClassPlan::new(name, arrivals.parse().expect(arrivals)).timeout(Duration::from_secs(30))
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use tidegate_load::{ClassPlan, Plan, Report, run_blocking};
+use tidegate_load::{Plan, Report, run_blocking};
 
-use super::{origin, pattern};
+use super::{class, origin};
 
 const CLASS: &[&str] = &[
     "name",
@@ -78,8 +78,8 @@ fn collect(value: &Value, path: &str, paths: &mut BTreeSet<String>) {
 fn the_json_result_has_the_documented_keys() {
     let origin = origin();
     let plan = Plan::new(origin.url())
-        .class(ClassPlan::new("good", pattern("20/s:1s")).path("/bytes/10"))
-        .class(ClassPlan::new("refused", pattern("20/s:1s")).path("/status/429"));
+        .class(class("good", "20/s:1s").path("/bytes/10"))
+        .class(class("refused", "20/s:1s").path("/status/429"));
     let report = run_blocking(plan).expect("a run");
     let text = serde_json::to_string(&report).expect("JSON");
     let value: Value = serde_json::from_str(&text).expect("own output");
@@ -92,7 +92,7 @@ fn the_json_result_has_the_documented_keys() {
     let read: Report = serde_json::from_str(&text).expect("own output");
     assert_eq!(read.total.good, 20);
     assert_eq!(read.percentile(95.0), report.total.good_latency_ms.p95);
-    assert_eq!(read.class("refused").expect("class").refused_percentile(100.0) > 0.0, true);
+    assert!(read.class("refused").expect("class").refused_percentile(100.0) > 0.0);
 }
 
 /// The page that documents the result names every key of it.

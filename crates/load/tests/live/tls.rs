@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tidegate_load::{
-    ClassPlan, ErrorKind, Plan, Protocol, Report, TlsPlan, TlsVersions,
+    ErrorKind, Plan, Protocol, Report, TlsPlan, TlsVersions,
     origin::{Origin, Settings},
     run_blocking,
 };
 
-use super::pattern;
+use super::class;
 
 /// An HTTPS origin and the directory with its self-signed certificate for `localhost`.
 fn secure_origin() -> (Origin, TempDir) {
@@ -25,8 +25,8 @@ fn secure_origin() -> (Origin, TempDir) {
 
 /// Ten requests one after another.
 fn ten(plan: Plan) -> Report {
-    let class = ClassPlan::new("all", pattern("closed:1")).path("/bytes/10").requests_max(10);
-    run_blocking(plan.class(class).duration(Duration::from_secs(60))).expect("a run")
+    let all = class("all", "closed:1").path("/bytes/10").requests_max(10);
+    run_blocking(plan.class(all).duration(Duration::from_secs(60))).expect("a run")
 }
 
 fn insecure() -> TlsPlan {
