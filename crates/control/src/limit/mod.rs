@@ -7,8 +7,6 @@ mod aimd;
 mod baseline;
 mod fixed;
 mod gradient2;
-#[cfg(test)]
-mod tests;
 mod vegas;
 mod window;
 

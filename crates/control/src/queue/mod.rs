@@ -17,8 +17,6 @@
 mod codel;
 mod deadlines;
 mod table;
-#[cfg(test)]
-mod tests;
 
 use std::time::Duration;
 
@@ -146,11 +144,6 @@ impl ClassQueue {
             self.occupied &= !(1 << priority);
         }
         self.deadlines.remove(table, index);
-        if self.len == 0
-            && let Some(codel) = &mut self.codel
-        {
-            codel.emptied();
-        }
     }
 
     /// Whether the order is last come, first served at `now`.

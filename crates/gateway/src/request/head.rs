@@ -35,12 +35,10 @@ pub(super) struct Head<'a> {
 pub(super) struct Examined<'a> {
     /// The host asked for.
     pub(super) host: Host<'a>,
-    /// Whether a body follows.
-    pub(super) has_body: bool,
     /// Its length, where it is announced.
     pub(super) length: Option<u64>,
     /// Whether any field that ends at this hop is there.
-    pub(super) hop_by_hop: bool,
+    pub(super) ends_here: bool,
     /// Whether the client asks for another protocol.
     pub(super) upgrade: bool,
     /// Bytes of the head, as a client would write it compactly.
@@ -138,12 +136,12 @@ impl<'a> Head<'a> {
                     return Err(BadHead::Expectation);
                 }
                 header::UPGRADE => {
-                    fields.hop_by_hop = true;
+                    fields.ends_here = true;
                     fields.upgrade = self.version == Version::HTTP_11;
                 }
-                header::CONNECTION | header::TE | header::EXPECT => fields.hop_by_hop = true,
-                header::PROXY_AUTHENTICATE | header::PROXY_AUTHORIZATION => fields.hop_by_hop = true,
-                _ if matches!(name.as_str(), "keep-alive" | "proxy-connection") => fields.hop_by_hop = true,
+                header::CONNECTION | header::TE | header::EXPECT => fields.ends_here = true,
+                header::PROXY_AUTHENTICATE | header::PROXY_AUTHORIZATION => fields.ends_here = true,
+                _ if matches!(name.as_str(), "keep-alive" | "proxy-connection") => fields.ends_here = true,
                 _ => {}
             }
         }
@@ -153,10 +151,8 @@ impl<'a> Head<'a> {
         let target_bytes = self.target(&fields)?;
         Ok(Examined {
             host: self.host(&fields, secure)?,
-            // A body over HTTP/2 needs no announcement; the codec knows whether one is open.
-            has_body: fields.chunked || fields.length.is_some_and(|length| length > 0),
             length: fields.length,
-            hop_by_hop: fields.hop_by_hop || fields.chunked,
+            ends_here: fields.ends_here || fields.chunked,
             upgrade: fields.upgrade,
             bytes: u32::try_from(fields.bytes + target_bytes + 16).unwrap_or(u32::MAX),
         })
@@ -208,7 +204,7 @@ struct Fields<'a> {
     host: Option<&'a HeaderValue>,
     length: Option<u64>,
     chunked: bool,
-    hop_by_hop: bool,
+    ends_here: bool,
     upgrade: bool,
     bytes: usize,
 }

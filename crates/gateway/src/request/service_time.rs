@@ -5,7 +5,7 @@
 //! after a time above the estimate `q <- q * (1 + STEP * 0.99)`, after one below
 //! `q <- q * (1 - STEP * 0.01)`. It stands still where 1 % of the times lie above.
 
-use std::{cell::Cell, time::Duration};
+use std::time::Duration;
 
 /// Relative step. 5 % finds a tenfold change in about 50 slow answers, and wanders by a few percent.
 const STEP: f64 = 0.05;
@@ -16,28 +16,28 @@ const FIRST: f64 = 4.0;
 /// A running estimate; nothing is known at first.
 #[derive(Debug, Default)]
 pub(super) struct ServiceTime {
-    nanos: Cell<f64>,
+    nanos: f64,
 }
 
 impl ServiceTime {
     /// Takes up a service time.
-    pub(super) fn record(&self, time: Duration) {
+    pub(super) fn record(&mut self, time: Duration) {
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let time = time.as_nanos() as f64;
-        let estimate = self.nanos.get();
-        self.nanos.set(if estimate == 0.0 {
+        let estimate = self.nanos;
+        self.nanos = if estimate == 0.0 {
             (FIRST * time).max(1.0)
         } else if time > estimate {
             estimate * (1.0 + STEP * 0.99)
         } else {
             estimate * (1.0 - STEP * 0.01)
-        });
+        };
     }
 
     /// How long a permit lingers whose client has left: the 99th percentile from its start, at least
     /// [`ServiceTime::LINGER_MIN`], never longer than `longest`.
     pub(super) fn linger(&self, longest: Duration) -> Duration {
-        let estimate = self.nanos.get();
+        let estimate = self.nanos;
         let known = if estimate == 0.0 {
             longest
         } else {
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn the_estimate_settles_where_one_in_a_hundred_lies_above() {
-        let times = ServiceTime::default();
+        let mut times = ServiceTime::default();
         let longest = Duration::from_secs(60);
         assert_eq!(times.linger(longest), longest);
         // 1 to 1000 ms in a fixed, well-mixed order: the 99th percentile is 990 ms.

@@ -1,9 +1,12 @@
 //! Choosing a server for a request, and what is held while it is there.
 
-use std::rc::Rc;
+use std::{rc::Rc, sync::Arc};
 
 use tidegate_control::ServerId;
-use tidegate_runtime::{CoreApplication, servers::Endpoint};
+use tidegate_runtime::{
+    CoreApplication,
+    servers::{Endpoint, Server},
+};
 
 use super::{
     Upstreams,
@@ -114,6 +117,11 @@ impl Chosen {
     /// The server's id.
     pub(crate) fn id(&self) -> ServerId {
         self.server.shared.id()
+    }
+
+    /// The server, for logs.
+    pub(crate) fn server(&self) -> &Arc<Server> {
+        &self.server.shared
     }
 
     /// The server's name in the settings.

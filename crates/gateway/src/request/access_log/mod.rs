@@ -1,0 +1,233 @@
+//! The access log: a line a request, written by a thread of its own, never waited for.
+//!
+//! Cores hand over entries through a bounded channel; what does not fit is lost and counted
+//! (`events_lost`), for a slow disk must not slow a request. The thread turns entries into lines,
+//! writes them in batches, and opens its file again when told to. A write that fails is reported
+//! once and its lines are lost; the log goes on by itself when writing works again.
+
+mod line;
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
+    },
+    thread,
+    time::Duration,
+};
+
+use tidegate_config::{AccessLog as Settings, LogFormat, LogTarget};
+
+pub(super) use self::line::Entry;
+
+/// Entries under way at most.
+const ENTRIES_MAX: usize = 16 * 1024;
+
+/// After the first entry of a batch the thread lets more come, so that cores do not wake it each time.
+const BATCH_TIME: Duration = Duration::from_millis(10);
+
+/// A batch is written when it is this long.
+const BATCH_BYTES: usize = 256 * 1024;
+
+/// A handle on the access log; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct AccessLog {
+    sender: SyncSender<Message>,
+    on: Arc<AtomicBool>,
+}
+
+#[derive(Debug)]
+enum Message {
+    Entry(Box<Entry>),
+    Configure(Option<Settings>, SyncSender<io::Result<()>>),
+    Reopen,
+    Flush(SyncSender<()>),
+}
+
+impl AccessLog {
+    /// Starts the thread that writes; it ends with the last handle.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be opened or no thread be started.
+    pub(crate) fn start(settings: Option<&Settings>) -> io::Result<Self> {
+        let (sender, receiver) = sync_channel(ENTRIES_MAX);
+        let log = Self { sender, on: Arc::new(AtomicBool::new(false)) };
+        thread::Builder::new().name("access-log".into()).spawn(move || Writer::default().run(&receiver))?;
+        log.configure(settings)?;
+        Ok(log)
+    }
+
+    /// Whether anything is logged at all.
+    pub(crate) fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+
+    /// Takes up changed settings.
+    ///
+    /// # Errors
+    ///
+    /// When the new file cannot be opened; the old one stays.
+    pub(crate) fn configure(&self, settings: Option<&Settings>) -> io::Result<()> {
+        let (answer, answered) = sync_channel(1);
+        self.send(Message::Configure(settings.cloned(), answer))?;
+        answered.recv().map_err(|_| ended())??;
+        self.on.store(settings.is_some(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Opens the file again, for it has been moved away.
+    pub(crate) fn reopen(&self) {
+        let _ = self.send(Message::Reopen);
+    }
+
+    /// Waits until everything handed over has been written.
+    pub(crate) fn flush(&self) {
+        let (answer, answered) = sync_channel(1);
+        if self.send(Message::Flush(answer)).is_ok() {
+            let _ = answered.recv();
+        }
+    }
+
+    /// Hands over an entry; false if it is lost.
+    pub(super) fn write(&self, entry: Entry) -> bool {
+        match self.sender.try_send(Message::Entry(Box::new(entry))) {
+            Ok(()) => true,
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => false,
+        }
+    }
+
+    fn send(&self, message: Message) -> io::Result<()> {
+        self.sender.send(message).map_err(|_| ended())
+    }
+}
+
+fn ended() -> io::Error {
+    io::Error::other("the access log's thread has ended")
+}
+
+/// The thread's state.
+#[derive(Default)]
+struct Writer {
+    output: Option<Output>,
+    batch: Vec<u8>,
+    /// Whether the last write failed, and was reported.
+    failing: bool,
+}
+
+struct Output {
+    settings: Settings,
+    sink: Sink,
+}
+
+enum Sink {
+    Stdout,
+    File(File),
+}
+
+impl Writer {
+    fn run(mut self, messages: &Receiver<Message>) {
+        while let Ok(first) = messages.recv() {
+            self.take(first);
+            loop {
+                match messages.recv_timeout(BATCH_TIME) {
+                    Ok(message) => self.take(message),
+                    Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+                }
+                if self.batch.len() >= BATCH_BYTES {
+                    self.write();
+                }
+            }
+            self.write();
+        }
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Entry(entry) => {
+                if let Some(output) = &self.output {
+                    match output.settings.format {
+                        LogFormat::Json => entry.write_json(&mut self.batch),
+                        LogFormat::Common => entry.write_combined(&mut self.batch),
+                    }
+                }
+            }
+            Message::Configure(settings, answer) => {
+                self.write();
+                let opened = settings.map(Output::open).transpose();
+                let _ = answer.send(opened.map(|output| self.output = output));
+            }
+            Message::Reopen => {
+                self.write();
+                let Some(output) = &mut self.output else { return };
+                match Sink::open(&output.settings.target) {
+                    Ok(sink) => output.sink = sink,
+                    // The old file is still better than none.
+                    Err(error) => tracing::error!(%error, "the access log could not be opened again"),
+                }
+            }
+            Message::Flush(answer) => {
+                self.write();
+                let _ = answer.send(());
+            }
+        }
+    }
+
+    fn write(&mut self) {
+        if let Some(output) = &mut self.output
+            && !self.batch.is_empty()
+        {
+            match output.sink.write(&self.batch) {
+                Ok(()) if self.failing => {
+                    self.failing = false;
+                    tracing::info!("the access log can be written again");
+                }
+                Ok(()) => {}
+                Err(error) if !self.failing => {
+                    self.failing = true;
+                    tracing::error!(%error, "the access log cannot be written; its lines are lost");
+                }
+                Err(_) => {}
+            }
+        }
+        self.batch.clear();
+    }
+}
+
+impl Output {
+    fn open(settings: Settings) -> io::Result<Self> {
+        Ok(Self { sink: Sink::open(&settings.target)?, settings })
+    }
+}
+
+impl Sink {
+    fn open(target: &LogTarget) -> io::Result<Self> {
+        Ok(match target {
+            LogTarget::Stdout => Self::Stdout,
+            LogTarget::File(path) => {
+                Self::File(
+                    OpenOptions::new().create(true).append(true).open(path).map_err(|error| {
+                        io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+                    })?,
+                )
+            }
+        })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Stdout => {
+                let mut out = io::stdout().lock();
+                out.write_all(bytes)?;
+                out.flush()
+            }
+            Self::File(file) => file.write_all(bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

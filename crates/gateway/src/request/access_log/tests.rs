@@ -1,0 +1,134 @@
+//! Lines whatever a client sends, files moved away, and disks that are full.
+
+use std::{fs, net::IpAddr, path::Path};
+
+use http::{HeaderValue, Method, Uri, Version};
+use tidegate_control::{ClassId, Timestamp};
+
+use super::*;
+
+fn entry(user_agent: &[u8]) -> Entry {
+    Entry {
+        // 2024-02-29 12:34:56.789 UTC.
+        at: Timestamp::from_nanos(1_709_210_096_789_000_000),
+        client: Some(IpAddr::from([192, 0, 2, 7])),
+        connection: 3,
+        method: Some(Method::GET),
+        target: Some(Uri::from_static("/a?b=\"c\"")),
+        version: Version::HTTP_11,
+        host: Some(HeaderValue::from_static("shop.example")),
+        user_agent: HeaderValue::from_bytes(user_agent).ok(),
+        referer: None,
+        request_id: Some(HeaderValue::from_static("id-1")),
+        tls: None,
+        application: None,
+        class: ClassId(0),
+        server: None,
+        status: 503,
+        reason: Some("queue_full"),
+        detail: None,
+        bytes_in: 0,
+        bytes_out: 12,
+        waiting: Duration::from_micros(1500),
+        gathering: Duration::ZERO,
+        first_byte: None,
+        service: None,
+        total: Duration::from_millis(2),
+    }
+}
+
+#[test]
+fn the_combined_format_is_apache_s() {
+    let mut line = Vec::new();
+    entry(b"x\"y\\z\xc3\xa9").write_combined(&mut line);
+    assert_eq!(
+        String::from_utf8(line).unwrap(),
+        "192.0.2.7 - - [29/Feb/2024:12:34:56 +0000] \"GET /a?b=\\\"c\\\" HTTP/1.1\" 503 12 \"-\" \
+         \"x\\\"y\\\\z\\xc3\\xa9\"\n"
+    );
+}
+
+#[test]
+fn json_holds_every_stage() {
+    let mut line = Vec::new();
+    entry(b"agent \"1\"").write_json(&mut line);
+    assert_eq!(
+        String::from_utf8(line).unwrap(),
+        "{\"time\":\"2024-02-29T12:34:56.789Z\",\"client\":\"192.0.2.7\",\"connection\":3,\"method\":\"GET\",\
+         \"target\":\"/a?b=\\\"c\\\"\",\"protocol\":\"HTTP/1.1\",\"host\":\"shop.example\",\"status\":503,\
+         \"reason\":\"queue_full\",\"bytes_in\":0,\"bytes_out\":12,\"waiting_time\":0.001500,\
+         \"total_time\":0.002000,\"request_id\":\"id-1\",\"user_agent\":\"agent \\\"1\\\"\"}\n"
+    );
+}
+
+#[test]
+fn no_client_can_forge_a_line_or_a_field() {
+    bolero::check!().for_each(|bytes: &[u8]| {
+        let entry = entry(bytes);
+        let (mut json, mut combined) = (Vec::new(), Vec::new());
+        entry.write_json(&mut json);
+        entry.write_combined(&mut combined);
+        for line in [&json, &combined] {
+            let (last, rest) = line.split_last().expect("never empty");
+            assert!(*last == b'\n' && !rest.iter().any(u8::is_ascii_control));
+        }
+        assert!(std::str::from_utf8(&json).is_ok());
+        assert!(combined.is_ascii());
+        // Quotes that are not escaped: three quoted fields.
+        let mut quotes = 0;
+        let mut escaped = false;
+        for byte in combined {
+            escaped = match byte {
+                _ if escaped => false,
+                b'\\' => true,
+                b'"' => {
+                    quotes += 1;
+                    false
+                }
+                _ => false,
+            };
+        }
+        assert_eq!(quotes, 6);
+    });
+}
+
+fn lines(path: &Path) -> usize {
+    fs::read_to_string(path).unwrap().lines().count()
+}
+
+fn to_file(path: &Path) -> Settings {
+    Settings { target: LogTarget::File(path.to_owned()), format: LogFormat::Json }
+}
+
+#[test]
+fn a_file_moved_away_is_opened_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, moved) = (directory.path().join("access.log"), directory.path().join("access.log.1"));
+    let log = AccessLog::start(Some(&to_file(&path))).unwrap();
+    assert!(log.is_on() && log.write(entry(b"a")));
+    log.flush();
+    fs::rename(&path, &moved).unwrap();
+    assert!(log.write(entry(b"b")));
+    log.reopen();
+    assert!(log.write(entry(b"c")));
+    log.flush();
+    assert_eq!((lines(&moved), lines(&path)), (2, 1));
+}
+
+#[test]
+fn a_full_disk_loses_lines_and_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("access.log");
+    let log = AccessLog::start(Some(&to_file(Path::new("/dev/full")))).unwrap();
+    assert!(log.write(entry(b"lost")));
+    log.flush();
+    log.configure(Some(&to_file(&path))).unwrap();
+    assert!(log.write(entry(b"kept")));
+    log.flush();
+    assert_eq!(lines(&path), 1);
+    assert!(log.configure(Some(&to_file(Path::new("/nowhere/at/all")))).is_err());
+    assert!(log.write(entry(b"kept too")));
+    log.configure(None).unwrap();
+    assert!(!log.is_on());
+    assert_eq!(lines(&path), 2);
+}

@@ -1,0 +1,93 @@
+//! What tells one client from another: a network prefix, a header or a cookie, as a hash.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    net::IpAddr,
+    sync::LazyLock,
+};
+
+use http::{HeaderMap, header};
+use tidegate_config::ClientKey;
+use tidegate_control::classify::cookie_values;
+
+/// One secret seed a process: all cores agree on a client, and nobody outside can make clients collide.
+static SECRET: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
+/// The key of a client for rates.
+pub(super) fn rate_key(key: &ClientKey, client: Option<IpAddr>, headers: &HeaderMap) -> u64 {
+    hash(&*SECRET, key, client, headers)
+}
+
+/// The key of a client for consistent hashing: the same in every process, so that gateways beside
+/// each other, and one after its restart, choose the same server.
+pub(super) fn balance_key(key: &ClientKey, client: Option<IpAddr>, headers: &HeaderMap) -> u64 {
+    hash(&foldhash::quality::FixedState::with_seed(0), key, client, headers)
+}
+
+fn hash(hasher: &impl BuildHasher, key: &ClientKey, client: Option<IpAddr>, headers: &HeaderMap) -> u64 {
+    let (v4, v6) = match key {
+        ClientKey::Header(name) => match headers.get(name) {
+            Some(value) => return hasher.hash_one((1_u8, value.as_bytes())),
+            None => WHOLE_NETWORK,
+        },
+        ClientKey::Cookie(name) => {
+            let lines = headers.get_all(header::COOKIE).iter();
+            match lines.flat_map(|line| cookie_values(line.as_bytes(), name)).next() {
+                Some(value) => return hasher.hash_one((2_u8, value)),
+                None => WHOLE_NETWORK,
+            }
+        }
+        ClientKey::Network { v4, v6 } => (*v4, *v6),
+    };
+    match client.map(|address| address.to_canonical()) {
+        // All of a Unix socket's peers are one client.
+        None => hasher.hash_one(3_u8),
+        Some(IpAddr::V4(address)) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(v4.min(32))).unwrap_or(0);
+            hasher.hash_one((4_u8, address.to_bits() & mask))
+        }
+        Some(IpAddr::V6(address)) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(v6.min(128))).unwrap_or(0);
+            hasher.hash_one((6_u8, address.to_bits() & mask))
+        }
+    }
+}
+
+/// Where a header or cookie is missing: one address, or one IPv6 network as handed out to a site.
+const WHOLE_NETWORK: (u8, u8) = (32, 64);
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn key(key: &ClientKey, address: &str, cookie: &str) -> u64 {
+        let mut headers = HeaderMap::new();
+        if !cookie.is_empty() {
+            headers.insert(header::COOKIE, HeaderValue::from_str(cookie).unwrap());
+        }
+        rate_key(key, Some(address.parse().unwrap()), &headers)
+    }
+
+    #[test]
+    fn a_prefix_makes_one_client_of_a_network() {
+        let network = ClientKey::Network { v4: 24, v6: 64 };
+        let of = |address| key(&network, address, "");
+        assert_eq!(of("192.0.2.1"), of("192.0.2.255"));
+        assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.9"));
+        assert_ne!(of("192.0.2.1"), of("192.0.3.1"));
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        let everyone = ClientKey::Network { v4: 0, v6: 0 };
+        assert_eq!(key(&everyone, "1.1.1.1", ""), key(&everyone, "2.2.2.2", ""));
+    }
+
+    #[test]
+    fn a_cookie_counts_wherever_it_comes_from_and_the_address_without_it() {
+        let session = ClientKey::Cookie("sid".into());
+        assert_eq!(key(&session, "1.1.1.1", "a=b; sid=7"), key(&session, "2.2.2.2", "sid=7"));
+        assert_ne!(key(&session, "1.1.1.1", "sid=7"), key(&session, "1.1.1.1", "sid=8"));
+        assert_ne!(key(&session, "1.1.1.1", ""), key(&session, "2.2.2.2", ""));
+    }
+}

@@ -1,0 +1,126 @@
+//! A request goes to a server, and to another if the first fails it and trying again is safe.
+
+use std::{cell::Cell, rc::Rc, sync::Arc};
+
+use http::{HeaderMap, Method, Request, Response, header};
+use tidegate_control::{Refusal, ServerId, classify::cookie_values, knobs::keys, meters::Meter};
+use tidegate_runtime::{CoreApplication, servers::Server};
+
+use super::{
+    Service,
+    error::{ClientFault, Failure},
+};
+use crate::{
+    body::{BodyError, RequestBody},
+    connection::Connection,
+    upstream::{ChooseHint, UpstreamBody},
+};
+
+/// A server's answer.
+pub(super) struct Answered {
+    pub(super) response: Response<UpstreamBody>,
+    pub(super) server: Arc<Server>,
+    /// Value of the sticky cookie, if the client is to be given one.
+    pub(super) sticky: Option<String>,
+}
+
+/// What a request needs beside itself on its way to a server.
+pub(super) struct Errand {
+    pub(super) service: Rc<Service>,
+    pub(super) application: Rc<CoreApplication>,
+    pub(super) class: tidegate_control::ClassId,
+    pub(super) connection: Rc<Connection>,
+    /// Key for consistent hashing.
+    pub(super) hash: u64,
+    /// Set once the client has left.
+    pub(super) left: Rc<Cell<bool>>,
+}
+
+impl Errand {
+    /// Sends the request until a server answers or nothing more is to be tried.
+    ///
+    /// A request of which nothing reached a server goes to another whatever its method; one that may
+    /// have reached it only if its method is idempotent. Both within `retries.max` and the
+    /// application's budget, and only while the client is there.
+    pub(super) async fn run(self, mut request: Request<RequestBody>) -> Result<Answered, Failure> {
+        let settings = &self.application.application.settings;
+        let idempotent = is_idempotent(request.method());
+        let cookie = settings.upstream.sticky_cookie.as_deref();
+        let visited = cookie.and_then(|name| value_of_cookie(request.headers(), name));
+        let mut retries_left = settings.values.get(keys::RETRIES_MAX);
+        let mut failed: Vec<ServerId> = Vec::new();
+        let mut failure = Failure::Refused(Refusal::NoServer);
+        let now = self.service.now();
+        self.local(|local| local.retry_budget.request(now));
+        loop {
+            let hint = ChooseHint { hash: self.hash, sticky: visited.as_deref(), exclude: &failed };
+            let Some(chosen) = self.service.upstreams.choose(&self.application, hint) else {
+                failure = self.vacancy(&failed, failure).await?;
+                continue;
+            };
+            let server = Arc::clone(chosen.server());
+            let sticky = chosen.sticky_value();
+            let error = match self.service.upstreams.send(chosen, request, &self.connection.facts).await {
+                Ok(response) => return Ok(Answered { response, server, sticky }),
+                Err(error) => error,
+            };
+            if let Some(client) = error.client {
+                return Err(Failure::Client(match client {
+                    BodyError::TooLarge(_) => ClientFault::TooLarge,
+                    BodyError::TooSlow => ClientFault::TooSlow,
+                    BodyError::Client(_) | BodyError::Upstream(_) => ClientFault::Broken,
+                }));
+            }
+            let again = error.request.or(if idempotent { error.replay } else { None });
+            failure = Failure::Upstream { kind: error.kind, message: error.message };
+            match again {
+                Some(given_back) if retries_left > 0 && !self.left.get() && self.may_retry() => {
+                    request = *given_back;
+                }
+                _ => return Err(failure),
+            }
+            retries_left -= 1;
+            failed.push(server.id());
+            self.application.class(self.class).add(Meter::RETRIES, 1);
+        }
+    }
+
+    /// Waits until one of the servers, all of which are full, has room again; gives `failure` back then.
+    /// The wait is bounded as the one for a permit is.
+    async fn vacancy(&self, failed: &[ServerId], failure: Failure) -> Result<Failure, Failure> {
+        let snapshot = &self.application.application;
+        let longest = snapshot
+            .class_values(self.class)
+            .get(keys::QUEUE_WAIT_MAX)
+            .unwrap_or_else(|| snapshot.settings.values.get(keys::RESPONSE_TIMEOUT));
+        match tokio::time::timeout(longest, self.service.upstreams.vacancy(&self.application, failed)).await {
+            Ok(true) => Ok(failure),
+            Ok(false) => Err(failure),
+            Err(_) => Err(Failure::Refused(Refusal::WaitTooLong)),
+        }
+    }
+
+    fn may_retry(&self) -> bool {
+        let (now, ratio) =
+            (self.service.now(), self.application.application.settings.values.get(keys::RETRIES_BUDGET));
+        self.local(|local| {
+            local.retry_budget.set_ratio(ratio);
+            local.retry_budget.try_retry(now)
+        })
+    }
+
+    fn local<R>(&self, f: impl FnOnce(&mut super::Local) -> R) -> R {
+        self.service.local(self.application.application.id, f)
+    }
+}
+
+/// Methods that do the same however often they are received (RFC 9110, section 9.2.2).
+const fn is_idempotent(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS | Method::PUT | Method::DELETE)
+}
+
+fn value_of_cookie(headers: &HeaderMap, name: &str) -> Option<String> {
+    let mut lines = headers.get_all(header::COOKIE).iter();
+    let value = lines.find_map(|line| cookie_values(line.as_bytes(), name).next())?;
+    std::str::from_utf8(value).ok().map(str::to_owned)
+}

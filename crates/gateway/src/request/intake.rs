@@ -1,0 +1,325 @@
+//! A request's body as it comes from the client, within its bounds, gathered before it is sent on.
+//!
+//! # When a body is gathered, and who holds a permit meanwhile
+//!
+//! A request asks for admission with its head alone, so that nobody uploads in vain. Once admitted,
+//! its body gets a few turns of the event loop to show what has arrived already: usually all of it.
+//! A body that then is still not whole would keep a server waiting at its client's speed: the permit
+//! goes back, up to `spool` bytes are gathered without it, and the request asks again, as a newcomer.
+//! What is longer than `spool` streams from there on, in step with the server, under the permit.
+
+use std::{
+    cell::Cell,
+    collections::VecDeque,
+    future::{Future, poll_fn},
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use tidegate_control::{
+    Timestamp,
+    knobs::{Values, keys},
+};
+use tidegate_runtime::{Clock, Spooled};
+use tokio::time::Sleep;
+
+use super::error::ClientFault;
+use crate::body::{BodyError, RequestBody};
+
+/// Turns of the event loop a body gets to show that it is there.
+const TURNS: usize = 3;
+
+/// Time a client has before its rate counts.
+const RATE_AFTER: Duration = Duration::from_secs(10);
+
+/// A client's body within its bounds.
+pub(super) struct Intake {
+    body: Incoming,
+    clock: Clock,
+    bounds: Bounds,
+    /// Time spent waiting for the client; while a server is slow, the client is not.
+    waited: Duration,
+    waiting_since: Option<Timestamp>,
+    timer: Option<Pin<Box<Sleep>>>,
+    received: Rc<Received>,
+}
+
+/// Bounds of a body.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    bytes_max: u64,
+    idle_timeout: Duration,
+    rate_min_bytes_per_s: Option<u64>,
+}
+
+/// What has come of a body so far, for whoever does not read it.
+#[derive(Debug, Default)]
+pub(super) struct Received {
+    bytes: Cell<u64>,
+    fault: Cell<Option<ClientFault>>,
+}
+
+impl Received {
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.get()
+    }
+
+    pub(super) fn fault(&self) -> Option<ClientFault> {
+        self.fault.get()
+    }
+}
+
+impl Bounds {
+    pub(super) fn new(host: &Values, application: &Values) -> Self {
+        Self {
+            bytes_max: application.get(keys::BODY_BYTES_MAX).map_or(u64::MAX, |bytes| bytes.0),
+            idle_timeout: host.get(keys::BODY_IDLE_TIMEOUT),
+            rate_min_bytes_per_s: host.get(keys::BODY_RATE_MIN).map(|bytes| bytes.0),
+        }
+    }
+
+    /// Whether an announced length is allowed.
+    pub(super) fn admit(&self, length: Option<u64>) -> bool {
+        length.is_none_or(|length| length <= self.bytes_max)
+    }
+
+    /// How long a client may still be waited for, having been waited for before and sent so much.
+    fn patience(&self, bytes: u64, waited: Duration) -> Duration {
+        let by_rate = self.rate_min_bytes_per_s.map_or(Duration::MAX, |rate| {
+            // The average falls below the rate once waiting has taken longer than this.
+            let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
+            let span = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+            span.max(RATE_AFTER).saturating_sub(waited)
+        });
+        self.idle_timeout.min(by_rate)
+    }
+}
+
+impl Intake {
+    pub(super) fn new(body: Incoming, clock: Clock, bounds: Bounds) -> Self {
+        Self {
+            body,
+            clock,
+            bounds,
+            waited: Duration::ZERO,
+            waiting_since: None,
+            timer: None,
+            received: Rc::default(),
+        }
+    }
+
+    pub(super) fn received(&self) -> Rc<Received> {
+        Rc::clone(&self.received)
+    }
+
+    fn fail(&self, fault: ClientFault, message: impl std::fmt::Display) -> BodyError {
+        self.received.fault.set(Some(fault));
+        match fault {
+            ClientFault::Broken => BodyError::Client(message.to_string()),
+            ClientFault::TooLarge => BodyError::TooLarge(self.bounds.bytes_max),
+            ClientFault::TooSlow => BodyError::TooSlow,
+        }
+    }
+
+    /// Ready once the client has been waited for too long.
+    fn poll_patience(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let now = self.clock.now();
+        let since = *self.waiting_since.get_or_insert(now);
+        let end = since + self.bounds.patience(self.received.bytes(), self.waited);
+        let deadline = tokio::time::Instant::from_std(self.clock.instant(end));
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+        if timer.deadline() != deadline {
+            timer.as_mut().reset(deadline);
+        }
+        timer.as_mut().poll(context)
+    }
+}
+
+impl Body for Intake {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = &mut *self;
+        let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) else {
+            ready!(this.poll_patience(context));
+            return Poll::Ready(Some(Err(this.fail(ClientFault::TooSlow, ""))));
+        };
+        if let Some(since) = this.waiting_since.take() {
+            this.waited += this.clock.now().since(since);
+        }
+        Poll::Ready(match frame {
+            None => None,
+            Some(Err(error)) => Some(Err(this.fail(ClientFault::Broken, error))),
+            Some(Ok(frame)) => {
+                let bytes = this.received.bytes() + frame.data_ref().map_or(0, |data| data.len() as u64);
+                this.received.bytes.set(bytes);
+                if bytes > this.bounds.bytes_max {
+                    Some(Err(this.fail(ClientFault::TooLarge, "")))
+                } else {
+                    Some(Ok(frame))
+                }
+            }
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A body that is being gathered.
+pub(super) struct Gathering {
+    /// `None` once it has ended.
+    intake: Option<Intake>,
+    frames: VecDeque<Frame<Bytes>>,
+    bytes: u64,
+    bytes_max: u64,
+    spooled: Spooled,
+}
+
+impl Gathering {
+    /// Gathers up to `bytes_max` bytes, as far as memory is granted.
+    pub(super) const fn new(intake: Intake, bytes_max: u64, spooled: Spooled) -> Self {
+        Self { intake: Some(intake), frames: VecDeque::new(), bytes: 0, bytes_max, spooled }
+    }
+
+    /// Takes what is there within a few turns of the event loop; whether that is enough.
+    pub(super) async fn glance(&mut self) -> Result<bool, BodyError> {
+        for turn in 0..=TURNS {
+            if turn > 0 {
+                tokio::task::yield_now().await;
+            }
+            let filled = poll_fn(|context| Poll::Ready(self.poll_fill(context))).await;
+            if let Poll::Ready(result) = filled {
+                return result.map(|()| true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Waits until the body has ended or no more is to be gathered.
+    pub(super) async fn fill(&mut self) -> Result<(), BodyError> {
+        poll_fn(|context| self.poll_fill(context)).await
+    }
+
+    fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        while let Some(intake) = &mut self.intake {
+            if intake.is_end_stream() {
+                self.intake = None;
+                break;
+            }
+            if self.bytes >= self.bytes_max {
+                break;
+            }
+            match ready!(Pin::new(intake).poll_frame(context)).transpose()? {
+                None => self.intake = None,
+                Some(frame) => {
+                    let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
+                    self.frames.push_back(frame);
+                    self.bytes += bytes;
+                    if !self.spooled.grow(bytes) {
+                        // Without memory the rest goes in step with the server.
+                        self.bytes_max = self.bytes;
+                    }
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// The body to send on: whole if it has ended, else what was gathered and then the rest.
+    pub(super) fn into_body(mut self) -> RequestBody {
+        if self.intake.is_some() || self.frames.iter().any(Frame::is_trailers) {
+            return RequestBody::Stream(Box::pin(self));
+        }
+        match self.frames.len() {
+            0 => RequestBody::Empty,
+            1 => self
+                .frames
+                .pop_front()
+                .and_then(|frame| frame.into_data().ok())
+                .map_or(RequestBody::Empty, |bytes| {
+                    RequestBody::Whole(Bytes::from_owner(Kept { bytes, _spooled: self.spooled }))
+                }),
+            _ => {
+                let mut bytes = BytesMut::with_capacity(usize::try_from(self.bytes).unwrap_or(0));
+                for data in self.frames.iter().filter_map(Frame::data_ref) {
+                    bytes.extend_from_slice(data);
+                }
+                let bytes = bytes.freeze();
+                RequestBody::Whole(Bytes::from_owner(Kept { bytes, _spooled: self.spooled }))
+            }
+        }
+    }
+}
+
+/// Bytes with the memory granted for them.
+struct Kept {
+    bytes: Bytes,
+    _spooled: Spooled,
+}
+
+impl AsRef<[u8]> for Kept {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Body for Gathering {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = &mut *self;
+        if let Some(frame) = this.frames.pop_front() {
+            this.spooled.shrink(frame.data_ref().map_or(0, |data| data.len() as u64));
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        match &mut this.intake {
+            Some(intake) => Pin::new(intake).poll_frame(context),
+            None => Poll::Ready(None),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.frames.is_empty() && self.intake.as_ref().is_none_or(Body::is_end_stream)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patience_ends_with_silence_or_when_the_average_falls_below_the_rate() {
+        let s = Duration::from_secs;
+        let bounds = Bounds { bytes_max: 10, idle_timeout: s(30), rate_min_bytes_per_s: Some(100) };
+        // Nothing sent: ten seconds in all.
+        assert_eq!(bounds.patience(0, s(0)), s(10));
+        assert_eq!(bounds.patience(0, s(4)), s(6));
+        // 2,000 bytes are good for 20 s.
+        assert_eq!(bounds.patience(2000, s(15)), s(5));
+        assert_eq!(bounds.patience(2000, s(25)), s(0));
+        // Plenty sent: silence counts.
+        assert_eq!(bounds.patience(1 << 40, s(100)), s(30));
+        let unbounded = Bounds { rate_min_bytes_per_s: None, ..bounds };
+        assert_eq!(unbounded.patience(0, s(100)), s(30));
+        assert!(bounds.admit(Some(10)) && bounds.admit(None) && !bounds.admit(Some(11)));
+    }
+}

@@ -1,0 +1,338 @@
+//! What becomes of a request, by its head alone: who serves it, as what class, now, later or not.
+
+use std::{
+    future::Future,
+    net::IpAddr,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version, header};
+use tidegate_control::{
+    Refusal,
+    admission::Exchange,
+    classify::{RequestFacts, TlsFacts},
+    client_rate::RetryAfter,
+    knobs::{BalancePolicy, keys},
+};
+use tidegate_runtime::{CoreApplication, Entry, Held, View, Waiting};
+
+use super::{
+    Service, client_key,
+    error::ClientFault,
+    forwarded,
+    head::{BadHead, Examined, Head, length},
+    host::Host,
+    intake::Bounds,
+    record::Record,
+};
+use crate::{connection::Connection, facts::ConnectionFacts};
+
+/// A request that has arrived at an application and was classified.
+pub(super) struct Arrived {
+    pub(super) record: Record,
+    pub(super) exchange: Exchange,
+    /// Key for consistent hashing; 0 where another policy balances.
+    pub(super) hash: u64,
+    /// Whether any field that ends at this hop is there.
+    pub(super) ends_here: bool,
+    /// Whether the client asks for another protocol.
+    pub(super) wants_upgrade: bool,
+    pub(super) bounds: Bounds,
+}
+
+/// What was decided of a head.
+pub(super) enum Ruling {
+    /// It starts now.
+    Start(Arrived, Held),
+    /// It waits.
+    Wait(Arrived, Waiting),
+    /// It is refused.
+    Refuse(Arrived, Refused),
+    /// Its body is too large already by its length.
+    BadBody(Arrived, ClientFault),
+    /// It never came to an application.
+    Turn(Turn),
+}
+
+/// A refusal, and when to come back if that is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refused {
+    pub(super) refusal: Refusal,
+    pub(super) retry_after: Option<Duration>,
+}
+
+/// How a request is answered that no application ever saw.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Turn {
+    /// Its head is refused.
+    Bad(BadHead),
+    /// It is sent on to HTTPS at this port.
+    Redirect(u16),
+    /// No application serves the host.
+    Unknown,
+    /// The connection was opened for another application's name.
+    Misdirected,
+}
+
+impl Service {
+    /// Decides on a request. Everything that costs the client's rate or a place happens here, once.
+    pub(super) fn rule(self: &Rc<Self>, connection: &Rc<Connection>, head: Head<'_>) -> Ruling {
+        let facts = &connection.facts;
+        let examined = match head.examine(facts.is_secure()) {
+            Ok(examined) => examined,
+            Err(bad) => return Ruling::Turn(Turn::Bad(bad)),
+        };
+        if let Some(port) = facts.listener.redirect_to_https {
+            return Ruling::Turn(if examined.host.name.is_empty() {
+                Turn::Unknown
+            } else {
+                Turn::Redirect(port)
+            });
+        }
+        let view = self.core.view();
+        let application = match find_application(&view, facts, &examined.host) {
+            Ok(application) => application,
+            Err(turn) => return Ruling::Turn(turn),
+        };
+        let client = forwarded::client(facts, head.headers);
+        self.admit(connection, application, head, &examined, client, &view)
+    }
+
+    fn admit(
+        self: &Rc<Self>,
+        connection: &Rc<Connection>,
+        application: &Rc<CoreApplication>,
+        head: Head<'_>,
+        examined: &Examined<'_>,
+        client: Option<IpAddr>,
+        view: &View,
+    ) -> Ruling {
+        let snapshot = &application.application;
+        let values = &snapshot.settings.values;
+        let seen = Seen { head, host: &examined.host.name, client, facts: &connection.facts };
+        let verdict = snapshot.classifier.classify(&seen);
+        let class = snapshot.class_values(verdict.class);
+        let now = self.now();
+        let of_class = u8::try_from(class.get(keys::PRIORITY)).unwrap_or(u8::MAX);
+        let exchange = Exchange {
+            class: verdict.class,
+            priority: verdict.priority_over(of_class),
+            weight: verdict
+                .weight
+                .unwrap_or_else(|| u32::try_from(class.get(keys::WEIGHT)).unwrap_or(u32::MAX)),
+            deadline: verdict.deadline.map(|deadline| now + deadline),
+            bytes: examined.bytes,
+        };
+        let hash = match values.get(keys::BALANCE).0 {
+            BalancePolicy::ConsistentHash => {
+                client_key::balance_key(&snapshot.settings.upstream.hash, client, head.headers)
+            }
+            _ => 0,
+        };
+        let arrived = Arrived {
+            record: Record::new(self, application, verdict.class, now, connection, head, client),
+            exchange,
+            hash,
+            ends_here: examined.ends_here,
+            wants_upgrade: examined.upgrade,
+            bounds: Bounds::new(&view.snapshot.settings.host, values),
+        };
+        let refuse =
+            |arrived, refusal, retry_after| Ruling::Refuse(arrived, Refused { refusal, retry_after });
+        if values.get(keys::MAINTENANCE) {
+            return refuse(arrived, Refusal::Maintenance, None);
+        }
+        if values.get(keys::CLIENT_RATE).is_some() {
+            let key = client_key::rate_key(&snapshot.settings.client_key, client, head.headers);
+            let taken = snapshot.state.with_clients(|clients, now| clients.take(now, key));
+            if let Err(RetryAfter(after)) = taken {
+                return refuse(arrived, Refusal::ClientRate, Some(after));
+            }
+        }
+        if !arrived.bounds.admit(examined.length) {
+            return Ruling::BadBody(arrived, ClientFault::TooLarge);
+        }
+        match application.gate.arrive(exchange) {
+            Entry::Start(held) => Ruling::Start(arrived, held),
+            Entry::Wait(waiting) => Ruling::Wait(arrived, waiting),
+            Entry::Refuse(refusal) => refuse(arrived, refusal, None),
+        }
+    }
+}
+
+/// The application that serves a request: the listener's, else by host. Over TLS the name the
+/// connection was opened for must belong to the same one (RFC 9110, section 7.4).
+fn find_application<'v>(
+    view: &'v View,
+    facts: &ConnectionFacts,
+    host: &Host<'_>,
+) -> Result<&'v Rc<CoreApplication>, Turn> {
+    if let Some(name) = &facts.listener.application {
+        let position = view.snapshot.application_named(name).ok_or(Turn::Unknown)?;
+        return view.applications.get(position).ok_or(Turn::Unknown);
+    }
+    let found = view.snapshot.application_for_host(&host.name);
+    if let Some(name) = facts.tls.as_ref().and_then(|tls| tls.server_name.as_deref())
+        && *name != *host.name
+        && view.snapshot.application_for_host(name) != found
+    {
+        return Err(Turn::Misdirected);
+    }
+    found.and_then(|position| view.applications.get(position)).ok_or(Turn::Unknown)
+}
+
+/// A request as rules see it.
+struct Seen<'a> {
+    head: Head<'a>,
+    host: &'a str,
+    client: Option<IpAddr>,
+    facts: &'a ConnectionFacts,
+}
+
+impl RequestFacts for Seen<'_> {
+    fn method(&self) -> &str {
+        self.head.method.as_str()
+    }
+
+    fn host(&self) -> &str {
+        self.host
+    }
+
+    fn path(&self) -> &str {
+        self.head.uri.path()
+    }
+
+    fn query(&self) -> Option<&str> {
+        self.head.uri.query()
+    }
+
+    fn header_values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
+        self.head.headers.get_all(name).iter().map(HeaderValue::as_bytes)
+    }
+
+    fn client(&self) -> Option<IpAddr> {
+        self.client
+    }
+
+    fn tls(&self) -> Option<TlsFacts<'_>> {
+        self.facts.tls.as_ref().map(|tls| TlsFacts {
+            server_name: tls.server_name.as_deref(),
+            resumed: tls.resumed,
+            client_certificate: tls.client_certificate.is_some(),
+        })
+    }
+}
+
+/// The verdict on a head that no codec has seen yet.
+pub(crate) enum Judged {
+    /// It goes to a codec now: it holds its permit, or is answered without one.
+    Start(Judgement),
+    /// It waits; await the verdict. Dropping it leaves the queue.
+    Wait(JudgedWaiting),
+    /// It is refused; a codec brings the client the answer.
+    Refuse(Judgement),
+}
+
+/// What was decided, for [`Service::serve`] to go on with.
+pub(crate) struct Judgement {
+    /// `None`: nothing was asked of anybody, `serve` decides afresh.
+    pub(super) ruling: Option<Ruling>,
+}
+
+/// A place in the queue of a request that no codec has seen yet.
+pub(crate) struct JudgedWaiting {
+    waiting: Waiting,
+    arrived: Option<Arrived>,
+}
+
+impl Service {
+    /// Judges a head that no codec has seen yet: the first request of a new or parked plain HTTP/1
+    /// connection. [`Service::serve`] goes on with the same verdict.
+    pub(crate) fn judge(
+        self: &Rc<Self>,
+        connection: &Rc<Connection>,
+        head: &httparse::Request<'_, '_>,
+    ) -> Judged {
+        let afresh = || Judged::Start(Judgement { ruling: None });
+        // Whatever a codec would refuse is left to it.
+        let Some(parsed) = Parsed::of(head) else { return afresh() };
+        match self.rule(connection, parsed.head()) {
+            Ruling::Turn(_) => afresh(),
+            Ruling::Wait(arrived, waiting) => Judged::Wait(JudgedWaiting { waiting, arrived: Some(arrived) }),
+            ruling @ Ruling::Start(..) => Judged::Start(Judgement { ruling: Some(ruling) }),
+            ruling @ (Ruling::Refuse(..) | Ruling::BadBody(..)) => {
+                Judged::Refuse(Judgement { ruling: Some(ruling) })
+            }
+        }
+    }
+}
+
+impl Judged {
+    /// The final verdict, waited for if need be; `None` if the client leaves first.
+    pub(crate) async fn settled(self, connection: &Connection) -> Option<Self> {
+        match self {
+            Self::Wait(waiting) => {
+                let half_closed =
+                    waiting.arrived.as_ref().map(|arrived| super::half_closed(&arrived.record))?;
+                tokio::select! {
+                    biased;
+                    judged = waiting => Some(judged),
+                    () = connection.departed(half_closed) => None,
+                }
+            }
+            settled => Some(settled),
+        }
+    }
+}
+
+impl Future for JudgedWaiting {
+    type Output = Judged;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Judged> {
+        let verdict = ready!(Pin::new(&mut self.waiting).poll(context));
+        // Polled again after it was ready.
+        let Some(arrived) = self.arrived.take() else { return Poll::Pending };
+        Poll::Ready(match verdict {
+            Ok(held) => Judged::Start(Judgement { ruling: Some(Ruling::Start(arrived, held)) }),
+            Err(refusal) => Judged::Refuse(Judgement {
+                ruling: Some(Ruling::Refuse(arrived, Refused { refusal, retry_after: None })),
+            }),
+        })
+    }
+}
+
+/// A head in the types a codec would give it.
+struct Parsed {
+    method: Method,
+    uri: Uri,
+    version: Version,
+    headers: HeaderMap,
+}
+
+impl Parsed {
+    /// `None` if a codec would not take it.
+    fn of(head: &httparse::Request<'_, '_>) -> Option<Self> {
+        let mut headers = HeaderMap::with_capacity(head.headers.len());
+        for field in head.headers.iter() {
+            let value = HeaderValue::from_bytes(field.value).ok()?;
+            let name = HeaderName::from_bytes(field.name.as_bytes()).ok()?;
+            if name == header::CONTENT_LENGTH && length(&value).is_none() {
+                return None;
+            }
+            headers.append(name, value);
+        }
+        Some(Self {
+            method: Method::from_bytes(head.method?.as_bytes()).ok()?,
+            uri: Uri::try_from(head.path?).ok()?,
+            version: if head.version? == 1 { Version::HTTP_11 } else { Version::HTTP_10 },
+            headers,
+        })
+    }
+
+    const fn head(&self) -> Head<'_> {
+        Head { method: &self.method, uri: &self.uri, version: self.version, headers: &self.headers }
+    }
+}

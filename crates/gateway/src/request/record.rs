@@ -1,0 +1,254 @@
+//! What is counted and logged of one request, on every path exactly once.
+//!
+//! Every request that arrived ends as one of: answered, left while it waited, abandoned after it had
+//! started. So for each class `arrived = left + abandoned + responses`, once nothing is under way.
+
+use std::{net::IpAddr, rc::Rc, sync::Arc, time::Duration};
+
+use http::{HeaderValue, Method, StatusCode, Uri, Version, header};
+use tidegate_control::{ClassId, Refusal, Timestamp, knobs::keys, meters::Meter};
+use tidegate_runtime::{Cells, CoreApplication, servers::Server};
+
+use super::{Service, access_log::Entry, head::Head};
+use crate::connection::Connection;
+
+/// One request's account. Dropped unfinished, it counts as left or abandoned.
+pub(super) struct Record {
+    service: Rc<Service>,
+    application: Rc<CoreApplication>,
+    class: ClassId,
+    arrived: Timestamp,
+    /// When it was sent on to a server.
+    started: Option<Timestamp>,
+    /// When the server's head came.
+    answered: Option<Timestamp>,
+    /// When the server's message ended.
+    served: Option<Timestamp>,
+    gathering: Duration,
+    status: Option<StatusCode>,
+    bytes_in: u64,
+    bytes_out: u64,
+    finished: bool,
+    log: Option<Box<LogFacts>>,
+}
+
+/// What only the access log wants to know.
+struct LogFacts {
+    connection: Rc<Connection>,
+    client: Option<IpAddr>,
+    method: Method,
+    uri: Uri,
+    version: Version,
+    host: Option<HeaderValue>,
+    user_agent: Option<HeaderValue>,
+    referer: Option<HeaderValue>,
+    request_id: Option<HeaderValue>,
+    server: Option<Arc<Server>>,
+    reason: Option<&'static str>,
+    detail: Option<String>,
+}
+
+impl Record {
+    /// A request has arrived.
+    pub(super) fn new(
+        service: &Rc<Service>,
+        application: &Rc<CoreApplication>,
+        class: ClassId,
+        arrived: Timestamp,
+        connection: &Rc<Connection>,
+        head: Head<'_>,
+        client: Option<IpAddr>,
+    ) -> Self {
+        application.class(class).add(Meter::ARRIVED, 1);
+        let log = service.access_log.is_on().then(|| {
+            let field = |name| head.headers.get(name).cloned();
+            Box::new(LogFacts {
+                connection: Rc::clone(connection),
+                client,
+                method: head.method.clone(),
+                uri: head.uri.clone(),
+                version: head.version,
+                host: field(header::HOST),
+                user_agent: field(header::USER_AGENT),
+                referer: field(header::REFERER),
+                request_id: None,
+                server: None,
+                reason: None,
+                detail: None,
+            })
+        });
+        Self {
+            service: Rc::clone(service),
+            application: Rc::clone(application),
+            class,
+            arrived,
+            started: None,
+            answered: None,
+            served: None,
+            gathering: Duration::ZERO,
+            status: None,
+            bytes_in: 0,
+            bytes_out: 0,
+            finished: false,
+            log,
+        }
+    }
+
+    pub(super) const fn application(&self) -> &Rc<CoreApplication> {
+        &self.application
+    }
+
+    pub(super) const fn class(&self) -> ClassId {
+        self.class
+    }
+
+    pub(super) const fn arrived(&self) -> Timestamp {
+        self.arrived
+    }
+
+    pub(super) fn cells(&self) -> &Cells {
+        self.application.class(self.class)
+    }
+
+    /// Its body was gathered for this long.
+    pub(super) fn gathered(&mut self, time: Duration) {
+        self.gathering = time;
+    }
+
+    /// It is sent on.
+    pub(super) fn start(&mut self, now: Timestamp) {
+        self.started = Some(now);
+        self.cells().add(Meter::STARTED, 1);
+        self.cells().record(Meter::WAITING_TIME, now.since(self.arrived));
+    }
+
+    /// The server has begun to answer.
+    pub(super) fn answer(&mut self, now: Timestamp) {
+        self.answered = Some(now);
+    }
+
+    /// The server has finished.
+    pub(super) fn serve(&mut self, now: Timestamp) {
+        self.served = Some(now);
+    }
+
+    /// The status of its response.
+    pub(super) fn set_status(&mut self, status: StatusCode) {
+        self.status = Some(status);
+    }
+
+    /// It is refused.
+    pub(super) fn refuse(&mut self, refusal: Refusal) {
+        self.cells().add_labelled(Meter::REFUSED, refusal.index(), 1);
+        self.explain(refusal.name(), None);
+    }
+
+    /// Why it was not served, for the log: a reason, and what nobody but the log may see.
+    pub(super) fn explain(&mut self, reason: &'static str, detail: Option<String>) {
+        if let Some(log) = &mut self.log {
+            log.reason = Some(reason);
+            log.detail = detail;
+        }
+    }
+
+    pub(super) fn set_request_id(&mut self, id: &HeaderValue) {
+        if let Some(log) = &mut self.log {
+            log.request_id = Some(id.clone());
+        }
+    }
+
+    pub(super) fn set_server(&mut self, server: &Arc<Server>) {
+        if let Some(log) = &mut self.log {
+            log.server = Some(Arc::clone(server));
+        }
+    }
+
+    pub(super) const fn add_bytes_in(&mut self, bytes: u64) {
+        self.bytes_in += bytes;
+    }
+
+    pub(super) const fn add_bytes_out(&mut self, bytes: u64) {
+        self.bytes_out += bytes;
+    }
+
+    /// The whole response was handed to the client's connection.
+    pub(super) fn finish(mut self) {
+        self.finished = true;
+        // Dropping does the rest, the same for every end.
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        let now = self.service.core.shared().clock().now();
+        let (cells, total) = (self.cells(), now.since(self.arrived));
+        // What we answer by ourselves is over once it is decided; a server's answer once it is sent.
+        match (self.finished || self.started.is_none(), self.status, self.started) {
+            (true, Some(status), started) => {
+                let class = usize::from(status.as_u16() / 100).saturating_sub(1).min(4);
+                cells.add_labelled(Meter::RESPONSES, class, 1);
+                if started.is_some() {
+                    cells.record(Meter::RESPONSE_TIME, total);
+                    let values = self.application.application.class_values(self.class);
+                    if !status.is_server_error() && total <= values.get(keys::GOODPUT_WITHIN) {
+                        cells.add(Meter::GOOD, 1);
+                    }
+                }
+            }
+            (_, _, None) => cells.add(Meter::LEFT, 1),
+            (_, _, Some(_)) => cells.add(Meter::ABANDONED, 1),
+        }
+        if self.bytes_in > 0 {
+            cells.add(Meter::BYTES_IN, self.bytes_in);
+        }
+        if self.bytes_out > 0 {
+            cells.add(Meter::BYTES_OUT, self.bytes_out);
+        }
+        if let Some(log) = self.log.take() {
+            self.write(*log, now);
+        }
+    }
+}
+
+impl Record {
+    fn write(&self, log: LogFacts, now: Timestamp) {
+        let status = self.status.filter(|_| self.finished || self.started.is_none());
+        let plain = log.reason.is_none() && status.is_some_and(|status| !status.is_server_error());
+        if plain && !self.service.samples() {
+            return;
+        }
+        let since = |to: Option<Timestamp>, from: Option<Timestamp>| Some(to?.since(from?));
+        let entry = Entry {
+            at: self.arrived,
+            client: log.client,
+            connection: log.connection.facts.id,
+            method: Some(log.method),
+            target: Some(log.uri),
+            version: log.version,
+            host: log.host,
+            user_agent: log.user_agent,
+            referer: log.referer,
+            request_id: log.request_id,
+            tls: log.connection.facts.tls.clone(),
+            application: Some(Arc::clone(&self.application.application)),
+            class: self.class,
+            server: log.server,
+            // A client that left sees no status; 499 stands for that, as elsewhere.
+            status: status.map_or(499, |status| status.as_u16()),
+            reason: log.reason.or(match (status, self.started) {
+                (Some(_), _) => None,
+                (None, Some(_)) => Some("abandoned"),
+                (None, None) => Some("left"),
+            }),
+            detail: log.detail,
+            bytes_in: self.bytes_in,
+            bytes_out: self.bytes_out,
+            waiting: self.started.map_or_else(|| now.since(self.arrived), |at| at.since(self.arrived)),
+            gathering: self.gathering,
+            first_byte: since(self.answered, self.started),
+            service: since(self.served, self.started),
+            total: now.since(self.arrived),
+        };
+        self.service.log(entry);
+    }
+}

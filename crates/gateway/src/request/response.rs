@@ -1,0 +1,187 @@
+//! A server's answer on its way to the client: its head edited, its body brought off the server.
+
+use std::{collections::VecDeque, future::poll_fn, pin::Pin, rc::Rc, task::Poll};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Response, StatusCode, Version, header, response::Parts};
+use http_body::{Body, Frame};
+use tidegate_control::{admission::Outcome, knobs::keys, meters::UpstreamError};
+use tidegate_runtime::{Application, Spooled};
+
+use super::{
+    Service,
+    dispatch::Answered,
+    error::Failure,
+    forward::{self, Forwarded},
+    hop_by_hop,
+    in_flight::InFlight,
+    read_ahead::{ReadAhead, Reading},
+    record::Record,
+    request_id,
+    response_body::ResponseBody,
+    upgrade::Tunnel,
+};
+use crate::{body::BodyError, connection::Connection, upstream::UpstreamBody};
+
+/// Bytes of a response that are read ahead without asking for memory; about what a codec holds anyway.
+const FREE_BYTES: u64 = 16 * 1024;
+
+impl Service {
+    /// Makes a server's answer the client's response.
+    ///
+    /// What is there of the body is read at once. If that is all of it, the permit goes back before
+    /// the client has seen a byte; else a task reads ahead of the client.
+    pub(super) async fn relay(
+        self: &Rc<Self>,
+        connection: &Rc<Connection>,
+        mut record: Record,
+        mut in_flight: InFlight,
+        answered: Answered,
+        forwarded: &Forwarded,
+    ) -> Result<Response<ResponseBody>, (Record, Failure)> {
+        let (mut head, upstream) = answered.response.into_parts();
+        let application = Rc::clone(record.application());
+        let status = head.status;
+        record.answer(self.now());
+        record.set_server(&answered.server);
+        if status == StatusCode::SWITCHING_PROTOCOLS {
+            return tunnel(connection, record, in_flight, head, upstream, forwarded);
+        }
+        edit(&mut head, &application.application, connection, forwarded, answered.sticky.as_deref());
+        let values = &application.application.settings.values;
+        if is_event_stream(&head.headers)
+            && let Err(refusal) = in_flight.become_stream()
+        {
+            in_flight.fail(Outcome::Ignore);
+            return Err((record, Failure::Refused(refusal)));
+        }
+        let bytes_max = values.get(keys::SPOOL).0;
+        let mut read = Read { frames: VecDeque::new(), bytes: 0, spooled: self.spool().account() };
+        let mut upstream = upstream;
+        let body = match read.what_is_there(&mut upstream, bytes_max).await {
+            Ok(true) => {
+                drop(upstream);
+                record.serve(in_flight.finish(status));
+                ResponseBody::pieces(read.frames, read.spooled)
+            }
+            Ok(false) => ResponseBody::read_ahead(ReadAhead::start(Reading {
+                upstream,
+                in_flight,
+                status,
+                bytes_max,
+                idle_timeout: self.core.view().snapshot.settings.host.get(keys::BODY_IDLE_TIMEOUT),
+                frames: read.frames,
+                spooled: read.spooled,
+            })),
+            Err(error) => {
+                in_flight.fail(Outcome::Drop);
+                let failure = Failure::Upstream { kind: UpstreamError::Body, message: error.to_string() };
+                return Err((record, failure));
+            }
+        };
+        record.set_status(status);
+        Ok(Response::from_parts(head, body.with_record(record)))
+    }
+}
+
+/// What has been read of a body.
+struct Read {
+    frames: VecDeque<Frame<Bytes>>,
+    bytes: u64,
+    spooled: Spooled,
+}
+
+impl Read {
+    /// Reads what is there, as far as `bytes_max` and memory allow; whether that was all.
+    async fn what_is_there(
+        &mut self,
+        upstream: &mut UpstreamBody,
+        bytes_max: u64,
+    ) -> Result<bool, BodyError> {
+        poll_fn(|context| {
+            loop {
+                if upstream.is_end_stream() {
+                    return Poll::Ready(Ok(true));
+                }
+                if self.bytes >= bytes_max || (self.bytes >= FREE_BYTES && !self.is_granted()) {
+                    return Poll::Ready(Ok(false));
+                }
+                match Pin::new(&mut *upstream).poll_frame(context) {
+                    Poll::Ready(Some(Ok(frame))) => {
+                        self.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
+                        self.frames.push_back(frame);
+                    }
+                    Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
+                    Poll::Ready(None) => return Poll::Ready(Ok(true)),
+                    Poll::Pending => return Poll::Ready(Ok(false)),
+                }
+            }
+        })
+        .await
+    }
+
+    /// Whether memory is granted for what was read so far.
+    fn is_granted(&mut self) -> bool {
+        let missing = self.bytes.saturating_sub(self.spooled.bytes());
+        missing == 0 || self.spooled.grow(missing)
+    }
+}
+
+/// Server-sent events stream for as long as anybody listens.
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    let Some(media) = headers.get(header::CONTENT_TYPE) else { return false };
+    let media = media.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
+    media.trim_ascii().eq_ignore_ascii_case(b"text/event-stream")
+}
+
+/// Makes the server's head the client's.
+fn edit(
+    head: &mut Parts,
+    application: &Application,
+    connection: &Connection,
+    forwarded: &Forwarded,
+    sticky: Option<&str>,
+) {
+    // The codec writes the version its client speaks.
+    head.version = Version::HTTP_11;
+    // Meant for the codec that put them there.
+    head.extensions.clear();
+    hop_by_hop::remove(&mut head.headers);
+    head.headers.insert(request_id::FIELD, forwarded.request_id.clone());
+    if let (Some(value), Some(name)) = (sticky, &application.settings.upstream.sticky_cookie) {
+        let secure = if connection.facts.is_secure() { "; Secure" } else { "" };
+        let cookie = format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax{secure}");
+        if let Ok(cookie) = HeaderValue::try_from(cookie) {
+            head.headers.append(header::SET_COOKIE, cookie);
+        }
+    }
+    forward::edit(&mut head.headers, &application.settings.response_headers);
+}
+
+/// Joins both sides after a 101.
+fn tunnel(
+    connection: &Connection,
+    mut record: Record,
+    mut in_flight: InFlight,
+    mut head: Parts,
+    upstream: UpstreamBody,
+    forwarded: &Forwarded,
+) -> Result<Response<ResponseBody>, (Record, Failure)> {
+    let protocol = head.headers.get(header::UPGRADE).cloned();
+    let (Some(upstream), Some(protocol), true) = (upstream.into_upgraded(), protocol, forwarded.upgrade)
+    else {
+        in_flight.fail(Outcome::Drop);
+        let message = "a change of protocol that nobody asked for".to_owned();
+        return Err((record, Failure::Upstream { kind: UpstreamError::Garbage, message }));
+    };
+    if let Err(refusal) = in_flight.become_stream() {
+        in_flight.fail(Outcome::Ignore);
+        return Err((record, Failure::Refused(refusal)));
+    }
+    edit(&mut head, &Rc::clone(record.application()).application, connection, forwarded, None);
+    head.headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    head.headers.insert(header::UPGRADE, protocol);
+    record.set_status(head.status);
+    connection.set_upgrade(Box::new(Tunnel { upstream, stream: in_flight, record }));
+    Ok(Response::from_parts(head, ResponseBody::empty()))
+}

@@ -1,0 +1,152 @@
+//! The body of a response on its way to a client.
+
+use std::{
+    collections::VecDeque,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tidegate_runtime::Spooled;
+
+use super::{read_ahead::ReadAhead, record::Record};
+use crate::body::BodyError;
+
+/// A response's body. With it travels the request's account, which ends when the body does.
+pub(crate) struct ResponseBody {
+    content: Content,
+    record: Option<Record>,
+}
+
+enum Content {
+    /// Nothing, or nothing more.
+    Empty,
+    /// In memory.
+    Whole(Bytes),
+    /// In memory, in several pieces or with trailers.
+    Pieces { frames: VecDeque<Frame<Bytes>>, spooled: Spooled },
+    /// Read ahead of the client.
+    ReadAhead(ReadAhead),
+    /// There is no response: the connection is to be broken off.
+    Broken,
+}
+
+impl ResponseBody {
+    pub(super) const fn empty() -> Self {
+        Self { content: Content::Empty, record: None }
+    }
+
+    pub(super) fn whole(bytes: Bytes) -> Self {
+        Self { content: if bytes.is_empty() { Content::Empty } else { Content::Whole(bytes) }, record: None }
+    }
+
+    /// What was read to its end.
+    pub(super) fn pieces(mut frames: VecDeque<Frame<Bytes>>, spooled: Spooled) -> Self {
+        if frames.len() > 1 || spooled.bytes() > 0 || frames.front().is_some_and(Frame::is_trailers) {
+            return Self { content: Content::Pieces { frames, spooled }, record: None };
+        }
+        let only = frames.pop_front().and_then(|frame| frame.into_data().ok());
+        only.map_or(Self::empty(), Self::whole)
+    }
+
+    pub(super) const fn read_ahead(content: ReadAhead) -> Self {
+        Self { content: Content::ReadAhead(content), record: None }
+    }
+
+    /// No response at all: nobody is there to get it.
+    pub(super) const fn broken() -> Self {
+        Self { content: Content::Broken, record: None }
+    }
+
+    /// Lets the account travel along.
+    pub(super) fn with_record(mut self, record: Record) -> Self {
+        self.record = Some(record);
+        self
+    }
+
+    fn is_end(&self) -> bool {
+        match &self.content {
+            Content::Empty => true,
+            Content::Whole(_) | Content::Broken => false,
+            Content::Pieces { frames, .. } => frames.is_empty(),
+            Content::ReadAhead(content) => content.is_end(),
+        }
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = &mut *self;
+        let frame = match &mut this.content {
+            Content::Empty => None,
+            Content::Whole(bytes) => {
+                let bytes = std::mem::take(bytes);
+                this.content = Content::Empty;
+                Some(Ok(Frame::data(bytes)))
+            }
+            Content::Pieces { frames, spooled } => frames.pop_front().map(|frame| {
+                spooled.shrink(frame.data_ref().map_or(0, |data| data.len() as u64));
+                Ok(frame)
+            }),
+            Content::ReadAhead(content) => std::task::ready!(content.poll_frame(context)),
+            Content::Broken => Some(Err(BodyError::Client("it has left".into()))),
+        };
+        if let (Some(record), Some(result)) = (&mut this.record, &frame) {
+            match result {
+                Ok(frame) => record.add_bytes_out(frame.data_ref().map_or(0, |data| data.len() as u64)),
+                Err(error) => record.explain("body", Some(error.to_string())),
+            }
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.is_end()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.content {
+            Content::Empty => SizeHint::with_exact(0),
+            Content::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            // Trailers go only where the length is not announced, or was by the server.
+            Content::Pieces { frames, .. } if frames.iter().any(Frame::is_trailers) => SizeHint::default(),
+            Content::Pieces { frames, .. } => SizeHint::with_exact(
+                frames.iter().filter_map(Frame::data_ref).map(|data| data.len() as u64).sum(),
+            ),
+            Content::ReadAhead(_) | Content::Broken => SizeHint::default(),
+        }
+    }
+}
+
+impl Drop for ResponseBody {
+    fn drop(&mut self) {
+        let Some(mut record) = self.record.take() else { return };
+        if let Content::ReadAhead(content) = &self.content
+            && let Some(served) = content.served()
+        {
+            record.serve(served);
+        }
+        if self.is_end() {
+            record.finish();
+        }
+    }
+}
+
+impl std::fmt::Debug for ResponseBody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match &self.content {
+            Content::Empty => "Empty",
+            Content::Whole(_) => "Whole",
+            Content::Pieces { .. } => "Pieces",
+            Content::ReadAhead(_) => "ReadAhead",
+            Content::Broken => "Broken",
+        })
+    }
+}
