@@ -1,0 +1,118 @@
+//! The fast path of admission allocates nothing: arrive and depart with nothing waiting, and, once its
+//! tables have grown, waiting too.
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+    time::Duration,
+};
+
+use tidegate_control::{
+    ClassId, Timestamp,
+    admission::{Admission, AdmissionSettings, Arrival, Exchange, Outcome, Rate},
+    knobs::{Algorithm, Scope, Values},
+};
+
+/// Counts what the present thread allocates and hands on to the system.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn count() {
+    // A thread that is ending has no counter any more; nobody reads it then.
+    let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
+}
+
+#[expect(unsafe_code, reason = "GlobalAlloc is unsafe; every call is handed on to System unchanged")]
+// SAFETY: every method passes its arguments to the same method of `System` and returns its answer.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promise is System's demand.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as above; `pointer` came from System.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: as above; `pointer` came from System.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How often `f` allocates.
+fn allocations(f: impl FnOnce()) -> u64 {
+    let before = ALLOCATIONS.get();
+    f();
+    ALLOCATIONS.get() - before
+}
+
+const REQUEST: Exchange = Exchange { class: ClassId(1), priority: 3, weight: 1, deadline: None, bytes: 400 };
+
+fn at(ms: u64) -> Timestamp {
+    Timestamp::from_nanos(1_000_000_000_000) + Duration::from_millis(ms)
+}
+
+fn admission(algorithm: Algorithm) -> Admission {
+    let class = Values::defaults(Scope::Class);
+    let mut settings = AdmissionSettings {
+        algorithm,
+        ..AdmissionSettings::from_values(&Values::defaults(Scope::Application), &[&class; 3])
+    };
+    let rate = Some(Rate { per_s: 1e6, burst: 1e6 });
+    (settings.ingress, settings.egress) = (rate, rate);
+    (settings.classes[1].ingress, settings.classes[1].egress) = (rate, rate);
+    Admission::new(&settings, at(0))
+}
+
+#[test]
+fn the_counter_counts() {
+    assert_eq!(allocations(|| drop(std::hint::black_box(Box::new(1)))), 1);
+}
+
+#[test]
+fn arrive_and_depart_allocate_nothing() {
+    for algorithm in [Algorithm::Fixed, Algorithm::Aimd, Algorithm::Vegas, Algorithm::Gradient2] {
+        let mut admission = admission(algorithm);
+        let allocated = allocations(|| {
+            for n in 0..10_000 {
+                let Arrival::Start(permit) = admission.arrive(at(n), REQUEST) else {
+                    panic!("there is room")
+                };
+                admission.depart(at(n + 1), permit, Outcome::Success);
+            }
+        });
+        assert_eq!(allocated, 0, "{algorithm:?}");
+    }
+}
+
+#[test]
+fn waiting_allocates_nothing_once_the_tables_have_grown() {
+    let mut admission = admission(Algorithm::Fixed);
+    let mut permits = Vec::new();
+    while let Arrival::Start(permit) = admission.arrive(at(0), REQUEST) {
+        permits.push(permit);
+    }
+    // The last arrival waits already. Each round one more waits, one departs, and one is granted.
+    let mut tickets = Vec::with_capacity(16);
+    let mut round = |now| {
+        let Arrival::Wait(_) = admission.arrive(at(now), REQUEST) else { panic!("it is full") };
+        admission.depart(at(now), permits.remove(0), Outcome::Success);
+        admission.drain_decided(&mut tickets);
+        for ticket in tickets.drain(..) {
+            let Some(Ok(permit)) = admission.collect(at(now), ticket) else { panic!("it was granted") };
+            permits.push(permit);
+        }
+    };
+    (1..10).for_each(&mut round);
+    assert_eq!(allocations(|| (10..10_000).for_each(&mut round)), 0);
+}
