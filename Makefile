@@ -16,7 +16,7 @@ demo: build ## an auction site, the gateway before it, a load beyond its capacit
 
 build: ## the binary target/debug/tidegate
 	scripts/deps build
-	$(CARGO) build --locked -p tidegate-cli
+	$(CARGO) build --locked --workspace --bin tidegate
 
 test: ## format, lints and all tests, live ones included; installs what they need
 	scripts/deps test
@@ -32,7 +32,7 @@ live: ## only the tests against real servers and clients, one after another, wit
 	$(CARGO) test --locked --workspace --test 'live_*' -- --test-threads=1 --nocapture
 
 check: lint deny docs ## lints, house rules, licences and sources, documentation
-	$(CARGO) test --locked -p tidegate-cli --test house
+	$(CARGO) test --locked --workspace --test house
 
 deny: ## licences, sources and banned crates (cargo-deny; compiled the first time, about a minute)
 	scripts/deps cargo-deny
@@ -43,7 +43,7 @@ docs: ## the API documentation, in target/doc; a broken link is an error
 
 bench: ## side by side with HAProxy and nginx: CPU per request, handshakes, memory (release build, minutes)
 	scripts/deps bench
-	$(CARGO) build --locked --release -p tidegate-cli
+	$(CARGO) build --locked --release --workspace --bin tidegate
 	python3 scripts/bench/bench.py --tidegate target/release/tidegate
 
 instructions: ## instruction counts of the algorithms in control (valgrind)

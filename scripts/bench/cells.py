@@ -1,0 +1,127 @@
+"""What is measured: each cell puts one kind of work on one proxy and returns one row of figures."""
+
+import ssl
+import time
+
+import work
+
+CONNECTIONS = 64
+
+
+class Cell:
+    """A kind of work: its title, the figures it gives (name, unit, digits), and how to get them once."""
+
+    def __init__(self, key, title, figures, measure, of=("haproxy", "nginx", "tidegate")):
+        self.key, self.title, self.figures, self.measure, self.of = key, title, figures, measure, of
+
+
+def all_cells(effort):
+    rate = [("cpu_us", "µs CPU a request", 2), ("per_s", "requests/s", 0), ("p99_ms", "ms p99", 2)]
+    each = [("cpu_us", "µs CPU a connection", 1)]
+    memory = [("kib", "KiB a connection", 2)]
+    tls13, tls12 = ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_2
+
+    def requests(scheme, kind, path):
+        return lambda run: _requests(run, f"{scheme}://127.0.0.1:{run.server.ports[kind]}/{path}", effort.seconds)
+
+    def connections(kind, version, resumed):
+        return lambda run: _handshakes(run, run.server.ports[kind], effort.handshakes, version, resumed)
+
+    def idle(kind, protocol):
+        return lambda run: _idle(run, kind, protocol, effort.idle)
+
+    def waiting(kind, protocol):
+        return lambda run: _waiting(run, kind, protocol, effort.waiting)
+
+    queueing = ("haproxy", "tidegate")  # nginx has no queue
+    return [
+        Cell("plain-1k", "1 KiB plain, keep-alive, 64 connections", rate, requests("http", "plain", "1k")),
+        Cell("tls-1k", "1 KiB TLS 1.3 (P-256), keep-alive, 64 connections", rate, requests("https", "p256", "1k")),
+        Cell("plain-100k", "100 KiB plain, keep-alive, 64 connections", rate, requests("http", "plain", "100k")),
+        Cell("tls-100k", "100 KiB TLS 1.3, keep-alive, 64 connections", rate, requests("https", "p256", "100k")),
+        Cell("full-rsa", "full handshake, RSA-2048, TLS 1.3, and a request", each, connections("rsa", tls13, False)),
+        Cell("full-p256", "full handshake, P-256, TLS 1.3, and a request", each, connections("p256", tls13, False)),
+        Cell("resumed-13", "resumed, TLS 1.3, and a request", each, connections("rsa", tls13, True)),
+        Cell("resumed-12", "resumed, TLS 1.2, and a request", each, connections("rsa", tls12, True)),
+        Cell("idle-plain", "idle HTTP/1.1, plain", memory, idle("plain", "plain")),
+        Cell("idle-tls", "idle HTTP/1.1, TLS 1.3", memory, idle("p256", "tls")),
+        Cell("idle-h2c", "idle HTTP/2, plain", memory, idle("h2c", "h2c")),
+        Cell("idle-h2", "idle HTTP/2, TLS 1.3", memory, idle("p256", "h2")),
+        Cell("waiting-plain", "waiting request, HTTP/1.1, plain", memory, waiting("plain", "plain"), queueing),
+        Cell("waiting-tls", "waiting request, HTTP/1.1, TLS 1.3", memory, waiting("p256", "tls"), queueing),
+    ]
+
+
+class Run:
+    """What a cell works with: a running proxy, and the means to start a fresh one."""
+
+    def __init__(self, name, stand, server):
+        self.name, self.stand, self.server = name, stand, server
+
+    def check(self):
+        if not self.server.alive():
+            raise work.Failed(f"{self.name} has ended; see {self.server.log}")
+
+
+def _requests(run, url, seconds):
+    work.keep_alive(url, 1, CONNECTIONS, run.stand.other_cores)  # warm: connections, caches, pools
+    before = run.server.cpu_ns()
+    done = work.keep_alive(url, seconds, CONNECTIONS, run.stand.other_cores)
+    spent_ns = run.server.cpu_ns() - before
+    run.check()
+    return {
+        "cpu_us": spent_ns / 1000 / done["requests"],
+        "per_s": done["requests"] / done["seconds"],
+        "p99_ms": done["p99_ms"],
+        "busy": spent_ns / 1e9 / done["seconds"],
+    }
+
+
+def _handshakes(run, port, count, version, resumed):
+    before = run.server.cpu_ns()
+    done = work.handshakes(port, count, version, resumed, run.stand.other_cores)
+    spent_ns = run.server.cpu_ns() - before
+    run.check()
+    return {"cpu_us": spent_ns / 1000 / done["connections"]}
+
+
+def _idle(run, kind, protocol, count):
+    with run.stand.proxy(run.name) as server:
+        return _growth(server, count, lambda number: work.Idle(server.ports[kind], protocol, number))
+
+
+def _waiting(run, kind, protocol, count):
+    origin_port, origin = work.silent_origin()
+    try:
+        with run.stand.proxy(run.name, origin_port, waiting=True) as server:
+            return _growth(server, count, lambda number: work.Waiting(server.ports[kind], protocol, number))
+    finally:
+        origin.terminate()
+        origin.join()
+
+
+def _growth(server, count, hold):
+    """Resident memory a connection, once a first hundred have brought the proxy to its working size."""
+    first = hold(100)
+    _settled(server)
+    before = server.memory_bytes()
+    others = hold(count)
+    after = _settled(server)
+    for held in (first, others):
+        if isinstance(held, work.Waiting):
+            held.still_waiting()
+        held.close()
+    return {"kib": (after - before) / 1024 / count}
+
+
+def _settled(server):
+    """Memory once it has stopped changing: a proxy may give buffers back some time after a connection falls idle."""
+    time.sleep(2.5)
+    last = server.memory_bytes()
+    for _ in range(8):
+        time.sleep(0.5)
+        now = server.memory_bytes()
+        if abs(now - last) <= 16 * 1024:
+            return now
+        last = now
+    return last

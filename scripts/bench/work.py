@@ -1,0 +1,197 @@
+"""The work put on a proxy: keep-alive requests by wrk, and connections of our own making."""
+
+import multiprocessing
+import os
+import re
+import resource
+import socket
+import ssl
+import subprocess
+
+from stand import NAME, SIZES
+
+# Long enough to be a browser's: 450 bytes of header fields.
+FIELDS = (
+    "User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0\r\n"
+    "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\n"
+    "Accept-Language: en-GB,en;q=0.7,de;q=0.3\r\nAccept-Encoding: gzip, deflate\r\n"
+    "Cookie: session=5f2b7c9d1e3a4f60718293a4b5c6d7e8; consent=1; theme=light; seen=17\r\n"
+    "Referer: https://bench.example/a/page/before\r\n"
+)
+
+
+class Failed(Exception):
+    """The proxy did not do the work: the figures would mean nothing."""
+
+
+def keep_alive(url, seconds, connections, on_cores):
+    """wrk for so long; requests done, and the latency its clients saw at the 99th percentile."""
+    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-H", f"Host: {NAME}", url]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, preexec_fn=lambda: os.sched_setaffinity(0, on_cores)
+    )
+    requests = re.search(r"(\d+) requests in ([\d.]+)(ms|s|m)", done.stdout)
+    slowest = re.search(r"99%\s+([\d.]+)(us|ms|s)", done.stdout)
+    if not requests or not slowest:
+        raise Failed(f"wrk said nothing usable: {done.stdout[-300:]} {done.stderr[-300:]}")
+    for trouble in ("Non-2xx", "Socket errors"):
+        if trouble in done.stdout:
+            raise Failed(next(line.strip() for line in done.stdout.splitlines() if trouble in line))
+    scale = {"ms": 0.001, "s": 1, "m": 60}[requests.group(3)]
+    return {
+        "requests": int(requests.group(1)),
+        "seconds": float(requests.group(2)) * scale,
+        "p99_ms": float(slowest.group(1)) * {"us": 0.001, "ms": 1, "s": 1000}[slowest.group(2)],
+    }
+
+
+def handshakes(port, count, version, resumed, on_cores):
+    """Opens `count` connections, each with one request of 1 KiB, from four processes; full or resumed."""
+    with multiprocessing.get_context("fork").Pool(4, _settle, (on_cores,)) as pool:
+        share = [(port, count // 4, version, resumed)] * 4
+        return {"connections": sum(pool.starmap(_handshakes, share))}
+
+
+def _settle(on_cores):
+    os.sched_setaffinity(0, on_cores)
+
+
+def _handshakes(port, count, version, resumed):
+    context = _tls(["http/1.1"])
+    context.minimum_version = context.maximum_version = version
+    session = None
+    if resumed:
+        with _connect(port, context) as first:
+            _get(first, "1k")
+            session = first.session
+    for _ in range(count):
+        with _connect(port, context, session) as stream:
+            if stream.session_reused != resumed:
+                raise Failed(f"resumed: {stream.session_reused}, wanted {resumed}")
+            _get(stream, "1k", "Connection: close\r\n")
+            if resumed:
+                session = stream.session  # a ticket of TLS 1.3 is for one use
+    return count
+
+
+class Idle:
+    """Connections that have had one answer and stay open."""
+
+    def __init__(self, port, protocol, count):
+        self.streams = []
+        context = {"plain": None, "tls": _tls(["http/1.1"]), "h2c": None, "h2": _tls(["h2"])}[protocol]
+        for _ in range(count):
+            stream = _connect(port, context)
+            self.streams.append(stream)
+            if protocol in ("h2", "h2c"):
+                _get_h2(stream, "https" if context else "http")
+            else:
+                _get(stream, "1k", FIELDS)
+
+    def close(self):
+        for stream in self.streams:
+            stream.close()
+
+
+class Waiting:
+    """Connections each with one request that is not answered."""
+
+    def __init__(self, port, protocol, count):
+        self.streams = []
+        context = {"plain": None, "tls": _tls(["http/1.1"])}[protocol]
+        for _ in range(count):
+            stream = _connect(port, context)
+            stream.sendall(f"GET /1k HTTP/1.1\r\nHost: {NAME}\r\n{FIELDS}\r\n".encode())
+            self.streams.append(stream)
+
+    def still_waiting(self):
+        """None has an answer: a refusal would be one."""
+        for stream in self.streams:
+            stream.setblocking(False)
+            try:
+                said = stream.recv(200)
+            except (BlockingIOError, ssl.SSLWantReadError):
+                continue
+            raise Failed(f"a request that should wait was answered: {said[:60]!r}")
+
+    close = Idle.close
+
+
+def silent_origin():
+    """A server that takes requests and never answers; returns its port and the process, to be terminated."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
+
+    def serve():
+        held = []
+        while True:
+            held.append(listener.accept())
+
+    process = multiprocessing.get_context("fork").Process(target=serve, daemon=True)
+    process.start()
+    port = listener.getsockname()[1]
+    listener.close()
+    return port, process
+
+
+def many_files():
+    """Room for the connections of the idle tests, in this process and in those it starts."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+def _tls(protocols):
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols(protocols)
+    return context
+
+
+def _connect(port, context, session=None):
+    stream = socket.create_connection(("127.0.0.1", port), timeout=20)
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if context:
+        stream = context.wrap_socket(stream, server_hostname=NAME, session=session)
+    return stream
+
+
+def _get(stream, path, fields=""):
+    stream.sendall(f"GET /{path} HTTP/1.1\r\nHost: {NAME}\r\n{fields}\r\n".encode())
+    answer = b""
+    while b"\r\n\r\n" not in answer or len(answer.split(b"\r\n\r\n", 1)[1]) < SIZES[path]:
+        part = stream.recv(65536)
+        if not part:
+            raise Failed(f"the connection ended after {answer[:60]!r}")
+        answer += part
+    if not answer.startswith(b"HTTP/1.1 200"):
+        raise Failed(f"answered {answer[:60]!r}")
+
+
+def _get_h2(stream, scheme):
+    """One request on a new HTTP/2 connection: preface, SETTINGS, HEADERS; read to the end of its stream."""
+
+    def frame(kind, flags, stream_id, payload):
+        return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream_id.to_bytes(4, "big") + payload
+
+    name = NAME.encode()
+    head = bytes([0x82, {"http": 0x86, "https": 0x87}[scheme], 0x04, 3]) + b"/1k" + bytes([0x41, len(name)]) + name
+    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"")
+    stream.sendall(preface + frame(1, 5, 1, head))
+    buffer, body, ended = b"", 0, False
+    while not ended:
+        while len(buffer) < 9 or len(buffer) < 9 + int.from_bytes(buffer[:3], "big"):
+            part = stream.recv(65536)
+            if not part:
+                raise Failed("the HTTP/2 connection ended without an answer")
+            buffer += part
+        length, kind, flags = int.from_bytes(buffer[:3], "big"), buffer[3], buffer[4]
+        if kind == 4 and not flags & 1:
+            stream.sendall(frame(4, 1, 0, b""))
+        if kind in (3, 7):
+            raise Failed(f"HTTP/2 frame of type {kind}: {buffer[:40]!r}")
+        body += length if kind == 0 else 0
+        ended = kind in (0, 1) and bool(flags & 1)
+        buffer = buffer[9 + length:]
+    if body < SIZES["1k"]:
+        raise Failed(f"the HTTP/2 answer has {body} bytes")
