@@ -11,7 +11,7 @@
 //!   which needs no knowledge of the rate.)
 //!
 //! The lists are doubly linked through the table of waiting requests: a request leaves from anywhere
-//! in O(1), and O(log n) more if it has a deadline ([`Deadlines`]). Each list is in order of arrival,
+//! in O(1), and O(log n) more if it has a deadline (a heap whose entries know their place). Each list is in order of arrival,
 //! so the longest waiting is the oldest of at most eight heads.
 
 mod codel;
