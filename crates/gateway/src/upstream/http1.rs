@@ -28,8 +28,10 @@ use super::{
 };
 use crate::body::{BodyError, RequestBody};
 
-/// Most that the codec buffers in each direction, and with it the size of a response's head.
+/// Most that the codec buffers in each direction.
 const BUFFER_MAX: usize = 64 * 1024;
+/// Size of a response's head, and of its trailers.
+const HEAD_MAX: usize = 64 * 1024;
 
 /// A connection that is idle or serves one exchange.
 ///
@@ -73,6 +75,7 @@ impl Http1 {
         let trace = io.trace();
         let (sender, connection) = Builder::new()
             .max_buf_size(BUFFER_MAX)
+            .max_header_size(HEAD_MAX)
             .handshake(TokioIo::new(io))
             .await
             .map_err(|error| Failure::new(UpstreamError::Connect, describe(&error)))?;

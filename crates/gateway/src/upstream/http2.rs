@@ -1,7 +1,7 @@
 //! One HTTP/2 connection to a server, shared by the exchanges of a core.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     future::Future,
     pin::Pin,
     rc::Rc,
@@ -12,7 +12,7 @@ use std::{
 use http::{HeaderValue, Request, Response, Uri, Version, header::HOST, uri::Scheme};
 use hyper::{
     body::Incoming,
-    client::conn::http2::{Builder, SendRequest},
+    client::conn::http2::{Builder, Connection, SendRequest},
     rt::Executor,
 };
 use hyper_util::rt::TokioIo;
@@ -46,8 +46,9 @@ pub(super) struct Http2 {
     /// Tells who waits for a stream that one has ended.
     turn: Rc<Notify>,
     active: Cell<usize>,
-    /// Streams the server allows at once.
-    allowed: Rc<Cell<usize>>,
+    /// Shared with the task that drives it: only it knows how many streams the server allows now.
+    /// `None` once it has ended.
+    connection: Rc<RefCell<Option<Connection<TokioIo<UpstreamIo>, Outgoing, Here>>>>,
     /// A stream on it timed out: it may be dead, so nothing new goes there.
     is_suspect: Cell<bool>,
     pub(super) plan: Rc<Plan>,
@@ -80,29 +81,31 @@ impl Http2 {
         now: Timestamp,
     ) -> Result<Rc<Self>, Failure> {
         let streams = u32::try_from(STREAMS_MAX).unwrap_or(u32::MAX);
-        let (sender, mut connection) = Builder::new(Here)
+        let (sender, connection) = Builder::new(Here)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(STREAM_WINDOW * streams)
             .max_header_list_size(HEAD_MAX)
             .handshake(TokioIo::new(io))
             .await
             .map_err(|error| Failure::new(UpstreamError::Connect, describe(&error)))?;
-        let allowed = Rc::new(Cell::new(connection.current_max_send_streams()));
-        let seen = Rc::clone(&allowed);
+        let connection = Rc::new(RefCell::new(Some(connection)));
+        let driven = Rc::clone(&connection);
         tokio::task::spawn_local(async move {
-            // How a connection ends, its streams are told one by one.
-            let _ = std::future::poll_fn(|context| {
-                let ended = Pin::new(&mut connection).poll(context);
-                seen.set(connection.current_max_send_streams());
-                ended
+            std::future::poll_fn(|context| match driven.borrow_mut().as_mut() {
+                // How a connection ends, its streams are told one by one.
+                Some(open) => Pin::new(open).poll(context).map(|_| ()),
+                None => Poll::Ready(()),
             })
             .await;
+            // Dropped, so that requests it has not begun come back.
+            let ended = driven.take();
+            drop(ended);
         });
         Ok(Rc::new(Self {
             sender,
             turn,
             active: Cell::new(0),
-            allowed,
+            connection,
             is_suspect: Cell::new(false),
             plan,
             ends,
@@ -122,7 +125,12 @@ impl Http2 {
 
     /// Takes a stream, if there is one to be had.
     pub(super) fn stream(self: &Rc<Self>) -> Option<Stream> {
-        if !self.is_open() || self.active.get() >= self.allowed.get().min(STREAMS_MAX) {
+        // Empty or in use just when it ends.
+        let allowed = match self.connection.try_borrow().as_deref() {
+            Ok(Some(connection)) => connection.current_max_send_streams(),
+            _ => return None,
+        };
+        if !self.is_open() || self.active.get() >= allowed.min(STREAMS_MAX) {
             return None;
         }
         self.active.set(self.active.get() + 1);

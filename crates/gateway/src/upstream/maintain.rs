@@ -53,14 +53,14 @@ impl Upstreams {
     }
 
     /// Takes over the settings of every application of `view`.
-    fn adopt(&self, view: &View) {
+    pub(super) fn adopt(&self, view: &View) {
         for application in &view.applications {
             let _ = self.servers(application);
         }
     }
 
     /// Closes what has been idle for too long or belongs to servers that have left.
-    fn sweep(&self, is_home: bool) {
+    pub(super) fn sweep(&self, is_home: bool) {
         let now = self.core.shared().clock().now();
         let applications: Vec<Rc<CoreServers>> =
             self.applications.borrow().iter().flatten().cloned().collect();

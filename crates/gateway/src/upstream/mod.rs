@@ -23,6 +23,8 @@ mod resolve;
 mod response;
 mod send;
 mod servers;
+#[cfg(test)]
+mod tests;
 mod tls;
 
 use std::{

@@ -1,0 +1,265 @@
+//! HTTP/2 towards servers: shared connections, servers that go away, streams refused.
+
+use h2::{Reason, server};
+use tidegate_config::UpstreamProtocol;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::*;
+
+type Serving<T> = server::Connection<T, Bytes>;
+
+/// Answers every request of a connection with `body`, until it ends.
+pub(super) async fn answer_all(io: impl AsyncRead + AsyncWrite + Unpin, body: &'static str) {
+    let mut connection = server::handshake(io).await.expect("an HTTP/2 preface");
+    while let Some(request) = connection.accept().await {
+        let (_, respond) = request.expect("a request");
+        answer(respond, body);
+    }
+}
+
+fn answer(mut respond: server::SendResponse<Bytes>, body: &'static str) {
+    let mut stream = respond.send_response(Response::new(()), false).expect("a head to be sent");
+    stream.send_data(Bytes::from_static(body.as_bytes()), true).expect("a body to be sent");
+}
+
+fn h2(servers: &[SocketAddr]) -> Bench {
+    Bench::new(servers, |app| app.upstream.protocol = UpstreamProtocol::Http2)
+}
+
+async fn accept(raw: &Raw, streams: u32) -> Serving<TcpStream> {
+    let peer = raw.accept().await;
+    server::Builder::new()
+        .max_concurrent_streams(streams)
+        .handshake(peer.stream)
+        .await
+        .expect("an HTTP/2 preface")
+}
+
+async fn get_text(bench: &Bench, path: &str) -> String {
+    text(bench.get(path).await.expect("a head").into_body()).await.expect("a body")
+}
+
+/// Lets a server's connection move while the client does.
+async fn with_server<T>(client: impl Future<Output = T>, server: impl Future<Output = ()>) -> T {
+    tokio::pin!(client, server);
+    tokio::select! {
+        result = &mut client => result,
+        () = &mut server => client.await,
+    }
+}
+
+#[test]
+fn requests_share_a_connection_and_arrive_in_http2s_form() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = h2(&[raw.address()]);
+        let server = async {
+            let mut connection = accept(&raw, 100).await;
+            let mut waiting = Vec::new();
+            while let Some(request) = connection.accept().await {
+                let (request, respond) = request.expect("a request");
+                assert_eq!(request.uri().to_string(), "http://app.test/a?b=c");
+                assert!(!request.headers().contains_key("host"));
+                waiting.push(respond);
+                // Both at once, or neither.
+                if waiting.len() == 2 {
+                    waiting.drain(..).for_each(|respond| answer(respond, "shared"));
+                }
+            }
+        };
+        let client = async { tokio::join!(get_text(&bench, "/a?b=c"), get_text(&bench, "/a?b=c")) };
+        let (one, two) = with_server(client, server).await;
+        assert_eq!((one.as_str(), two.as_str()), ("shared", "shared"));
+        assert_eq!(bench.connects(), 1);
+        assert_eq!(bench.in_flight(), 0);
+    });
+}
+
+#[test]
+fn a_full_connection_is_joined_by_another() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = h2(&[raw.address()]);
+        let server = async {
+            // The first request tells us the bound; then two are held on each connection.
+            let mut first = accept(&raw, 2).await;
+            let (_, respond) = first.accept().await.expect("open").expect("a request");
+            answer(respond, "warm");
+            let mut held = Vec::new();
+            while held.len() < 2 {
+                held.push(first.accept().await.expect("open").expect("a request").1);
+            }
+            let drive_first = async { while first.accept().await.is_some() {} };
+            let second = async {
+                let mut second = accept(&raw, 2).await;
+                let (_, respond) = second.accept().await.expect("open").expect("a request");
+                answer(respond, "second");
+                held.drain(..).for_each(|respond| answer(respond, "first"));
+                while second.accept().await.is_some() {}
+            };
+            tokio::join!(drive_first, second);
+        };
+        let client = async {
+            assert_eq!(get_text(&bench, "/").await, "warm");
+            let (a, b, c) =
+                tokio::join!(get_text(&bench, "/a"), get_text(&bench, "/b"), get_text(&bench, "/c"));
+            let mut bodies = [a, b, c];
+            bodies.sort();
+            assert_eq!(bodies, ["first", "first", "second"]);
+        };
+        with_server(client, server).await;
+        assert_eq!(bench.connects(), 2);
+    });
+}
+
+#[test]
+fn a_server_that_goes_away_ends_what_it_has_and_new_requests_find_a_new_connection() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = h2(&[raw.address()]);
+        let server = async {
+            let mut first = accept(&raw, 100).await;
+            let (_, respond) = first.accept().await.expect("open").expect("a request");
+            first.graceful_shutdown();
+            let drive_first = async {
+                while let Some(request) = first.accept().await {
+                    // Accepted before the final GOAWAY: still served.
+                    answer(request.expect("a request").1, "old");
+                }
+            };
+            let serve_new = async {
+                let peer = raw.accept().await;
+                answer(respond, "old");
+                answer_all(peer.stream, "new").await;
+            };
+            tokio::join!(drive_first, serve_new);
+        };
+        let client = async {
+            let old = get_text(&bench, "/");
+            let new = async {
+                // Sent again and again until the news of the shutdown has come.
+                loop {
+                    if get_text(&bench, "/").await == "new" {
+                        return;
+                    }
+                }
+            };
+            tokio::join!(old, new).0
+        };
+        assert_eq!(with_server(client, server).await, "old");
+        assert_eq!(bench.count(Meter::UPSTREAM_ERRORS).iter().sum::<u64>(), 0);
+        assert_eq!(bench.in_flight(), 0);
+    });
+}
+
+#[test]
+fn a_stream_that_was_refused_is_sent_again_whatever_its_method() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = h2(&[raw.address()]);
+        let seen = Cell::new(0);
+        let server = async {
+            let mut connection = accept(&raw, 100).await;
+            while let Some(request) = connection.accept().await {
+                let (request, mut respond) = request.expect("a request");
+                assert_eq!(request.method(), Method::POST);
+                seen.set(seen.get() + 1);
+                if seen.get() == 1 {
+                    respond.send_reset(Reason::REFUSED_STREAM);
+                } else {
+                    answer(respond, "served");
+                }
+            }
+        };
+        let client = async {
+            let post = request(Method::POST, "/", RequestBody::Whole("x".into()));
+            text(bench.send(post).await.expect("a head").into_body()).await.expect("a body")
+        };
+        tokio::pin!(server);
+        let second = async { answer_all(raw.accept().await.stream, "served").await };
+        let body = with_server(client, async {
+            tokio::join!(server, second);
+        })
+        .await;
+        assert_eq!(body, "served");
+    });
+}
+
+#[test]
+fn a_stream_that_was_reset_in_the_middle_of_its_head_or_body_fails() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = h2(&[raw.address()]);
+        let head_seen = tokio::sync::Notify::new();
+        let server = async {
+            let mut connection = accept(&raw, 100).await;
+            let (_, mut respond) = connection.accept().await.expect("open").expect("a request");
+            respond.send_reset(Reason::INTERNAL_ERROR);
+            let (_, mut respond) = connection.accept().await.expect("open").expect("a request");
+            let mut stream = respond.send_response(Response::new(()), false).expect("a head to be sent");
+            stream.send_data(Bytes::from_static(b"part"), false).expect("a part to be sent");
+            tokio::select! {
+                _ = connection.accept() => panic!("no further request was sent"),
+                () = head_seen.notified() => {}
+            }
+            stream.send_reset(Reason::INTERNAL_ERROR);
+            while connection.accept().await.is_some() {}
+        };
+        let client = async {
+            let post = request(Method::POST, "/", RequestBody::Whole("x".into()));
+            let error = bench.send(post).await.expect_err("reset");
+            assert_eq!(error.kind, UpstreamError::Reset);
+            assert!(error.request.is_none() && error.replay.is_some());
+            let response = bench.get("/").await.expect("a head");
+            head_seen.notify_one();
+            assert!(text(response.into_body()).await.is_err());
+        };
+        with_server(client, server).await;
+        assert_eq!(bench.errors(UpstreamError::Reset), 1);
+        assert_eq!(bench.errors(UpstreamError::Body), 1);
+        assert_eq!(bench.in_flight(), 0);
+    });
+}
+
+#[test]
+fn a_stream_without_answer_runs_out_of_time_and_its_connection_gets_no_more() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = Bench::new(&[raw.address()], |app| {
+            app.upstream.protocol = UpstreamProtocol::Http2;
+            set(&mut app.values, "upstream.response.timeout", ms(50));
+        });
+        let server = async {
+            let mut silent = accept(&raw, 100).await;
+            let mut held = Vec::new();
+            let hold = async {
+                while let Some(request) = silent.accept().await {
+                    held.push(request);
+                }
+            };
+            let second = async { answer_all(raw.accept().await.stream, "second").await };
+            tokio::join!(hold, second);
+        };
+        let client = async {
+            assert_eq!(bench.get("/").await.expect_err("no answer").kind, UpstreamError::ResponseTimeout);
+            assert_eq!(get_text(&bench, "/").await, "second");
+        };
+        with_server(client, server).await;
+    });
+}
+
+#[test]
+fn what_is_no_http2_fails() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = h2(&[raw.address()]);
+        let server = async {
+            let mut peer = raw.accept().await;
+            peer.write("HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await;
+            peer
+        };
+        let (sent, _peer) = tokio::join!(bench.get("/"), server);
+        let error = sent.expect_err("no HTTP/2");
+        assert_eq!(error.kind, UpstreamError::Garbage, "{}", error.message);
+    });
+}

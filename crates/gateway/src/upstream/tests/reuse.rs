@@ -1,0 +1,302 @@
+//! Connections used again, and what happens when they have gone stale.
+
+use super::*;
+
+async fn get_text(bench: &Bench, path: &str) -> String {
+    text(bench.get(path).await.expect("a head").into_body()).await.expect("a body")
+}
+
+#[test]
+fn a_connection_serves_one_request_after_another() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = Bench::new(&[raw.address()], |_| {});
+        let server = async {
+            let mut peer = raw.accept().await;
+            peer.answer("one").await;
+            peer.head().await;
+            peer.write("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\ntwo\r\n0\r\n\r\n").await;
+            peer.head().await;
+            peer.write("HTTP/1.1 304 Not Modified\r\ncontent-length: 100\r\n\r\n").await;
+            // Interim responses are skipped.
+            peer.head().await;
+            peer.write(
+                "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
+            )
+            .await;
+            peer.answer("five").await;
+        };
+        let client = async {
+            assert_eq!(get_text(&bench, "/1").await, "one");
+            assert_eq!(get_text(&bench, "/2").await, "two");
+            let not_modified = bench.get("/3").await.expect("a head");
+            assert_eq!(not_modified.headers()["content-length"], "100");
+            assert_eq!(get_text(&bench, "/4").await, "");
+            assert_eq!(get_text(&bench, "/5").await, "five");
+        };
+        tokio::join!(client, server);
+        assert_eq!(bench.connects(), 1);
+        assert_eq!(bench.count(Meter::SERVER_REQUESTS), [5]);
+        assert_eq!(bench.in_flight(), 0);
+    });
+}
+
+#[test]
+fn a_response_to_head_has_no_body_whatever_its_length_says() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = Bench::new(&[raw.address()], |_| {});
+        let server = async {
+            let mut peer = raw.accept().await;
+            peer.head().await;
+            peer.write("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n").await;
+            peer.answer("next").await;
+        };
+        let client = async {
+            let head = bench.send(request(Method::HEAD, "/", RequestBody::Empty)).await.expect("a head");
+            assert_eq!(head.headers()["content-length"], "1000");
+            assert_eq!(text(head.into_body()).await.expect("no body"), "");
+            assert_eq!(get_text(&bench, "/").await, "next");
+        };
+        tokio::join!(client, server);
+        assert_eq!(bench.connects(), 1);
+    });
+}
+
+#[test]
+fn connections_that_say_close_or_speak_http_1_0_are_not_used_again() {
+    for head in [
+        "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 1\r\n\r\nx",
+        "HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ncontent-length: 1\r\n\r\nx",
+    ] {
+        run(async {
+            let raw = Raw::bind().await;
+            let bench = Bench::new(&[raw.address()], |_| {});
+            let server = async {
+                let mut first = raw.accept().await;
+                first.head().await;
+                first.write(head).await;
+                raw.accept().await.answer("y").await;
+                first.closed().await;
+            };
+            let client = async {
+                assert_eq!(get_text(&bench, "/").await, "x");
+                assert_eq!(get_text(&bench, "/").await, "y");
+            };
+            tokio::join!(client, server);
+        });
+    }
+}
+
+/// Serves one request, then does `then` to the idle connection before the next request, which must
+/// arrive on a new one.
+async fn stale_before(then: impl AsyncFnOnce(Peer)) {
+    let raw = Raw::bind().await;
+    let bench = Bench::new(&[raw.address()], |_| {});
+    let first = async {
+        let mut peer = raw.accept().await;
+        peer.answer("one").await;
+        peer
+    };
+    let (body, peer) = tokio::join!(get_text(&bench, "/1"), first);
+    assert_eq!(body, "one");
+    then(peer).await;
+    // Whatever its method: nothing of it has reached the server.
+    let post = request(Method::POST, "/2", RequestBody::Whole("body".into()));
+    let second = async {
+        let mut peer = raw.accept().await;
+        let head = peer.head().await;
+        assert!(head.starts_with("POST /2 HTTP/1.1\r\n"), "{head}");
+        assert!(head.contains("content-length: 4\r\n"), "{head}");
+        assert_eq!(peer.read_until(b"body").await, "body");
+        peer.write("HTTP/1.1 204 No Content\r\n\r\n").await;
+    };
+    let (sent, ()) = tokio::join!(bench.send(post), second);
+    assert_eq!(sent.expect("an answer").status(), 204);
+    assert_eq!(bench.count(Meter::UPSTREAM_ERRORS).iter().sum::<u64>(), 0);
+}
+
+#[test]
+fn an_idle_connection_that_was_closed_is_replaced_unseen() {
+    run(stale_before(async |peer| {
+        drop(peer);
+        // The kernel's news reaches the runtime with its next look at the sockets.
+        tokio::task::yield_now().await;
+    }));
+    run(stale_before(async |peer| peer.reset()));
+    run(stale_before(async |mut peer| {
+        peer.write("HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await;
+        tokio::task::yield_now().await;
+    }));
+}
+
+/// A server that closes its idle connection at the moment the next request arrives on it.
+async fn stale_at_the_moment(
+    method: Method,
+    body: RequestBody,
+) -> (Bench, Result<Response<UpstreamBody>, SendError>, usize) {
+    let raw = Raw::bind().await;
+    let bench = Bench::new(&[raw.address()], |_| {});
+    let served = Cell::new(0);
+    let server = async {
+        let mut peer = raw.accept().await;
+        peer.answer("one").await;
+        peer.head().await;
+        peer.reset();
+        loop {
+            let mut peer = raw.accept().await;
+            let head = peer.head().await;
+            assert!(head.contains("x-kept: yes\r\n"), "{head}");
+            served.set(served.get() + 1);
+            peer.write("HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nsecond").await;
+        }
+    };
+    let client = async {
+        assert_eq!(get_text(&bench, "/1").await, "one");
+        let mut request = request(method, "/2", body);
+        request.headers_mut().insert("x-kept", "yes".parse().expect("a value"));
+        bench.send(request).await
+    };
+    let sent = tokio::select! {
+        sent = client => sent,
+        () = server => unreachable!("it serves for ever"),
+    };
+    let served = served.get();
+    (bench, sent, served)
+}
+
+#[test]
+fn an_idempotent_request_that_met_a_stale_connection_is_sent_once_more() {
+    run(async {
+        for body in [RequestBody::Empty, RequestBody::Whole("abc".into())] {
+            let (bench, sent, served) = stale_at_the_moment(Method::PUT, body).await;
+            assert_eq!(text(sent.expect("an answer").into_body()).await.expect("a body"), "second");
+            assert_eq!(served, 1);
+            assert_eq!(bench.errors(UpstreamError::Reset), 0);
+            assert_eq!(
+                bench.count(Meter::SERVER_REQUESTS),
+                [2],
+                "one request is one, however often it is sent"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_post_that_may_have_reached_the_server_is_not_sent_twice() {
+    run(async {
+        let (bench, sent, served) = stale_at_the_moment(Method::POST, RequestBody::Whole("abc".into())).await;
+        let error = sent.expect_err("not sent again");
+        assert_eq!(error.kind, UpstreamError::Reset);
+        assert!(error.request.is_none());
+        assert_eq!(served, 0);
+        assert_eq!(bench.errors(UpstreamError::Reset), 1);
+        assert_eq!(bench.in_flight(), 0);
+    });
+}
+
+#[test]
+fn a_streaming_body_that_is_gone_is_not_sent_twice() {
+    run(async {
+        let (sender, body) = stream();
+        sender.send(Ok("abc".into())).expect("a receiver");
+        drop(sender);
+        let (_bench, sent, served) = stale_at_the_moment(Method::PUT, body).await;
+        assert_eq!(sent.expect_err("not sent again").kind, UpstreamError::Reset);
+        assert_eq!(served, 0);
+    });
+}
+
+#[test]
+fn idle_connections_are_bounded_in_number_and_time() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench =
+            Bench::new(&[raw.address()], |app| set(&mut app.values, "upstream.idle.max", Value::Count(2)));
+        let server = async {
+            let mut peers = Vec::new();
+            for _ in 0..4 {
+                peers.push(raw.accept().await);
+            }
+            for peer in &mut peers {
+                peer.answer("x").await;
+            }
+            peers
+        };
+        let four = async {
+            tokio::join!(
+                get_text(&bench, "/"),
+                get_text(&bench, "/"),
+                get_text(&bench, "/"),
+                get_text(&bench, "/")
+            )
+        };
+        let (_, mut peers) = tokio::join!(four, server);
+        let servers = bench.upstreams.servers(&bench.application());
+        let pool = &servers.met()[0].pool;
+        assert_eq!(pool.idle(), 2);
+        closed(&mut peers, 2).await;
+
+        // Closed by the server: noticed by the sweep.
+        drop(peers.remove(0));
+        while pool.idle() == 2 {
+            tokio::task::yield_now().await;
+            bench.upstreams.sweep(true);
+        }
+        assert_eq!(pool.idle(), 1);
+        // Idle for too long: closed.
+        bench.edit(|app| set(&mut app.values, "upstream.idle.timeout", ms(1)));
+        bench.upstreams.adopt(&bench.core.view());
+        while pool.idle() == 1 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            bench.upstreams.sweep(true);
+        }
+        closed(&mut peers, 1).await;
+    });
+}
+
+/// Waits until so many of the connections have been closed, and forgets those.
+async fn closed(peers: &mut Vec<Peer>, mut count: usize) {
+    while count > 0 {
+        tokio::task::yield_now().await;
+        let before = peers.len();
+        peers.retain(|peer| !matches!(peer.stream.try_read(&mut [0; 1]), Ok(0)));
+        count -= before - peers.len();
+    }
+}
+
+#[test]
+fn a_burst_opens_only_so_many_connections_at_once_and_all_are_served() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = Rc::new(Bench::new(&[raw.address()], |_| {}));
+        let mut requests = tokio::task::JoinSet::new();
+        for _ in 0..300 {
+            let bench = Rc::clone(&bench);
+            requests.spawn_local(async move { get_text(&bench, "/").await });
+        }
+        let server = async {
+            loop {
+                let mut peer = raw.accept().await;
+                tokio::task::spawn_local(async move {
+                    loop {
+                        peer.answer("x").await;
+                    }
+                });
+            }
+        };
+        let served = async {
+            let mut served = 0;
+            while let Some(body) = requests.join_next().await {
+                assert_eq!(body.expect("no panic"), "x");
+                served += 1;
+            }
+            served
+        };
+        let served =
+            tokio::select! { served = served => served, () = server => unreachable!("it serves for ever") };
+        assert_eq!(served, 300);
+        assert_eq!(bench.in_flight(), 0);
+        assert!(bench.connects() <= 300);
+    });
+}
