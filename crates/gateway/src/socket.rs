@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::{Buf, Bytes};
 use socket2::{SockRef, TcpKeepalive};
 use tidegate_control::knobs::HalfClosed;
 use tokio::{
@@ -27,6 +28,15 @@ const KEEPALIVE_PROBES: u32 = 4;
 #[derive(Clone, Debug)]
 pub(crate) struct Socket {
     stream: Rc<Stream>,
+}
+
+/// A socket whose first bytes were read already.
+#[derive(Debug)]
+pub(crate) struct Rewound {
+    /// Those bytes.
+    pub(crate) before: Bytes,
+    /// What comes after them.
+    pub(crate) socket: Socket,
 }
 
 #[derive(Debug)]
@@ -190,5 +200,50 @@ impl AsyncWrite for Socket {
             Err(error) if error.kind() == io::ErrorKind::NotConnected => Poll::Ready(Ok(())),
             result => Poll::Ready(result),
         }
+    }
+}
+
+impl AsyncRead for Rewound {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.before.has_remaining() {
+            let len = self.before.len().min(buffer.remaining());
+            buffer.put_slice(&self.before.split_to(len));
+            return Poll::Ready(Ok(()));
+        }
+        Pin::new(&mut self.socket).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Rewound {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.socket).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.socket).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(context)
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     io::{self, IoSlice},
     pin::Pin,
+    rc::Rc,
     task::{Context, Poll},
 };
 
@@ -10,30 +11,52 @@ use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
-use crate::socket::Socket;
+use super::pulse::Pulse;
+use crate::socket::{Rewound, Socket};
 
-/// A client's byte stream, as codecs and upgrades use it.
+/// A client's byte stream, as codecs and upgrades use it. What moves is noted on the connection's
+/// pulse.
 pub(crate) struct ClientIo {
     /// Bytes that were read already and come first.
     before: Bytes,
     stream: Stream,
+    pulse: Rc<Pulse>,
 }
 
-enum Stream {
+/// What lies below.
+pub(crate) enum Stream {
+    /// No TLS.
     Plain(Socket),
-    Tls(Box<TlsStream<Socket>>),
+    /// TLS, its handshake done.
+    Tls(Box<TlsStream<Rewound>>),
 }
 
 impl ClientIo {
-    /// A plain connection whose first bytes were read already.
-    pub(crate) const fn plain(socket: Socket, before: Bytes) -> Self {
-        Self { before, stream: Stream::Plain(socket) }
+    /// A stream whose first bytes were read already.
+    pub(super) const fn new(stream: Stream, before: Bytes, pulse: Rc<Pulse>) -> Self {
+        Self { before, stream, pulse }
     }
 
-    /// A TLS connection after its handshake.
-    pub(crate) fn tls(stream: TlsStream<Socket>) -> Self {
-        Self { before: Bytes::new(), stream: Stream::Tls(Box::new(stream)) }
+    /// The stream below.
+    pub(super) fn into_stream(self) -> Stream {
+        self.stream
     }
+}
+
+/// Calls the same method of whichever stream it is.
+macro_rules! either {
+    ($self:expr, $stream:ident => $call:expr) => {
+        match &mut $self.stream {
+            Stream::Plain(socket) => {
+                let $stream = Pin::new(socket);
+                $call
+            }
+            Stream::Tls(stream) => {
+                let $stream = Pin::new(stream);
+                $call
+            }
+        }
+    };
 }
 
 impl AsyncRead for ClientIo {
@@ -42,15 +65,24 @@ impl AsyncRead for ClientIo {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.before.has_remaining() {
+        self.pulse.reading();
+        let before = buffer.filled().len();
+        let result = if self.before.has_remaining() {
             let len = self.before.len().min(buffer.remaining());
             buffer.put_slice(&self.before.split_to(len));
-            return Poll::Ready(Ok(()));
+            if self.before.is_empty() {
+                self.before = Bytes::new();
+            }
+            Poll::Ready(Ok(()))
+        } else {
+            either!(self, stream => stream.poll_read(context, buffer))
+        };
+        match &result {
+            Poll::Ready(Ok(())) => self.pulse.read(Some(buffer.filled().len() - before)),
+            Poll::Ready(Err(_)) => self.pulse.read(Some(0)),
+            Poll::Pending => self.pulse.read(None),
         }
-        match &mut self.stream {
-            Stream::Plain(socket) => Pin::new(socket).poll_read(context, buffer),
-            Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
-        }
+        result
     }
 }
 
@@ -60,10 +92,9 @@ impl AsyncWrite for ClientIo {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.stream {
-            Stream::Plain(socket) => Pin::new(socket).poll_write(context, bytes),
-            Stream::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
-        }
+        let result = either!(self, stream => stream.poll_write(context, bytes));
+        self.pulse.wrote(result.is_pending());
+        result
     }
 
     fn poll_write_vectored(
@@ -71,10 +102,9 @@ impl AsyncWrite for ClientIo {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.stream {
-            Stream::Plain(socket) => Pin::new(socket).poll_write_vectored(context, slices),
-            Stream::Tls(stream) => Pin::new(stream).poll_write_vectored(context, slices),
-        }
+        let result = either!(self, stream => stream.poll_write_vectored(context, slices));
+        self.pulse.wrote(result.is_pending());
+        result
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -85,16 +115,14 @@ impl AsyncWrite for ClientIo {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
-            Stream::Plain(socket) => Pin::new(socket).poll_flush(context),
-            Stream::Tls(stream) => Pin::new(stream).poll_flush(context),
+        let result = either!(self, stream => stream.poll_flush(context));
+        if result.is_pending() {
+            self.pulse.wrote(true);
         }
+        result
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
-            Stream::Plain(socket) => Pin::new(socket).poll_shutdown(context),
-            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(context),
-        }
+        either!(self, stream => stream.poll_shutdown(context))
     }
 }

@@ -1,28 +1,61 @@
-//! A client connection as a request sees it, and how each kind of connection is served.
+//! A client connection as a request sees it, and how it is served from its accept to its end.
 
+mod http1;
+mod http2;
 mod io;
+mod limits;
+mod parked;
+mod pulse;
+mod response;
 
 use std::{
     cell::{Cell, RefCell},
-    future::Future,
+    future::{Future, poll_fn},
+    net::SocketAddr,
     pin::Pin,
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
 };
 
 use bytes::Bytes;
-use tidegate_control::knobs::HalfClosed;
+use tidegate_config::Listener;
+use tidegate_control::{
+    Refusal,
+    connections::HelloKind,
+    knobs::HalfClosed,
+    meters::{Handshake, Meter},
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::{facts::ConnectionFacts, socket::Socket};
-
-pub(crate) use self::io::ClientIo;
+pub(crate) use self::{
+    io::ClientIo,
+    limits::Limits,
+    pulse::{Pulse, Pulses},
+};
+use self::{
+    io::Stream,
+    pulse::{Order, Registered},
+};
+use crate::{
+    facts::{ConnectionFacts, TlsFacts},
+    listener::Serving,
+    place::Place,
+    preface,
+    socket::{Rewound, Socket},
+    workers::Worker,
+};
 
 /// A client connection.
 pub(crate) struct Connection {
     /// What is known of it.
     pub(crate) facts: ConnectionFacts,
-    protocol: Protocol,
+    protocol: Cell<Protocol>,
     socket: Socket,
-    draining: Cell<bool>,
+    draining: Rc<Cell<bool>>,
     upgrade: RefCell<Option<Box<dyn Upgrade>>>,
+    registered: Registered,
+    _place: Place,
 }
 
 /// The version of HTTP a connection speaks.
@@ -44,7 +77,7 @@ impl Connection {
     /// Resolves the moment the client leaves, also with unread bytes pending. Never on HTTP/2,
     /// where the request's future is dropped instead.
     pub(crate) async fn departed(&self, half_closed: HalfClosed) {
-        match self.protocol {
+        match self.protocol() {
             Protocol::Http1 => self.socket.departed(half_closed).await,
             Protocol::Http2 => std::future::pending().await,
         }
@@ -57,11 +90,229 @@ impl Connection {
 
     /// The version of HTTP.
     pub(crate) const fn protocol(&self) -> Protocol {
-        self.protocol
+        self.protocol.get()
     }
 
     /// Whether the gateway wants this connection to end: it says so in the next response.
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.get()
     }
+
+    fn pulse(&self) -> &Rc<Pulse> {
+        self.registered.pulse()
+    }
+
+    /// The next thing the sweep wants of it.
+    async fn order(&self) -> Order {
+        poll_fn(|context| self.pulse().poll_order(context)).await
+    }
+}
+
+/// A socket as accepted.
+pub(crate) struct Accepted {
+    /// The socket.
+    pub(crate) socket: Socket,
+    /// Its peer; `None` on a Unix socket.
+    pub(crate) peer: Option<SocketAddr>,
+    /// Its own address; `None` on a Unix socket.
+    pub(crate) local: Option<SocketAddr>,
+}
+
+/// Serves a connection from its accept to its end.
+pub(crate) async fn serve(worker: Rc<Worker>, accepted: Accepted, serving: Arc<Serving>) {
+    let host = worker.core.meters().host();
+    host.add(Meter::CONNECTIONS_ACCEPTED, 1);
+    let mut place = match Place::accept(worker.core.shared()) {
+        Ok(place) => place,
+        Err(refusal) => return refuse(&worker, &accepted.socket, refusal),
+    };
+    let registered = worker.pulses.register();
+    let Accepted { socket, peer, local } = accepted;
+    let mut origin = Origin { peer, client: peer, local };
+    if serving.tls.is_none() && !serving.listener.proxy_protocol {
+        if let Err(refusal) = place.arrive(worker.client_hash(peer), HelloKind::Plain) {
+            return refuse(&worker, &socket, refusal);
+        }
+        let connection = Connection::new(&worker, &serving.listener, origin, None, socket, registered, place);
+        return http1::serve_plain(worker, connection, Bytes::new()).await;
+    }
+    registered.pulse().enter(pulse::Phase::Waiting);
+    let preface = Box::pin(secure(&worker, &serving, &socket, &mut origin, &mut place));
+    let (tls, stream) = match tokio::time::timeout(worker.limits().hello_timeout, preface).await {
+        Ok(Ok(opened)) => opened,
+        Ok(Err(Unopened::Refused(refusal))) => {
+            host.add_labelled(Meter::CONNECTIONS_REFUSED, refusal.index(), 1);
+            return;
+        }
+        Ok(Err(Unopened::Broken(reason))) => {
+            host.add(Meter::BROKEN_PREFACES, 1);
+            tracing::debug!(listener = serving.listener.name, peer = ?origin.peer, reason, "preface broken");
+            return;
+        }
+        Ok(Err(Unopened::Handshake(reason))) => {
+            host.add_labelled(Meter::HANDSHAKES, Handshake::Failed as usize, 1);
+            tracing::debug!(listener = serving.listener.name, client = ?origin.client, reason, "TLS handshake failed");
+            return;
+        }
+        Err(_) => {
+            host.add(Meter::BROKEN_PREFACES, 1);
+            return socket.reset_on_close();
+        }
+    };
+    registered.pulse().enter(pulse::Phase::Idle);
+    let listener = &serving.listener;
+    match stream {
+        Opened::Plain(before) => {
+            let connection = Connection::new(&worker, listener, origin, None, socket, registered, place);
+            http1::serve_plain(worker, connection, before).await;
+        }
+        Opened::Tls(stream) => {
+            let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+            let connection = Connection::new(&worker, listener, origin, tls, socket, registered, place);
+            match is_http2 {
+                true => http2::serve(worker, connection, Stream::Tls(stream), Bytes::new()).await,
+                false => http1::serve_tls(worker, connection, stream).await,
+            }
+        }
+    }
+}
+
+/// Where a connection comes from.
+#[derive(Clone, Copy)]
+struct Origin {
+    peer: Option<SocketAddr>,
+    client: Option<SocketAddr>,
+    local: Option<SocketAddr>,
+}
+
+/// A connection whose preface is complete.
+enum Opened {
+    /// Without TLS: the bytes read so far.
+    Plain(Bytes),
+    /// With TLS.
+    Tls(Box<tokio_rustls::server::TlsStream<Rewound>>),
+}
+
+/// Why a preface came to nothing. The socket has been told whatever it is to be told.
+enum Unopened {
+    Refused(Refusal),
+    Broken(&'static str),
+    Handshake(String),
+}
+
+impl From<preface::Broken> for Unopened {
+    fn from(broken: preface::Broken) -> Self {
+        Self::Broken(broken.0)
+    }
+}
+
+/// Reads the preface, asks whether the connection is let in, and does the TLS handshake.
+async fn secure(
+    worker: &Worker,
+    serving: &Serving,
+    socket: &Socket,
+    origin: &mut Origin,
+    place: &mut Place,
+) -> Result<(Option<TlsFacts>, Opened), Unopened> {
+    let mut buffer = preface::Buffer::new(socket, &worker.scratch);
+    if serving.listener.proxy_protocol {
+        if !serving.trusts(origin.peer) {
+            socket.reset_on_close();
+            return Err(Unopened::Broken("a PROXY header is believed from trusted networks only"));
+        }
+        if let Some(addresses) = preface::proxy_header(&mut buffer).await? {
+            origin.client = Some(addresses.source);
+            origin.local = Some(addresses.destination);
+        }
+    }
+    let client = worker.client_hash(origin.client);
+    let Some(tls) = &serving.tls else {
+        place.arrive(client, HelloKind::Plain).map_err(|refusal| {
+            socket.reset_on_close();
+            Unopened::Refused(refusal)
+        })?;
+        return Ok((None, Opened::Plain(buffer.into_bytes())));
+    };
+    let hello = preface::hello(&mut buffer).await?;
+    let present = tls.present();
+    let kind = match tidegate_hello::resumable(&hello, |ticket| present.opens(ticket)) {
+        true => HelloKind::Resumable,
+        false => HelloKind::New,
+    };
+    if let Err(refusal) = place.arrive(client, kind) {
+        preface::alert(socket, preface::Alert::of(refusal));
+        return Err(Unopened::Refused(refusal));
+    }
+    if let Some(name) = &hello.server_name
+        && serving.listener.application.is_none()
+        && worker.core.view().application_for_host(name).is_none()
+    {
+        preface::alert(socket, preface::Alert::UnrecognizedName);
+        return Err(Unopened::Handshake(format!("no application serves {name:?}")));
+    }
+    drop(hello);
+    let stream = preface::handshake(buffer, present).await.map_err(Unopened::Handshake)?;
+    let facts = crate::tls::facts(stream.get_ref().1);
+    let kind = crate::tls::handshake(&facts);
+    worker.core.meters().host().add_labelled(Meter::HANDSHAKES, kind as usize, 1);
+    Ok((Some(facts), Opened::Tls(Box::new(stream))))
+}
+
+/// Refuses a connection before anything of it is read.
+fn refuse(worker: &Worker, socket: &Socket, refusal: Refusal) {
+    worker.core.meters().host().add_labelled(Meter::CONNECTIONS_REFUSED, refusal.index(), 1);
+    socket.reset_on_close();
+}
+
+impl Connection {
+    fn new(
+        worker: &Worker,
+        listener: &Arc<Listener>,
+        origin: Origin,
+        tls: Option<TlsFacts>,
+        socket: Socket,
+        registered: Registered,
+        place: Place,
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            facts: ConnectionFacts {
+                id: worker.next_connection_id(),
+                listener: Arc::clone(listener),
+                transport_peer: origin.peer,
+                client: origin.client,
+                local: origin.local,
+                tls,
+                trusted: crate::listener::is_trusted(&listener.trusted, origin.peer),
+                requests: Cell::new(0),
+            },
+            protocol: Cell::new(Protocol::Http1),
+            socket,
+            draining: Rc::clone(&worker.draining),
+            upgrade: RefCell::new(None),
+            registered,
+            _place: place,
+        })
+    }
+}
+
+/// Ends a connection so that what was sent last still arrives: says that nothing follows, then
+/// takes in what the client is still sending, for a while, since closing with unread bytes would
+/// reset the connection and destroy the response on its way.
+async fn close(mut io: ClientIo, pulse: &Pulse) {
+    const LINGER: Duration = Duration::from_secs(2);
+    const LINGER_BYTES_MAX: usize = 1024 * 1024;
+    let lingering = async {
+        if io.shutdown().await.is_err() || pulse.has_ended() {
+            return;
+        }
+        let mut taken = 0;
+        let mut buffer = [0; 1024];
+        while taken < LINGER_BYTES_MAX {
+            match io.read(&mut buffer).await {
+                Ok(1..) => taken += buffer.len(),
+                _ => return,
+            }
+        }
+    };
+    let _ = tokio::time::timeout(LINGER, lingering).await;
 }

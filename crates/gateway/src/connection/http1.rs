@@ -1,0 +1,190 @@
+//! Serving HTTP/1: by hyper while there is something to serve, parked in between.
+
+use std::{cell::Cell, convert::Infallible, future::poll_fn, pin::Pin, rc::Rc, task::Poll, time::Duration};
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use hyper::{body::Incoming, service::service_fn};
+use hyper_util::rt::TokioIo;
+use tokio::io::AsyncWriteExt;
+use tokio_rustls::server::TlsStream;
+
+use super::{
+    ClientIo, Connection, close, http2,
+    io::Stream,
+    parked::{self, Woken},
+    pulse::{Order, Phase},
+    response::Guarded,
+};
+use crate::{request::Judged, socket::Rewound, workers::Worker};
+
+/// Serves a plain connection, HTTP/1 or HTTP/2 by prior knowledge; `before` are bytes read of it
+/// already.
+pub(super) async fn serve_plain(worker: Rc<Worker>, connection: Rc<Connection>, mut before: Bytes) {
+    for first in std::iter::once(true).chain(std::iter::repeat(false)) {
+        let (bytes, judged) = match parked::wait(&worker, &connection, before, first).await {
+            Woken::Http1 { before, judged } => (before, judged),
+            Woken::Http2(before) => {
+                let stream = Stream::Plain(connection.socket.clone());
+                return http2::serve(worker, connection, stream, before).await;
+            }
+            Woken::Ended => return,
+        };
+        let stream = Stream::Plain(connection.socket.clone());
+        match Box::pin(serve(&worker, &connection, stream, bytes, judged)).await {
+            Some((_, leftover)) => before = leftover,
+            None => return,
+        }
+    }
+}
+
+/// Serves a TLS connection.
+pub(super) async fn serve_tls(
+    worker: Rc<Worker>,
+    connection: Rc<Connection>,
+    stream: Box<TlsStream<Rewound>>,
+) {
+    let (mut stream, mut before) = (Stream::Tls(stream), Bytes::new());
+    loop {
+        match Box::pin(serve(&worker, &connection, stream, before, None)).await {
+            Some(parked) => (stream, before) = parked,
+            None => return,
+        }
+        if before.is_empty() && !parked::readable(&connection).await {
+            let io = ClientIo::new(stream, before, Rc::clone(connection.pulse()));
+            return close(io, connection.pulse()).await;
+        }
+    }
+}
+
+/// Why the codec stops.
+enum Stop {
+    /// It came to its end by itself.
+    Ended(hyper::Result<()>),
+    /// It was told to.
+    Ordered(Order),
+}
+
+/// Serves requests until the connection is idle for long enough to be parked (the stream comes
+/// back, with the bytes read of the next request) or has ended.
+async fn serve(
+    worker: &Rc<Worker>,
+    connection: &Rc<Connection>,
+    stream: Stream,
+    before: Bytes,
+    judged: Option<Judged>,
+) -> Option<(Stream, Bytes)> {
+    let pulse = connection.pulse();
+    let io = ClientIo::new(stream, before, Rc::clone(pulse));
+    let answered = Rc::new(Cell::new(false));
+    let handler = {
+        let (worker, connection, answered) = (Rc::clone(worker), Rc::clone(connection), Rc::clone(&answered));
+        let judged = Cell::new(judged);
+        service_fn(move |request: Request<Incoming>| {
+            let exchange = connection.pulse().begin();
+            answered.set(false);
+            let answered = Rc::clone(&answered);
+            let serving =
+                Rc::clone(&worker.service).serve(Rc::clone(&connection), request, judged.take());
+            // Boxed for each request: an idle connection then holds nothing of it.
+            Box::pin(async move {
+                let (head, body) = serving.await.into_parts();
+                exchange.answer();
+                answered.set(true);
+                Ok::<_, Infallible>(Response::from_parts(head, Guarded::new(body, exchange)))
+            })
+        })
+    };
+    pulse.enter(Phase::Idle);
+    let mut codec = worker.limits().http1.serve_connection(TokioIo::new(io), handler);
+    let stop = poll_fn(|context| {
+        let mut drained = false;
+        loop {
+            if let Poll::Ready(end) = codec.poll_without_shutdown(context) {
+                return Poll::Ready(Stop::Ended(end));
+            }
+            if connection.is_draining() && !drained {
+                drained = true;
+                Pin::new(&mut codec).graceful_shutdown();
+                continue;
+            }
+            match pulse.poll_order(context) {
+                Poll::Pending => return Poll::Pending,
+                // A codec that is not idle after all would end its connection instead.
+                Poll::Ready(Order::Park) if pulse.phase() != Phase::Idle => {}
+                Poll::Ready(order @ (Order::Park | Order::Close)) => {
+                    Pin::new(&mut codec).graceful_shutdown();
+                    if let Poll::Ready(Ok(())) = codec.poll_without_shutdown(context) {
+                        return Poll::Ready(Stop::Ordered(order));
+                    }
+                }
+                Poll::Ready(order @ (Order::HeadLate | Order::Stalled)) => {
+                    return Poll::Ready(Stop::Ordered(order));
+                }
+                Poll::Ready(Order::Drain | Order::ResetFlood) => {}
+            }
+        }
+    })
+    .await;
+    let phase = pulse.phase();
+    let parts = codec.into_parts();
+    let (mut io, leftover) = (parts.io.into_inner(), parts.read_buf);
+    // What the handler still holds of the last request goes now.
+    drop(parts.service);
+    match stop {
+        Stop::Ordered(Order::Park) if !pulse.has_ended() => {
+            // Cut to size: the codec's buffer is larger than what is left in it.
+            let leftover = if leftover.is_empty() { Bytes::new() } else { Bytes::copy_from_slice(&leftover) };
+            return Some((io.into_stream(), leftover));
+        }
+        Stop::Ordered(Order::HeadLate) if phase == Phase::Head => {
+            worker.service.bad_request(connection, StatusCode::REQUEST_TIMEOUT, "the head took too long");
+            answer_timeout(&mut io).await;
+        }
+        Stop::Ordered(Order::Stalled) if !answered.get() => answer_timeout(&mut io).await,
+        Stop::Ordered(Order::Stalled) => {
+            connection.socket.reset_on_close();
+            return None;
+        }
+        Stop::Ordered(_) => {}
+        Stop::Ended(Ok(())) => {
+            if let Some(upgrade) = connection.upgrade.take() {
+                pulse.enter(Phase::Upgraded);
+                upgrade.run(io, leftover).await;
+                return None;
+            }
+        }
+        Stop::Ended(Err(error)) => {
+            tracing::debug!(connection = connection.facts.id, %error, "HTTP/1 connection ended");
+            if error.is_user() || error.is_body_write_aborted() {
+                // The response broke off: a clean end could be taken for the end of its body.
+                connection.socket.reset_on_close();
+                return None;
+            }
+            if let Some((status, reason)) = broken_head(&error) {
+                worker.service.bad_request(connection, status, reason);
+            }
+        }
+    }
+    close(io, pulse).await;
+    None
+}
+
+/// What the codec answered to a head that it could not read.
+fn broken_head(error: &hyper::Error) -> Option<(StatusCode, &'static str)> {
+    if error.is_parse_too_large() {
+        return Some((StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the head is too large"));
+    }
+    error.is_parse().then_some((StatusCode::BAD_REQUEST, "the head is not by the grammar"))
+}
+
+/// Answers a client that kept us waiting.
+async fn answer_timeout(io: &mut ClientIo) {
+    const RESPONSE: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+    const WITHIN: Duration = Duration::from_secs(1);
+    let _ = tokio::time::timeout(WITHIN, async {
+        io.write_all(RESPONSE).await?;
+        io.flush().await
+    })
+    .await;
+}

@@ -1,0 +1,60 @@
+//! Serving HTTP/2.
+
+use std::{convert::Infallible, future::poll_fn, pin::pin, rc::Rc, task::Poll};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use hyper::{body::Incoming, service::service_fn};
+use hyper_util::rt::TokioIo;
+
+use super::{
+    ClientIo, Connection, Protocol, io::Stream, pulse::Order, response::Guarded,
+};
+use crate::workers::Worker;
+
+/// Serves a connection to its end; `before` are bytes read of it already.
+pub(super) async fn serve(worker: Rc<Worker>, connection: Rc<Connection>, stream: Stream, before: Bytes) {
+    connection.protocol.set(Protocol::Http2);
+    connection.pulse().multiplex();
+    let io = ClientIo::new(stream, before, Rc::clone(connection.pulse()));
+    let handler = {
+        let (worker, connection) = (Rc::clone(&worker), Rc::clone(&connection));
+        service_fn(move |request: Request<Incoming>| {
+            let exchange = connection.pulse().begin();
+            let serving = Rc::clone(&worker.service).serve(Rc::clone(&connection), request, None);
+            async move {
+                let (head, body) = serving.await.into_parts();
+                exchange.answer();
+                Ok::<_, Infallible>(Response::from_parts(head, Guarded::new(body, exchange)))
+            }
+        })
+    };
+    let served = Box::pin(async {
+        let mut codec = pin!(worker.limits().http2.serve_connection(TokioIo::new(io), handler));
+        if connection.is_draining() {
+            codec.as_mut().graceful_shutdown();
+        }
+        poll_fn(|context| {
+            loop {
+                if let Poll::Ready(end) = codec.as_mut().poll(context) {
+                    return Poll::Ready(Some(end));
+                }
+                match connection.pulse().poll_order(context) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Order::Close | Order::Drain) => codec.as_mut().graceful_shutdown(),
+                    Poll::Ready(Order::Stalled | Order::ResetFlood) => return Poll::Ready(None),
+                    Poll::Ready(Order::Park | Order::HeadLate) => {}
+                }
+            }
+        })
+        .await
+    });
+    match served.await {
+        Some(Ok(())) => {}
+        Some(Err(error)) => {
+            tracing::debug!(connection = connection.facts.id, %error, "HTTP/2 connection ended");
+        }
+        // The client takes nothing, or floods: nothing more is said to it.
+        None => connection.socket.reset_on_close(),
+    }
+}

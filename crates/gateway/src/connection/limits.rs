@@ -1,0 +1,109 @@
+//! The bounds on client connections, as the knobs of one snapshot say, and the codecs made to them.
+
+use std::{future::Future, time::Duration};
+
+use hyper::{
+    rt::Executor,
+    server::conn::{http1, http2},
+};
+use hyper_util::rt::TokioTimer;
+use tidegate_control::knobs::{Values, keys};
+
+use super::pulse::Patience;
+
+/// Bounds and codecs; one for each snapshot and core.
+pub(crate) struct Limits {
+    /// The snapshot's version.
+    pub(crate) version: u64,
+    /// From accept until the TLS handshake is done.
+    pub(crate) hello_timeout: Duration,
+    /// How long clients may keep us waiting.
+    pub(crate) patience: Patience,
+    /// Size of a request's head, in bytes.
+    pub(crate) head_bytes_max: usize,
+    /// Header fields of a request.
+    pub(crate) headers_max: usize,
+    /// From the wish to end until connections are cut.
+    pub(crate) drain_timeout: Duration,
+    pub(super) http1: http1::Builder,
+    pub(super) http2: http2::Builder<LocalExecutor>,
+}
+
+/// Spawns on the core that calls.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LocalExecutor;
+
+impl<F: Future + 'static> Executor<F> for LocalExecutor {
+    fn execute(&self, future: F) {
+        tokio::task::spawn_local(async move {
+            future.await;
+        });
+    }
+}
+
+/// Header fields the codec finds room for on its stack.
+const HEADERS_ON_STACK: usize = 100;
+/// Bytes of one connection's input or output buffered by the HTTP/1 codec.
+const HTTP1_BUFFER: usize = 64 * 1024;
+/// Bytes of one HTTP/2 stream's response buffered by the codec.
+const HTTP2_SEND_BUFFER: usize = 64 * 1024;
+/// HTTP/2 pings find out clients that vanished without a word.
+const PING_EVERY: Duration = Duration::from_secs(30);
+const PING_WITHIN: Duration = Duration::from_secs(20);
+/// The largest window HTTP/2 knows (RFC 9113, section 6.9.1).
+const WINDOW_MAX: u64 = (1 << 31) - 1;
+
+impl Limits {
+    /// What `host` says.
+    pub(crate) fn new(version: u64, host: &Values) -> Self {
+        let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+        let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let head_bytes_max = size(host.get(keys::HEAD_BYTES_MAX).0);
+        let headers_max = size(host.get(keys::HEADERS_MAX));
+        let resets_max = host.get(keys::H2_RESETS_MAX);
+
+        let mut http1 = http1::Builder::new();
+        http1
+            .half_close(true)
+            // The sweep looks after time.
+            .header_read_timeout(None)
+            .max_header_size(head_bytes_max)
+            .max_buf_size(head_bytes_max.max(HTTP1_BUFFER));
+        if headers_max != HEADERS_ON_STACK {
+            http1.max_headers(headers_max);
+        }
+
+        let streams = host.get(keys::H2_STREAMS_MAX);
+        let window = host.get(keys::H2_STREAM_WINDOW).0.min(WINDOW_MAX);
+        let mut http2 = http2::Builder::new(LocalExecutor);
+        http2
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(small(streams))
+            .initial_stream_window_size(small(window))
+            // So that streams that wait cannot starve those that run.
+            .initial_connection_window_size(small(window.saturating_mul(streams).min(WINDOW_MAX)))
+            .max_header_list_size(small(host.get(keys::HEAD_BYTES_MAX).0))
+            .max_send_buf_size(HTTP2_SEND_BUFFER)
+            .max_pending_accept_reset_streams(size(resets_max))
+            .max_local_error_reset_streams(size(resets_max))
+            .keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(PING_WITHIN);
+
+        Self {
+            version,
+            hello_timeout: host.get(keys::HELLO_TIMEOUT),
+            patience: Patience {
+                park_after: host.get(keys::PARK_AFTER),
+                keep_alive: host.get(keys::KEEP_ALIVE_TIMEOUT),
+                head: host.get(keys::HEAD_TIMEOUT),
+                body_idle: host.get(keys::BODY_IDLE_TIMEOUT),
+                resets_max: small(resets_max),
+            },
+            head_bytes_max,
+            headers_max,
+            drain_timeout: host.get(keys::DRAIN_TIMEOUT),
+            http1,
+            http2,
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! A plain connection between requests: its socket, and nothing else until a request's head is there.
+//!
+//! The head is read through the core's scratch buffer. Once it is complete it is judged; if the
+//! request must wait, socket and head are all that is held until the verdict, and only then a codec
+//! with its buffers is set up, which gets the same bytes. What is in any way out of the ordinary
+//! goes to the codec unjudged: hyper alone decides what a request is.
+
+use std::{io, rc::Rc};
+
+use bytes::Bytes;
+
+use super::{
+    Connection,
+    pulse::{Order, Phase},
+};
+use crate::{
+    request::Judged,
+    workers::Worker,
+};
+
+/// What a parked connection wakes up to.
+pub(super) enum Woken {
+    /// Bytes for the HTTP/1 codec, and the verdict on the first request in them.
+    Http1 {
+        /// The bytes.
+        before: Bytes,
+        /// The verdict, if it was asked for.
+        judged: Option<Judged>,
+    },
+    /// HTTP/2 by prior knowledge, and the bytes of it so far.
+    Http2(Bytes),
+    /// The client has gone, or was idle for too long.
+    Ended,
+}
+
+/// How an HTTP/2 connection begins (RFC 9113, section 3.4).
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Waits for the next request; `before` are bytes of it read already. Only the `first` may turn out
+/// to be HTTP/2.
+pub(super) async fn wait(
+    worker: &Rc<Worker>,
+    connection: &Rc<Connection>,
+    before: Bytes,
+    first: bool,
+) -> Woken {
+    let limits = worker.limits();
+    let mut partial = Vec::new();
+    let pulse = connection.pulse();
+    match before.is_empty() {
+        true => pulse.park(),
+        false => {
+            pulse.enter(Phase::Head);
+            partial.extend_from_slice(&before);
+        }
+    }
+    drop(before);
+    let mut checked = 0;
+    loop {
+        if !partial.is_empty() {
+            match look(&partial, &mut checked, first, limits.head_bytes_max) {
+                Look::Partial => {}
+                Look::Http2 => return Woken::Http2(partial.into()),
+                Look::Codec => return Woken::Http1 { before: partial.into(), judged: None },
+                Look::Head => return judge(worker, connection, partial).await,
+            }
+        }
+        if pulse.phase() == Phase::Parked {
+            if !readable(connection).await {
+                return Woken::Ended;
+            }
+        } else {
+            tokio::select! {
+                biased;
+                result = connection.socket.readable() => if result.is_err() { return Woken::Ended },
+                order = connection.order() => match order {
+                    // The codec answers: it has the bytes, and the same order will come again.
+                    Order::HeadLate => return Woken::Http1 { before: partial.into(), judged: None },
+                    Order::Close => return Woken::Ended,
+                    _ => {}
+                },
+            }
+        }
+        let mut scratch = worker.scratch.borrow_mut();
+        match connection.socket.try_read(&mut scratch) {
+            Ok(0) if partial.is_empty() => return Woken::Ended,
+            // The client has closed its half inside a head: the codec says what that is.
+            Ok(0) => return Woken::Http1 { before: partial.into(), judged: None },
+            Ok(len) => {
+                if partial.is_empty() {
+                    pulse.enter(Phase::Head);
+                }
+                partial.reserve_exact(len);
+                partial.extend_from_slice(&scratch[..len]);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => return Woken::Ended,
+        }
+    }
+}
+
+/// Waits, parked, for bytes; false if the connection is to be closed.
+pub(super) async fn readable(connection: &Connection) -> bool {
+    let pulse = connection.pulse();
+    pulse.park();
+    loop {
+        if connection.is_draining() && connection.facts.requests.get() > 0 {
+            return false;
+        }
+        tokio::select! {
+            biased;
+            result = connection.socket.readable() => return result.is_ok(),
+            order = connection.order() => if order == Order::Close { return false },
+        }
+    }
+}
+
+/// What bytes may become.
+enum Look {
+    /// More bytes are needed.
+    Partial,
+    /// HTTP/2.
+    Http2,
+    /// A whole head of HTTP/1.
+    Head,
+    /// For the codec to say.
+    Codec,
+}
+
+fn look(bytes: &[u8], checked: &mut usize, first: bool, head_bytes_max: usize) -> Look {
+    if first {
+        if bytes.starts_with(HTTP2_PREFACE) {
+            return Look::Http2;
+        }
+        if HTTP2_PREFACE.starts_with(bytes) {
+            return Look::Partial;
+        }
+    }
+    // An end of the head can lie across what was looked at before.
+    let from = checked.saturating_sub(3);
+    *checked = bytes.len();
+    let new = &bytes[from..];
+    let ends = |line_end: &[u8]| new.windows(line_end.len()).any(|window| window == line_end);
+    if ends(b"\n\r\n") || ends(b"\n\n") {
+        return Look::Head;
+    }
+    if bytes.len() >= head_bytes_max { Look::Codec } else { Look::Partial }
+}
+
+/// Asks for the verdict on the request whose head is in `bytes`, and waits for it if need be.
+async fn judge(worker: &Rc<Worker>, connection: &Rc<Connection>, bytes: Vec<u8>) -> Woken {
+    let judged = early(worker, connection, &bytes);
+    let before = Bytes::from(bytes);
+    let judged = match judged {
+        None => None,
+        Some(judged) => {
+            connection.pulse().enter(Phase::Waiting);
+            match judged.settled(connection).await {
+                Some(judged) => Some(judged),
+                None => return Woken::Ended,
+            }
+        }
+    };
+    Woken::Http1 { before, judged }
+}
+
+/// The verdict on a head, if it is one that can be judged without a codec.
+fn early(worker: &Rc<Worker>, connection: &Rc<Connection>, bytes: &[u8]) -> Option<Judged> {
+    /// Fields that make more of a request than head and body.
+    const EXTRAORDINARY: [&str; 3] = ["upgrade", "expect", "transfer-encoding"];
+    let limits = worker.limits();
+    let mut fields = vec![httparse::EMPTY_HEADER; limits.headers_max];
+    let mut head = httparse::Request::new(&mut fields);
+    let Ok(httparse::Status::Complete(len)) = head.parse(bytes) else { return None };
+    if len > limits.head_bytes_max {
+        return None;
+    }
+    let ordinary = head
+        .headers
+        .iter()
+        .all(|field| !EXTRAORDINARY.iter().any(|name| field.name.eq_ignore_ascii_case(name)));
+    ordinary.then(|| worker.service.judge(connection, &head))
+}

@@ -1,0 +1,44 @@
+//! A response's body that tells when its exchange is over.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+
+use super::pulse::Exchange;
+use crate::{body::BodyError, request::ResponseBody};
+
+/// The body of a response, and the exchange it ends by being dropped.
+pub(super) struct Guarded {
+    body: ResponseBody,
+    _exchange: Exchange,
+}
+
+impl Guarded {
+    pub(super) const fn new(body: ResponseBody, exchange: Exchange) -> Self {
+        Self { body, _exchange: exchange }
+    }
+}
+
+impl Body for Guarded {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
