@@ -3,8 +3,19 @@
 pub mod body;
 mod connection;
 pub mod facts;
+mod gateway;
+mod handover;
+mod listener;
+mod place;
+mod preface;
 mod proxy_protocol;
 mod request;
 mod socket;
 mod tls;
 mod upstream;
+mod workers;
+
+pub use gateway::{BoundListener, Drained, Gateway, ReloadError, Running, StartError, certificate_files};
+pub use handover::{Inherited, UpgradeError, notify};
+pub use listener::ListenError;
+pub use tls::{TicketerError, TlsError};

@@ -10,18 +10,12 @@ use std::{
 };
 
 use bytes::{Buf, Bytes};
-use socket2::{SockRef, TcpKeepalive};
+use socket2::SockRef;
 use tidegate_control::knobs::HalfClosed;
 use tokio::{
     io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
     net::{TcpStream, UnixStream},
 };
-
-/// Quiet time after which the kernel asks whether a silent peer is still there. A client that
-/// vanished without a word is then gone after about two minutes.
-const KEEPALIVE_AFTER: Duration = Duration::from_secs(60);
-const KEEPALIVE_EVERY: Duration = Duration::from_secs(15);
-const KEEPALIVE_PROBES: u32 = 4;
 
 /// A stream socket, shared between the codec that reads and writes it and whoever watches it.
 /// Cheap to clone; closed when the last clone goes.
@@ -56,15 +50,8 @@ macro_rules! either {
 }
 
 impl Socket {
-    /// A client's TCP connection: answers leave at once, silent peers are found out.
+    /// A client's TCP connection.
     pub(crate) fn tcp(stream: TcpStream) -> Self {
-        let keepalive = TcpKeepalive::new()
-            .with_time(KEEPALIVE_AFTER)
-            .with_interval(KEEPALIVE_EVERY)
-            .with_retries(KEEPALIVE_PROBES);
-        // Neither fails on a connected socket; on one that has just been reset, reading says so.
-        let _ = stream.set_nodelay(true);
-        let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
         Self { stream: Rc::new(Stream::Tcp(stream)) }
     }
 
@@ -85,6 +72,15 @@ impl Socket {
     /// [`io::ErrorKind::WouldBlock`] when nothing is.
     pub(crate) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         either!(self.stream, stream => stream.try_read(buffer))
+    }
+
+    /// Writes what there is room for.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::WouldBlock`] when there is none.
+    pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        either!(self.stream, stream => stream.try_write(bytes))
     }
 
     /// Resolves when the client has gone, whatever of it is still unread. A client that has only

@@ -16,6 +16,7 @@ pub mod servers;
 mod shared;
 mod snapshot;
 mod spool;
+mod workers;
 
 pub use application::ApplicationState;
 pub use clock::Clock;
@@ -26,3 +27,4 @@ pub use meters::{Cells, CoreMeters, Readings, Subject, Totals};
 pub use shared::{PublishError, Shared};
 pub use snapshot::{Application, Snapshot};
 pub use spool::{SpoolBudget, Spooled};
+pub use workers::{WorkerThread, Workers};

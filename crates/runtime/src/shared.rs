@@ -15,7 +15,7 @@ use tidegate_control::{
 };
 
 use crate::{
-    Application, Clock, Level, Snapshot, SpoolBudget, Totals,
+    Application, Clock, Level, Snapshot, SpoolBudget, Totals, Workers,
     application::{ApplicationRef, ApplicationState, class_id},
     snapshot::SnapshotCell,
 };
@@ -31,6 +31,7 @@ pub struct Shared {
     spool: SpoolBudget,
     parked: Level,
     totals: Totals,
+    workers: Workers,
 }
 
 /// Why new settings were not taken up; the old ones stay in force.
@@ -77,6 +78,7 @@ impl Shared {
             spool,
             parked: Level::default(),
             totals: Totals::default(),
+            workers: Workers::default(),
         }))
     }
 
@@ -137,6 +139,12 @@ impl Shared {
     #[must_use]
     pub const fn parked(&self) -> &Level {
         &self.parked
+    }
+
+    /// The worker threads that run.
+    #[must_use]
+    pub const fn workers(&self) -> &Workers {
+        &self.workers
     }
 
     /// What all cores have counted.

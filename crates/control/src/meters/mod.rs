@@ -152,6 +152,7 @@ meters! {
         CONNECTIONS_PARKED = "connections_parked", Level, None, "" &[], "Idle client connections that keep their socket only.";
         HANDSHAKES = "tls_handshakes", Count, None, "kind" HANDSHAKES, "TLS handshakes with clients, by kind.";
         SPOOLED = "spooled", Level, Bytes, "" &[], "Memory in use for bodies read ahead.";
+        BROKEN_PREFACES = "broken_prefaces", Count, None, "" &[], "Client connections closed because their PROXY header or TLS hello was missing, malformed, not trusted or late.";
         BAD_REQUESTS = "bad_requests", Count, None, "" &[], "Requests answered 4xx because they broke the protocol or a bound, before classification.";
         EVENTS_LOST = "events_lost", Count, None, "" &[], "Log lines and events dropped because their writer could not keep up.";
     }

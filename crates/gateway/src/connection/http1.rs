@@ -84,8 +84,7 @@ async fn serve(
             let exchange = connection.pulse().begin();
             answered.set(false);
             let answered = Rc::clone(&answered);
-            let serving =
-                Rc::clone(&worker.service).serve(Rc::clone(&connection), request, judged.take());
+            let serving = Rc::clone(&worker.service).serve(Rc::clone(&connection), request, judged.take());
             // Boxed for each request: an idle connection then holds nothing of it.
             Box::pin(async move {
                 let (head, body) = serving.await.into_parts();

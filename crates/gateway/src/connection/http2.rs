@@ -7,9 +7,7 @@ use http::{Request, Response};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::rt::TokioIo;
 
-use super::{
-    ClientIo, Connection, Protocol, io::Stream, pulse::Order, response::Guarded,
-};
+use super::{ClientIo, Connection, Protocol, io::Stream, pulse::Order, response::Guarded};
 use crate::workers::Worker;
 
 /// Serves a connection to its end; `before` are bytes read of it already.

@@ -9,7 +9,7 @@ mod pulse;
 mod response;
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     future::{Future, poll_fn},
     net::SocketAddr,
     pin::Pin,
@@ -26,6 +26,7 @@ use tidegate_control::{
     knobs::HalfClosed,
     meters::{Handshake, Meter},
 };
+use tidegate_runtime::Level;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 pub(crate) use self::{
@@ -53,6 +54,7 @@ pub(crate) struct Connection {
     protocol: Cell<Protocol>,
     socket: Socket,
     draining: Rc<Cell<bool>>,
+    parked: Level,
     upgrade: RefCell<Option<Box<dyn Upgrade>>>,
     registered: Registered,
     _place: Place,
@@ -282,12 +284,15 @@ impl Connection {
                 client: origin.client,
                 local: origin.local,
                 tls,
-                trusted: crate::listener::is_trusted(&listener.trusted, origin.peer),
+                // Behind a load balancer that passes bytes on, whoever it names wrote the fields.
+                trusted: crate::listener::is_trusted(&listener.trusted, origin.client),
                 requests: Cell::new(0),
+                forwarding: OnceCell::new(),
             },
             protocol: Cell::new(Protocol::Http1),
             socket,
             draining: Rc::clone(&worker.draining),
+            parked: worker.core.shared().parked().clone(),
             upgrade: RefCell::new(None),
             registered,
             _place: place,

@@ -13,10 +13,7 @@ use super::{
     Connection,
     pulse::{Order, Phase},
 };
-use crate::{
-    request::Judged,
-    workers::Worker,
-};
+use crate::{request::Judged, workers::Worker};
 
 /// What a parked connection wakes up to.
 pub(super) enum Woken {
@@ -102,6 +99,7 @@ pub(super) async fn wait(
 /// Waits, parked, for bytes; false if the connection is to be closed.
 pub(super) async fn readable(connection: &Connection) -> bool {
     let pulse = connection.pulse();
+    let _parked = connection.parked.enter();
     pulse.park();
     loop {
         if connection.is_draining() && connection.facts.requests.get() > 0 {

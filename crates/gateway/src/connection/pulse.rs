@@ -12,6 +12,7 @@ use std::{
 };
 
 use slab::Slab;
+use tokio::sync::Notify;
 
 /// What a connection waits for from its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +87,7 @@ pub(crate) struct Pulse {
 #[derive(Debug, Default)]
 pub(crate) struct Pulses {
     all: RefCell<Slab<Rc<Pulse>>>,
+    emptied: Notify,
 }
 
 /// A connection's place among those of its core, until dropped.
@@ -283,9 +285,15 @@ impl Pulses {
         self.all.borrow().len()
     }
 
-    /// Connections parked.
-    pub(crate) fn parked(&self) -> usize {
-        self.all.borrow().iter().filter(|(_, pulse)| pulse.phase.get() == Phase::Parked).count()
+    /// Resolves when no connection is left.
+    pub(crate) async fn emptied(&self) {
+        loop {
+            let emptied = self.emptied.notified();
+            if self.all.borrow().is_empty() {
+                return;
+            }
+            emptied.await;
+        }
     }
 
     /// Gives every connection the order that is due at `now`.
@@ -321,7 +329,11 @@ impl Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        self.pulses.all.borrow_mut().try_remove(self.key);
+        let mut all = self.pulses.all.borrow_mut();
+        all.try_remove(self.key);
+        if all.is_empty() {
+            self.pulses.emptied.notify_one();
+        }
     }
 }
 

@@ -16,7 +16,8 @@ use tidegate_config::{ClientAuth, ListenerTls, TlsVersion};
 use tidegate_control::meters::Handshake;
 
 use self::certificates::{Certificates, read_authorities};
-pub(crate) use self::ticketer::{Ticketer, TicketerError};
+pub(crate) use self::ticketer::Ticketer;
+pub use self::ticketer::TicketerError;
 use crate::facts::TlsFacts;
 
 /// Why a listener's TLS cannot be set up; what was in force stays so.

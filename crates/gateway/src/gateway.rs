@@ -1,0 +1,382 @@
+//! The life of the gateway: start, new settings, new certificates, a new binary, the end.
+
+use std::{
+    io,
+    net::SocketAddr,
+    num::NonZeroUsize,
+    path::PathBuf,
+    rc::Rc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use tidegate_config::{Address, Listener, Settings, WorkerGroup};
+use tidegate_runtime::Shared;
+
+use crate::{
+    handover::{Inherited, Program, UpgradeError},
+    listener::{Bound, ListenError, Listening, Serving},
+    request::Service,
+    tls::{ServerTls, Ticketer, TicketerError, TlsError},
+    workers::{Command, Process, Station, WorkerHandle},
+};
+
+/// The gateway, before it runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Gateway;
+
+/// Why the gateway could not start, or new settings could not be taken up; in the second case
+/// everything stays as it was.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A listener cannot be opened.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The TLS of a listener cannot be set up.
+    #[error("listener {listener}: {source}")]
+    Tls {
+        /// The listener.
+        listener: String,
+        /// Why.
+        source: TlsError,
+    },
+    /// A listener names a worker group that does not run. Groups are made at the start.
+    #[error(
+        "listener {listener}: worker group {group} does not run; groups take effect at a start or an upgrade of the binary"
+    )]
+    Group {
+        /// The listener.
+        listener: String,
+        /// The group.
+        group: String,
+    },
+    /// A worker thread cannot be started.
+    #[error(
+        "a worker thread cannot be started: {0}; the limit on threads or file descriptors may be too low (`ulimit -u`, `ulimit -n`)"
+    )]
+    Thread(#[source] io::Error),
+    /// The name of the running program is not known.
+    #[error("the path of the running program cannot be found out: {0}")]
+    Program(#[source] io::Error),
+    /// No keys for session tickets.
+    #[error(transparent)]
+    Tickets(#[from] TicketerError),
+}
+
+/// Certificates that could not be read again; those in force stay so.
+#[derive(Debug, thiserror::Error)]
+#[error("listener {listener}: {source}; the certificates in force stay so")]
+pub struct ReloadError {
+    /// The listener.
+    pub listener: String,
+    /// Why.
+    pub source: TlsError,
+}
+
+/// Where a listener listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BoundListener {
+    /// Its name.
+    pub name: String,
+    /// Its address, the port known.
+    pub address: Address,
+}
+
+/// What came of a drain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Drained {
+    /// Connections that had not ended by `drain.timeout` and were cut.
+    pub cut: usize,
+}
+
+/// The gateway while it runs. Dropped without [`Running::drain`], it drains by itself, unawaited.
+pub struct Running {
+    shared: Arc<Shared>,
+    workers: Vec<WorkerHandle>,
+    open: Mutex<Vec<Open>>,
+    ticketer: Arc<Ticketer>,
+    program: Program,
+}
+
+/// An open listener, and a handle of each of its sockets, to pass them on.
+struct Open {
+    listening: Arc<Listening>,
+    sockets: Vec<Bound>,
+}
+
+impl Gateway {
+    /// Opens the listeners of the present settings and starts the workers. Returns once every
+    /// listener accepts connections.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`]; nothing is left running.
+    pub fn start(shared: Arc<Shared>, mut inherited: Inherited) -> Result<Running, StartError> {
+        let program = Program::current().map_err(StartError::Program)?;
+        let keys = inherited.ticket_keys();
+        let ticketer = match keys.and_then(|keys| Ticketer::from_bytes(*shared.clock(), &keys).ok()) {
+            Some(ticketer) => ticketer,
+            None => Ticketer::new(*shared.clock())?,
+        };
+        let snapshot = shared.snapshot();
+        let settings = &snapshot.settings;
+        let stations = stations(&settings.workers);
+        // Everything that fails easily comes before the first thread.
+        let mut open = Vec::new();
+        for listener in &settings.listeners {
+            let workers = stations.iter().filter(|station| station.group == listener.group).count();
+            open.push(Open::new(listener, workers, &mut inherited, &ticketer)?);
+        }
+        let process = Arc::new(Process::default());
+        let mut workers = Vec::new();
+        for station in stations {
+            let worker = WorkerHandle::start(station, Arc::clone(&shared), Arc::clone(&process), |core| {
+                Service::new(Rc::clone(core))
+            });
+            workers.push(worker.map_err(StartError::Thread)?);
+        }
+        let running = Running { shared, workers, open: Mutex::new(Vec::new()), ticketer, program };
+        for open in open {
+            running.listen(open).map_err(StartError::Thread)?;
+        }
+        inherited.ready();
+        Ok(running)
+    }
+}
+
+impl Running {
+    /// Where the gateway listens.
+    #[must_use]
+    pub fn listeners(&self) -> Vec<BoundListener> {
+        let bound = |open: &Open| BoundListener {
+            name: open.listening.name.clone(),
+            address: open.listening.bound.clone(),
+        };
+        self.open().iter().map(bound).collect()
+    }
+
+    /// The TCP address of a listener, by its name.
+    #[must_use]
+    pub fn address(&self, listener: &str) -> Option<SocketAddr> {
+        self.listeners().into_iter().find_map(|bound| match bound.address {
+            Address::Tcp(address) if bound.name == listener => Some(address),
+            _ => None,
+        })
+    }
+
+    /// Takes up the present snapshot: opens listeners that are new, closes those that are gone and
+    /// serves new connections of the others as they are now. Connections stay as they are.
+    ///
+    /// Changes of worker groups take effect at the next start.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`]; listeners stay as they were.
+    pub fn apply(&self) -> Result<(), StartError> {
+        let snapshot = self.shared.snapshot();
+        let mut fresh = Vec::new();
+        let mut changed = Vec::new();
+        let mut present = self.open();
+        for listener in &snapshot.settings.listeners {
+            match present.iter().find(|open| open.listening.is_for(listener)) {
+                Some(open) => {
+                    let serving = serving(listener, &self.ticketer)?;
+                    changed.push((Arc::clone(&open.listening), serving));
+                }
+                None => fresh.push(listener),
+            }
+        }
+        let kept = |open: &Open| snapshot.settings.listeners.iter().any(|l| open.listening.is_for(l));
+        let mut opened = Vec::new();
+        for listener in fresh {
+            let workers = self.group(&listener.group).count();
+            if workers == 0 {
+                let (listener, group) = (listener.name.clone(), listener.group.clone());
+                return Err(StartError::Group { listener, group });
+            }
+            // The same address under another name or group: the sockets stay, only who serves changes.
+            let mut inherited = Inherited::default();
+            for open in present.iter().filter(|open| !kept(open) && open.listening.bound == listener.address)
+            {
+                inherited.add(&listener.name, &open.sockets);
+            }
+            opened.push(Open::new(listener, workers, &mut inherited, &self.ticketer)?);
+        }
+        // From here on nothing fails but for want of descriptors.
+        for (listening, serving) in changed {
+            listening.serving.store(Arc::new(serving));
+        }
+        let (kept, closed) = present.drain(..).partition::<Vec<_>, _>(kept);
+        *present = kept;
+        drop(present);
+        for open in opened {
+            self.listen(open).map_err(StartError::Thread)?;
+        }
+        for open in closed {
+            tracing::info!(listener = open.listening.name, "listener closed");
+            self.tell(|| Command::Unlisten(Arc::clone(&open.listening)));
+        }
+        self.tell(|| Command::Published);
+        Ok(())
+    }
+
+    /// Reads the certificates of every listener again. Connections from now on are served with
+    /// them. Gives what could not be read; there the old ones stay in force.
+    pub fn reload_certificates(&self) -> Vec<ReloadError> {
+        let mut errors = Vec::new();
+        for open in self.open().iter() {
+            let serving = open.listening.serving.load();
+            if let (Some(settings), Some(tls)) = (&serving.listener.tls, &serving.tls)
+                && let Err(source) = tls.reload(settings)
+            {
+                errors.push(ReloadError { listener: open.listening.name.clone(), source });
+            }
+        }
+        errors
+    }
+
+    /// Replaces the running binary: starts the program of the same path with the same arguments,
+    /// passes it the listening sockets and waits until it accepts connections. Then this process is
+    /// to [`Running::drain`].
+    ///
+    /// # Errors
+    ///
+    /// [`UpgradeError`]; this process goes on as before.
+    pub async fn upgrade(&self, within: Duration) -> Result<u32, UpgradeError> {
+        let passed = self.open().iter().map(Open::duplicate).collect::<io::Result<Vec<_>>>();
+        let passed = passed.map_err(UpgradeError::Sockets)?;
+        let sockets: Vec<_> = passed
+            .iter()
+            .flat_map(|open| open.sockets.iter().map(|socket| (&*open.listening, socket)))
+            .collect();
+        self.program.succeed(&sockets, &self.ticketer.to_bytes(), within).await
+    }
+
+    /// Stops accepting, serves what is under way, closes what is idle, and ends. What has not ended
+    /// after `drain.timeout` is cut. `handed_over`: another process holds the same sockets and
+    /// serves what waits in their backlogs.
+    pub async fn drain(mut self, handed_over: bool) -> Drained {
+        self.begin_drain(handed_over);
+        let mut drained = Drained { cut: 0 };
+        for worker in &mut self.workers {
+            drained.cut += worker.ended().await.cut;
+        }
+        drained
+    }
+
+    fn begin_drain(&self, handed_over: bool) {
+        // The sockets close when the workers close theirs.
+        self.open().clear();
+        self.tell(|| Command::Drain { handed_over });
+    }
+
+    /// Hands a listener's sockets to the workers of its group.
+    fn listen(&self, open: Open) -> io::Result<()> {
+        let workers = self.group(&open.listening.group).cycle();
+        for (worker, socket) in workers.zip(&open.sockets) {
+            worker.tell(Command::Listen(Arc::clone(&open.listening), socket.duplicate()?));
+        }
+        let Listening { name, bound, .. } = &*open.listening;
+        match bound {
+            Address::Tcp(address) => tracing::info!(listener = name, %address, "listening"),
+            Address::Unix(path) => tracing::info!(listener = name, path = %path.display(), "listening"),
+        }
+        self.open().push(open);
+        Ok(())
+    }
+
+    fn group<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a WorkerHandle> + Clone {
+        self.workers.iter().filter(move |worker| worker.group == name)
+    }
+
+    fn tell(&self, command: impl Fn() -> Command) {
+        for worker in &self.workers {
+            worker.tell(command());
+        }
+    }
+
+    fn open(&self) -> MutexGuard<'_, Vec<Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.begin_drain(false);
+    }
+}
+
+impl Open {
+    fn new(
+        listener: &Listener,
+        workers: usize,
+        inherited: &mut Inherited,
+        ticketer: &Arc<Ticketer>,
+    ) -> Result<Self, StartError> {
+        let serving = serving(listener, ticketer)?;
+        let sockets = Bound::open(listener, workers, inherited)?;
+        let bound = sockets.iter().find_map(|socket| socket.address().ok());
+        let listening = Listening {
+            name: listener.name.clone(),
+            configured: listener.address.clone(),
+            group: listener.group.clone(),
+            bound: bound.unwrap_or_else(|| listener.address.clone()),
+            serving: ArcSwap::from_pointee(serving),
+        };
+        Ok(Self { listening: Arc::new(listening), sockets })
+    }
+
+    fn duplicate(&self) -> io::Result<Self> {
+        let sockets = self.sockets.iter().map(Bound::duplicate).collect::<io::Result<_>>()?;
+        Ok(Self { listening: Arc::clone(&self.listening), sockets })
+    }
+}
+
+fn serving(listener: &Listener, ticketer: &Arc<Ticketer>) -> Result<Serving, StartError> {
+    let tls = match &listener.tls {
+        None => None,
+        Some(settings) => {
+            let tls = ServerTls::new(settings, Arc::clone(ticketer));
+            let named = |source| StartError::Tls { listener: listener.name.clone(), source };
+            Some(Arc::new(tls.map_err(named)?))
+        }
+    };
+    Ok(Serving { listener: Arc::new(listener.clone()), tls })
+}
+
+/// The workers of the groups, numbered over all.
+fn stations(groups: &[WorkerGroup]) -> Vec<Station> {
+    // Follows the affinity of the process and the quota of its cgroup.
+    let available = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let mut stations: Vec<Station> = groups
+        .iter()
+        .flat_map(|group| std::iter::repeat_n(group, group.threads.unwrap_or(available).max(1)))
+        .enumerate()
+        .map(|(index, group)| Station { index, workers: 0, group: group.name.clone() })
+        .collect();
+    let workers = stations.len();
+    for station in &mut stations {
+        station.workers = workers;
+    }
+    stations
+}
+
+/// The files that the TLS of `settings` names: when one of them changes,
+/// [`Running::reload_certificates`].
+#[must_use]
+pub fn certificate_files(settings: &Settings) -> Vec<PathBuf> {
+    use tidegate_config::ClientAuth;
+    let mut files = Vec::new();
+    for tls in settings.listeners.iter().filter_map(|listener| listener.tls.as_ref()) {
+        for certificate in &tls.certificates {
+            files.extend([certificate.chain.clone(), certificate.key.clone()]);
+        }
+        if let ClientAuth::Optional(path) | ClientAuth::Required(path) = &tls.client_auth {
+            files.push(path.clone());
+        }
+    }
+    files
+}

@@ -1,0 +1,327 @@
+//! Listening sockets that pass from one process to the next: systemd's socket activation and the
+//! replacement of the running binary.
+//!
+//! Sockets are passed, never opened anew: what waits in their backlogs is not lost. With them go the
+//! keys of session tickets, so that sessions can be resumed across the replacement.
+
+use std::{
+    collections::VecDeque,
+    env,
+    ffi::OsString,
+    fs, io,
+    io::{Read, Write},
+    net::TcpListener,
+    os::{
+        fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+        linux::net::SocketAddrExt,
+        unix::{
+            ffi::OsStrExt,
+            net::{SocketAddr, UnixDatagram, UnixListener, UnixStream},
+            process::parent_id,
+        },
+    },
+    path::PathBuf,
+    process::{Child, Command},
+    time::Duration,
+};
+
+use listenfd::ListenFd;
+use socket2::{Domain, SockRef, Socket};
+use tidegate_config::{Address, Listener};
+use tokio::io::AsyncReadExt;
+
+use crate::listener::{Bound, Listening};
+
+/// Tells the new process what it takes over: the old one's id and the descriptor of the line to it,
+/// then a line for each listening socket, its descriptor and its listener's name.
+const HANDOVER: &str = "TIDEGATE_HANDOVER";
+
+/// What systemd sets.
+const LISTEN_FDS_NAMES: &str = "LISTEN_FDNAMES";
+const LISTEN_FDS: [&str; 3] = ["LISTEN_PID", "LISTEN_FDS", LISTEN_FDS_NAMES];
+const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
+
+/// What the new process says once it accepts connections.
+const READY: u8 = b'1';
+/// Bytes of ticket keys, at most.
+const KEYS_BYTES_MAX: usize = 4096;
+/// How long a process waits for what the other one has sent already.
+const LINE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What a process inherits.
+#[derive(Debug, Default)]
+pub struct Inherited {
+    sockets: VecDeque<InheritedSocket>,
+    ticket_keys: Option<Vec<u8>>,
+    line: Option<UnixStream>,
+}
+
+#[derive(Debug)]
+struct InheritedSocket {
+    name: Option<String>,
+    /// By systemd, whose configuration then says where to listen.
+    activated: bool,
+    socket: Bound,
+}
+
+impl Inherited {
+    /// What the environment names: sockets of systemd's, or those of the process that this one
+    /// replaces. To be called once, at the start.
+    #[must_use]
+    pub fn from_environment() -> Self {
+        let mut inherited = env::var(HANDOVER).ok().and_then(|value| handed_over(&value)).unwrap_or_default();
+        inherited.sockets.extend(activated());
+        inherited
+    }
+
+    /// The sockets for a listener: those passed under its address; those passed under its name,
+    /// where the system chose the port or systemd the address.
+    pub(crate) fn take(&mut self, listener: &Listener) -> Vec<Bound> {
+        let any_port = matches!(listener.address, Address::Tcp(address) if address.port() == 0);
+        let (taken, left) = self.sockets.drain(..).partition::<VecDeque<_>, _>(|inherited| {
+            let named = inherited.name.as_ref() == Some(&listener.name);
+            inherited.socket.address().is_ok_and(|address| address == listener.address)
+                || (named && (any_port || inherited.activated))
+        });
+        self.sockets = left;
+        taken.into_iter().map(|inherited| inherited.socket).collect()
+    }
+
+    /// Adds what another listener of this process leaves.
+    pub(crate) fn add(&mut self, name: &str, sockets: &[Bound]) {
+        for socket in sockets.iter().filter_map(|socket| socket.duplicate().ok()) {
+            self.sockets.push_back(InheritedSocket { name: Some(name.to_owned()), activated: false, socket });
+        }
+    }
+
+    /// The keys of session tickets.
+    pub(crate) fn ticket_keys(&mut self) -> Option<Vec<u8>> {
+        self.ticket_keys.take()
+    }
+
+    /// Tells the process that this one replaces that it can go, and systemd that the service is up.
+    pub(crate) fn ready(&mut self) {
+        if let Some(mut line) = self.line.take()
+            && let Err(error) = line.write_all(&[READY])
+        {
+            tracing::warn!(%error, "the process to be replaced did not hear that this one is ready");
+        }
+        for left in self.sockets.drain(..) {
+            let address = left.socket.address();
+            tracing::warn!(
+                name = left.name,
+                ?address,
+                "an inherited socket belongs to no listener and is closed"
+            );
+        }
+        notify(&format!("READY=1\nMAINPID={}", std::process::id()));
+    }
+}
+
+/// Why the running binary could not be replaced; the present process goes on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UpgradeError {
+    /// Sockets could not be prepared for the new process.
+    #[error("the listening sockets could not be prepared for the new process: {0}")]
+    Sockets(#[source] io::Error),
+    /// The new process could not be started.
+    #[error("{} could not be started: {source}", program.display())]
+    Start {
+        /// The binary.
+        program: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The new process ended before it was ready.
+    #[error("the new process ended before it was ready ({status}); its own log says why")]
+    Ended {
+        /// How.
+        status: String,
+    },
+    /// The new process did not become ready in time and was stopped.
+    #[error("the new process was not ready within {0:?} and has been stopped")]
+    Late(Duration),
+}
+
+/// How this process was started, to start its successor in the same way. Taken at the start: once
+/// the file of the running binary has been replaced, the system no longer knows its name.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    path: PathBuf,
+    arguments: Vec<OsString>,
+}
+
+impl Program {
+    /// The running one.
+    pub(crate) fn current() -> io::Result<Self> {
+        Ok(Self { path: env::current_exe()?, arguments: env::args_os().skip(1).collect() })
+    }
+
+    /// Starts the successor, gives it the sockets and keys, and waits until it accepts connections.
+    pub(crate) async fn succeed(
+        &self,
+        sockets: &[(&Listening, &Bound)],
+        ticket_keys: &[u8],
+        within: Duration,
+    ) -> Result<u32, UpgradeError> {
+        let (line, child) = self.start(sockets, ticket_keys)?;
+        let mut child = Some(child);
+        let said = async {
+            let mut said = [0];
+            let mut line = tokio::net::UnixStream::from_std(line)?;
+            line.read_exact(&mut said).await?;
+            Ok::<_, io::Error>(said == [READY])
+        };
+        let outcome = tokio::time::timeout(within, said).await;
+        let Some(mut child) = child.take() else { return Err(UpgradeError::Late(within)) };
+        match outcome {
+            Ok(Ok(true)) => {
+                let id = child.id();
+                notify(&format!("MAINPID={id}"));
+                // It outlives this process, and is reaped by whoever inherits it; until then here.
+                std::thread::spawn(move || child.wait());
+                Ok(id)
+            }
+            Ok(_) => {
+                let status = stop(&mut child);
+                Err(UpgradeError::Ended { status })
+            }
+            Err(_) => {
+                stop(&mut child);
+                Err(UpgradeError::Late(within))
+            }
+        }
+    }
+
+    fn start(
+        &self,
+        sockets: &[(&Listening, &Bound)],
+        ticket_keys: &[u8],
+    ) -> Result<(UnixStream, Child), UpgradeError> {
+        let (ours, theirs) = UnixStream::pair().map_err(UpgradeError::Sockets)?;
+        let prepare = || -> io::Result<(String, Vec<OwnedFd>)> {
+            (&ours).write_all(ticket_keys)?;
+            // The end of the keys; this direction is used no more.
+            ours.shutdown(std::net::Shutdown::Write)?;
+            ours.set_nonblocking(true)?;
+            SockRef::from(&theirs).set_cloexec(false)?;
+            let mut lines = format!("{} {}", std::process::id(), theirs.as_raw_fd());
+            let mut passed = Vec::new();
+            for (listening, socket) in sockets {
+                let copy: OwnedFd = match socket.duplicate()? {
+                    Bound::Tcp(socket) => socket.into(),
+                    Bound::Unix(socket) => socket.into(),
+                };
+                SockRef::from(&copy).set_cloexec(false)?;
+                lines.push_str(&format!("\n{} {}", copy.as_raw_fd(), listening.name));
+                passed.push(copy);
+            }
+            Ok((lines, passed))
+        };
+        let (lines, passed) = prepare().map_err(UpgradeError::Sockets)?;
+        let mut command = Command::new(&self.path);
+        command.args(&self.arguments).env(HANDOVER, lines);
+        for name in LISTEN_FDS {
+            command.env_remove(name);
+        }
+        let child = command.spawn();
+        // The copies without close-on-exec go before anything else is started.
+        drop((passed, theirs));
+        child
+            .map(|child| (ours, child))
+            .map_err(|source| UpgradeError::Start { program: self.path.clone(), source })
+    }
+}
+
+fn stop(child: &mut Child) -> String {
+    let _ = child.kill();
+    child.wait().map_or_else(|error| error.to_string(), |status| status.to_string())
+}
+
+/// Tells systemd, if it asked to be told (`Type=notify`).
+pub fn notify(state: &str) {
+    let Some(path) = env::var_os(NOTIFY_SOCKET) else { return };
+    let address = match path.as_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name),
+        None => SocketAddr::from_pathname(&path),
+    };
+    let sent = address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address));
+    if let Err(error) = sent {
+        tracing::warn!(%error, state, "systemd could not be notified");
+    }
+}
+
+/// What [`HANDOVER`] names, if it was meant for this process.
+fn handed_over(value: &str) -> Option<Inherited> {
+    let (first, lines) = value.split_once('\n').unwrap_or((value, ""));
+    let (parent, line) = first.split_once(' ')?;
+    if parent.parse() != Ok(parent_id()) {
+        // Left in the environment by a generation before.
+        return None;
+    }
+    let line = UnixStream::from(adopt(line.parse().ok()?)?);
+    let mut inherited = Inherited::default();
+    for entry in lines.lines() {
+        let (descriptor, name) = entry.split_once(' ')?;
+        if let Some(socket) = adopt(descriptor.parse().ok()?).and_then(listening) {
+            let name = Some(name.to_owned());
+            inherited.sockets.push_back(InheritedSocket { name, activated: false, socket });
+        }
+    }
+    let mut keys = Vec::new();
+    let read = line.set_read_timeout(Some(LINE_TIMEOUT)).and_then(|()| {
+        let mut limited = (&line).take(KEYS_BYTES_MAX as u64);
+        limited.read_to_end(&mut keys)
+    });
+    match read {
+        Ok(_) => inherited.ticket_keys = Some(keys),
+        Err(error) => tracing::warn!(%error, "the keys of session tickets were not handed over"),
+    }
+    inherited.line = Some(line);
+    Some(inherited)
+}
+
+/// What systemd passes.
+fn activated() -> Vec<InheritedSocket> {
+    let names = env::var(LISTEN_FDS_NAMES).unwrap_or_default();
+    let mut names = names.split(':').map(str::to_owned);
+    let mut passed = ListenFd::from_env();
+    let mut sockets = Vec::new();
+    for index in 0..passed.len() {
+        let name = names.next();
+        let tcp = passed.take_tcp_listener(index).ok().flatten().map(Bound::Tcp);
+        let socket = tcp.or_else(|| passed.take_unix_listener(index).ok().flatten().map(Bound::Unix));
+        match socket {
+            Some(socket) => sockets.push(InheritedSocket { name, activated: true, socket }),
+            None => tracing::warn!(name, "systemd passed something that is no listening stream socket"),
+        }
+    }
+    sockets
+}
+
+/// Takes over a descriptor that the environment names.
+fn adopt(descriptor: RawFd) -> Option<OwnedFd> {
+    // The standard streams are never handed over, and what is not open cannot be.
+    if descriptor <= 2 || fs::symlink_metadata(format!("/proc/self/fd/{descriptor}")).is_err() {
+        return None;
+    }
+    #[expect(unsafe_code, reason = "a descriptor inherited by number has no owner in this process yet")]
+    // SAFETY: it is open (checked above), and the process that started this one passed it for this
+    // use only; the variable that names it is read once, before anything else opens descriptors.
+    let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    SockRef::from(&owned).set_cloexec(true).ok()?;
+    Some(owned)
+}
+
+fn listening(descriptor: OwnedFd) -> Option<Bound> {
+    let socket = Socket::from(descriptor);
+    if !socket.is_listener().ok()? {
+        return None;
+    }
+    match socket.domain().ok()? {
+        Domain::IPV4 | Domain::IPV6 => Some(Bound::Tcp(TcpListener::from(socket))),
+        Domain::UNIX => Some(Bound::Unix(UnixListener::from(OwnedFd::from(socket)))),
+        _ => None,
+    }
+}

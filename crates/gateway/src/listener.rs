@@ -1,0 +1,275 @@
+//! Where clients connect: listening sockets, bound or taken over, one for each worker.
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+    os::unix::{
+        fs::FileTypeExt,
+        net::{UnixListener, UnixStream},
+    },
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use ipnet::IpNet;
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use tidegate_config::{Address, Listener};
+
+use crate::{handover::Inherited, tls::ServerTls};
+
+/// Connections the kernel holds for us to accept; it caps them at `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;
+
+/// Quiet time after which the kernel asks whether a silent peer is still there. A client that
+/// vanished without a word is then gone after about two minutes.
+const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
+    .with_time(Duration::from_secs(60))
+    .with_interval(Duration::from_secs(15))
+    .with_retries(4);
+
+/// Why a listener cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// Somebody else listens there.
+    #[error(
+        "listener {listener}: {address} is in use; stop what listens there (`ss -ltnp` names it) or choose another address"
+    )]
+    InUse {
+        /// The listener.
+        listener: String,
+        /// Its address.
+        address: String,
+    },
+    /// The process may not.
+    #[error("listener {listener}: {address} may not be listened on by this user; {mend}")]
+    Forbidden {
+        /// The listener.
+        listener: String,
+        /// Its address.
+        address: String,
+        /// What helps.
+        mend: &'static str,
+    },
+    /// This computer has no such address.
+    #[error(
+        "listener {listener}: {address} is no address of this computer; use one that `ip address` shows, or 0.0.0.0 or [::] for all"
+    )]
+    NoSuchAddress {
+        /// The listener.
+        listener: String,
+        /// Its address.
+        address: String,
+    },
+    /// Something else.
+    #[error("listener {listener}: {address} cannot be listened on: {source}")]
+    Other {
+        /// The listener.
+        listener: String,
+        /// Its address.
+        address: String,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// A listener that is open, shared by the workers that accept from it.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    /// Its name.
+    pub(crate) name: String,
+    /// Where it listens as configured.
+    pub(crate) configured: Address,
+    /// The worker group that accepts.
+    pub(crate) group: String,
+    /// Where it listens, the port known.
+    pub(crate) bound: Address,
+    /// What new connections are served with.
+    pub(crate) serving: ArcSwap<Serving>,
+}
+
+/// What a listener serves its connections with, by one version of the settings.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    /// Its settings.
+    pub(crate) listener: Arc<Listener>,
+    /// Its TLS.
+    pub(crate) tls: Option<Arc<ServerTls>>,
+}
+
+/// A listening socket.
+#[derive(Debug)]
+pub(crate) enum Bound {
+    /// TCP.
+    Tcp(TcpListener),
+    /// A Unix socket.
+    Unix(UnixListener),
+}
+
+impl Listening {
+    /// Whether it is what the settings of a listener ask for: then it stays open and only what its
+    /// connections are served with changes.
+    pub(crate) fn is_for(&self, listener: &Listener) -> bool {
+        self.name == listener.name && self.configured == listener.address && self.group == listener.group
+    }
+}
+
+impl Serving {
+    /// Whether a peer is believed about where its connections come from.
+    pub(crate) fn trusts(&self, peer: Option<SocketAddr>) -> bool {
+        is_trusted(&self.listener.trusted, peer)
+    }
+}
+
+/// Whether a peer is of one of the networks. Who may open a Unix socket is trusted: its file says
+/// who that is.
+pub(crate) fn is_trusted(networks: &[IpNet], peer: Option<SocketAddr>) -> bool {
+    peer.is_none_or(|peer| networks.iter().any(|network| network.contains(&peer.ip())))
+}
+
+impl Bound {
+    /// Opens a listener for `workers` threads: takes over what was inherited for it, and binds what
+    /// is missing. At least one socket for each worker; more only if more were inherited, since a
+    /// socket that is closed takes the connections in its backlog with it.
+    pub(crate) fn open(
+        listener: &Listener,
+        workers: usize,
+        inherited: &mut Inherited,
+    ) -> Result<Vec<Self>, ListenError> {
+        let describe = |source| describe(listener, source);
+        let mut sockets = inherited.take(listener);
+        if let Some(first) = sockets.first() {
+            // Only sockets that share their port can have others beside them.
+            let shares =
+                matches!(first, Self::Tcp(socket) if SockRef::from(socket).reuse_port().unwrap_or(false));
+            let address = first.address().map_err(describe)?;
+            let mut next = 0;
+            while sockets.len() < workers {
+                let socket = match &address {
+                    Address::Tcp(address) if shares => bind_tcp(*address).map(Self::Tcp).map_err(describe)?,
+                    _ => sockets[next].duplicate().map_err(describe)?,
+                };
+                next += 1;
+                sockets.push(socket);
+            }
+        } else {
+            match &listener.address {
+                Address::Tcp(address) => {
+                    probe(*address).map_err(describe)?;
+                    // With the port, if the system was to choose one.
+                    let mut address = *address;
+                    for _ in 0..workers {
+                        let socket = bind_tcp(address).map_err(describe)?;
+                        address = socket.local_addr().map_err(describe)?;
+                        sockets.push(Self::Tcp(socket));
+                    }
+                }
+                Address::Unix(path) => {
+                    let first = bind_unix(path).map_err(describe)?;
+                    for _ in 1..workers {
+                        sockets.push(first.duplicate().map_err(describe)?);
+                    }
+                    sockets.push(first);
+                }
+            }
+        }
+        for socket in &sockets {
+            socket.prepare().map_err(describe)?;
+        }
+        Ok(sockets)
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> io::Result<Address> {
+        match self {
+            Self::Tcp(socket) => socket.local_addr().map(Address::Tcp),
+            Self::Unix(socket) => {
+                let address = socket.local_addr()?;
+                Ok(Address::Unix(address.as_pathname().unwrap_or(Path::new("")).to_owned()))
+            }
+        }
+    }
+
+    /// Another handle of the same socket.
+    pub(crate) fn duplicate(&self) -> io::Result<Self> {
+        match self {
+            Self::Tcp(socket) => socket.try_clone().map(Self::Tcp),
+            Self::Unix(socket) => socket.try_clone().map(Self::Unix),
+        }
+    }
+
+    /// Sets what accepted sockets inherit, so that it costs nothing a connection.
+    fn prepare(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(socket) => {
+                socket.set_nonblocking(true)?;
+                let socket = SockRef::from(socket);
+                socket.set_tcp_nodelay(true)?;
+                socket.set_tcp_keepalive(&KEEPALIVE)
+            }
+            Self::Unix(socket) => socket.set_nonblocking(true),
+        }
+    }
+}
+
+fn tcp(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    // Connections of a process before this one that linger do not keep the port.
+    socket.set_reuse_address(true)?;
+    Ok(socket)
+}
+
+/// Fails if anybody listens there: a socket that shares its port would be let in beside another of
+/// the same user, and the two processes would each get a part of the connections.
+fn probe(address: SocketAddr) -> io::Result<()> {
+    tcp(address)?.bind(&address.into())
+}
+
+fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = tcp(address)?;
+    socket.set_reuse_port(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+fn bind_unix(path: &Path) -> io::Result<Bound> {
+    match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            let is_socket = path.symlink_metadata().is_ok_and(|file| file.file_type().is_socket());
+            if !is_socket || UnixStream::connect(path).is_ok() {
+                return Err(error);
+            }
+            // Left behind by a process that is no more.
+            std::fs::remove_file(path)?;
+            UnixListener::bind(path).map(Bound::Unix)
+        }
+        result => result.map(Bound::Unix),
+    }
+}
+
+fn describe(listener: &Listener, source: io::Error) -> ListenError {
+    let name = listener.name.clone();
+    let address = match &listener.address {
+        Address::Tcp(address) => address.to_string(),
+        Address::Unix(path) => path.display().to_string(),
+    };
+    match source.kind() {
+        io::ErrorKind::AddrInUse => ListenError::InUse { listener: name, address },
+        io::ErrorKind::AddrNotAvailable => ListenError::NoSuchAddress { listener: name, address },
+        io::ErrorKind::PermissionDenied => {
+            let mend = match &listener.address {
+                Address::Tcp(_) => {
+                    "choose a port from 1024 on, or allow it: `setcap cap_net_bind_service=+ep` on the \
+                     program, AmbientCapabilities=CAP_NET_BIND_SERVICE in the systemd unit, or systemd \
+                     socket activation"
+                }
+                Address::Unix(_) => "give this user the right to write in that directory",
+            };
+            ListenError::Forbidden { listener: name, address, mend }
+        }
+        _ => ListenError::Other { listener: name, address, source },
+    }
+}

@@ -1,0 +1,418 @@
+//! Worker threads: one runtime each, connections that never leave their thread.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeSet,
+    hash::BuildHasher,
+    io,
+    net::{IpAddr, SocketAddr},
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use foldhash::quality::RandomState;
+use tidegate_config::Address;
+use tidegate_control::ApplicationId;
+use tidegate_runtime::{Core, Shared};
+use tokio::{
+    net::{TcpListener, UnixListener},
+    runtime::{Builder, LocalOptions},
+    sync::{mpsc, oneshot},
+    task::JoinSet,
+    time::MissedTickBehavior,
+};
+
+use crate::{
+    connection::{self, Accepted, Limits, Pulses},
+    listener::{Bound, Listening},
+    request::Service,
+    socket::Socket,
+};
+
+/// Bytes read from a socket at once where the codec does not do it.
+const SCRATCH: usize = 64 * 1024;
+/// How often counts go to the totals and new applications are looked for.
+const BEAT: Duration = Duration::from_secs(1);
+/// How long accepting pauses when the process has no file descriptors or memory left.
+const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
+
+/// What the connections of one core share.
+pub(crate) struct Worker {
+    /// This core's handles.
+    pub(crate) core: Rc<Core>,
+    /// What serves requests.
+    pub(crate) service: Rc<Service>,
+    /// The connections.
+    pub(crate) pulses: Rc<Pulses>,
+    /// Whether the gateway is going away.
+    pub(crate) draining: Rc<Cell<bool>>,
+    /// Where bytes are read before they have a place of their own; never borrowed across an await.
+    pub(crate) scratch: RefCell<Box<[u8]>>,
+    limits: RefCell<Rc<Limits>>,
+    process: Arc<Process>,
+    /// Applications whose timers this core drives.
+    driven: RefCell<BTreeSet<ApplicationId>>,
+    workers: usize,
+}
+
+/// What the workers of a process share beside [`Shared`].
+#[derive(Debug, Default)]
+pub(crate) struct Process {
+    connections: AtomicU64,
+    /// Seeded anew in each process, so that nobody outside can aim at a client's entry.
+    hasher: RandomState,
+}
+
+/// What a worker is told.
+pub(crate) enum Command {
+    /// Accept from a socket.
+    Listen(Arc<Listening>, Bound),
+    /// Stop accepting from the sockets of a listener.
+    Unlisten(Arc<Listening>),
+    /// There is a new snapshot.
+    Published,
+    /// Stop accepting, serve what there is, end.
+    Drain {
+        /// Whether other processes hold the same sockets, so that what waits in their backlogs is
+        /// theirs.
+        handed_over: bool,
+    },
+}
+
+/// A worker thread.
+#[derive(Debug)]
+pub(crate) struct WorkerHandle {
+    /// The group it belongs to.
+    pub(crate) group: String,
+    commands: mpsc::UnboundedSender<Command>,
+    thread: Option<JoinHandle<()>>,
+    ended: Option<oneshot::Receiver<Ended>>,
+}
+
+/// What is left when a worker has ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ended {
+    /// Connections that were cut.
+    pub(crate) cut: usize,
+}
+
+/// Where a worker stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Station {
+    /// Its number, from 0, over all groups.
+    pub(crate) index: usize,
+    /// Workers in all.
+    pub(crate) workers: usize,
+    /// Its group.
+    pub(crate) group: String,
+}
+
+impl WorkerHandle {
+    /// Starts a worker; `service` makes what serves requests, on the worker's own thread and
+    /// inside its runtime.
+    pub(crate) fn start(
+        station: Station,
+        shared: Arc<Shared>,
+        process: Arc<Process>,
+        service: impl FnOnce(&Rc<Core>) -> Rc<Service> + Send + 'static,
+    ) -> io::Result<Self> {
+        // Bounded by who sends: commands come from configuration and signals only.
+        let (commands, received) = mpsc::unbounded_channel();
+        let (end, ended) = oneshot::channel();
+        let group = station.group.clone();
+        let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+        // The runtime stays on the thread that builds it: this one only finds out whether it can.
+        drop(runtime?);
+        let thread =
+            std::thread::Builder::new().name(format!("tidegate-{}", station.index)).spawn(move || {
+                let Ok(runtime) =
+                    Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
+                else {
+                    tracing::error!(worker = station.index, "no runtime");
+                    return;
+                };
+                let left = runtime.block_on(async {
+                    let _listed = shared.workers().register(station.index, &station.group);
+                    let core = Rc::new(Core::new(station.index, shared));
+                    let service = service(&core);
+                    let worker = Rc::new(Worker::new(core, service, process, station.workers));
+                    worker.run(received).await
+                });
+                // Everything that still runs is dropped here, and gives back what it holds.
+                drop(runtime);
+                let _ = end.send(left);
+            })?;
+        Ok(Self { group, commands, thread: Some(thread), ended: Some(ended) })
+    }
+
+    /// Tells the worker something; false if it has ended.
+    pub(crate) fn tell(&self, command: Command) -> bool {
+        self.commands.send(command).is_ok()
+    }
+
+    /// Waits until the worker has ended.
+    pub(crate) async fn ended(&mut self) -> Ended {
+        let ended = match self.ended.take() {
+            // An error means that the thread panicked.
+            Some(ended) => ended.await.unwrap_or_default(),
+            None => Ended::default(),
+        };
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!(group = self.group, "a worker thread panicked");
+        }
+        ended
+    }
+}
+
+impl Worker {
+    fn new(core: Rc<Core>, service: Rc<Service>, process: Arc<Process>, workers: usize) -> Self {
+        let view = core.view();
+        let limits = Limits::new(view.snapshot.version, &view.snapshot.settings.host);
+        Self {
+            core,
+            service,
+            pulses: Rc::default(),
+            draining: Rc::default(),
+            scratch: RefCell::new(vec![0; SCRATCH].into_boxed_slice()),
+            limits: RefCell::new(Rc::new(limits)),
+            process,
+            driven: RefCell::default(),
+            workers,
+        }
+    }
+
+    /// The bounds on connections, as the present snapshot says.
+    pub(crate) fn limits(&self) -> Rc<Limits> {
+        let version = self.core.shared().version();
+        if self.limits.borrow().version != version {
+            let view = self.core.view();
+            let limits = Limits::new(view.snapshot.version, &view.snapshot.settings.host);
+            self.limits.replace(Rc::new(limits));
+        }
+        Rc::clone(&self.limits.borrow())
+    }
+
+    /// A number for a new connection.
+    pub(crate) fn next_connection_id(&self) -> u64 {
+        self.process.connections.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// What stands for a client when connections are counted: its address, or the network of its
+    /// address in IPv6, where a client has a /64 to itself. Clients on a Unix socket have no
+    /// address and each stand for themselves.
+    pub(crate) fn client_hash(&self, client: Option<SocketAddr>) -> u64 {
+        let hasher = &self.process.hasher;
+        match client.map(|client| client.ip()) {
+            Some(IpAddr::V4(address)) => hasher.hash_one(address),
+            Some(IpAddr::V6(address)) => {
+                let [a, b, c, d, ..] = address.segments();
+                hasher.hash_one([a, b, c, d])
+            }
+            None => hasher.hash_one(self.process.connections.fetch_add(1, Ordering::Relaxed)),
+        }
+    }
+
+    /// Does what it is told until it is told to drain, and then until that is done.
+    async fn run(self: Rc<Self>, mut commands: mpsc::UnboundedReceiver<Command>) -> Ended {
+        let mut accepting = JoinSet::new();
+        let mut sockets: Vec<(Arc<Listening>, oneshot::Sender<Stop>)> = Vec::new();
+        let sweeping = tokio::task::spawn_local(Rc::clone(&self).sweep());
+        let mut beat = tokio::time::interval(BEAT);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let handed_over = loop {
+            tokio::select! {
+                _ = beat.tick() => {
+                    self.core.flush_meters();
+                    self.drive_timers();
+                }
+                command = commands.recv() => match command {
+                    Some(Command::Listen(listening, socket)) => {
+                        let (stop, stopped) = oneshot::channel();
+                        sockets.push((Arc::clone(&listening), stop));
+                        accepting.spawn_local(Rc::clone(&self).accept(listening, socket, stopped));
+                    }
+                    Some(Command::Unlisten(listening)) => {
+                        let (closed, kept) =
+                            sockets.drain(..).partition::<Vec<_>, _>(|(other, _)| Arc::ptr_eq(other, &listening));
+                        sockets = kept;
+                        for (_, stop) in closed {
+                            let _ = stop.send(Stop::Empty);
+                        }
+                    }
+                    Some(Command::Published) => self.drive_timers(),
+                    Some(Command::Drain { handed_over }) => break handed_over,
+                    // Nobody is left who could tell it anything.
+                    None => break false,
+                }
+            }
+            while accepting.try_join_next().is_some() {}
+        };
+        self.draining.set(true);
+        for (_, stop) in sockets {
+            let _ = stop.send(if handed_over { Stop::Now } else { Stop::Empty });
+        }
+        while accepting.join_next().await.is_some() {}
+        self.pulses.drain();
+        let deadline = tokio::time::sleep(self.limits().drain_timeout);
+        let cut = tokio::select! {
+            () = self.pulses.emptied() => 0,
+            () = deadline => self.pulses.len(),
+        };
+        sweeping.abort();
+        self.core.flush_meters();
+        Ended { cut }
+    }
+
+    /// Drives the timers of the applications whose home this core is.
+    fn drive_timers(&self) {
+        let mut driven = self.driven.borrow_mut();
+        for application in &self.core.view().applications {
+            let id = application.application.id;
+            if id.index() % self.workers == self.core.index() && driven.insert(id) {
+                tokio::task::spawn_local(application.gate.clone().drive_timers());
+            }
+        }
+    }
+
+    /// Looks after all that connections wait for.
+    async fn sweep(self: Rc<Self>) {
+        loop {
+            let mut patience = self.limits().patience;
+            if self.draining.get() {
+                // Whoever has not sent a request yet gets a moment to do so.
+                patience.keep_alive = patience.keep_alive.min(BEAT);
+            }
+            tokio::time::sleep(patience.interval()).await;
+            self.pulses.sweep(Instant::now(), &patience);
+        }
+    }
+
+    /// Accepts connections until told to stop.
+    async fn accept(
+        self: Rc<Self>,
+        listening: Arc<Listening>,
+        socket: Bound,
+        mut stopped: oneshot::Receiver<Stop>,
+    ) {
+        let acceptor = match Acceptor::new(socket, &listening) {
+            Ok(acceptor) => acceptor,
+            Err(error) => {
+                tracing::error!(listener = listening.name, %error, "the socket cannot be listened on");
+                return;
+            }
+        };
+        let stop = loop {
+            tokio::select! {
+                biased;
+                stop = &mut stopped => break stop.unwrap_or(Stop::Now),
+                accepted = acceptor.accept() => self.accepted(&listening, accepted).await,
+            }
+        };
+        if stop == Stop::Empty {
+            // What waits in the backlog would be reset when the socket closes.
+            while let Some(accepted) = acceptor.accept_waiting().await {
+                self.accepted(&listening, accepted).await;
+            }
+        }
+    }
+
+    async fn accepted(self: &Rc<Self>, listening: &Listening, accepted: io::Result<Accepted>) {
+        match accepted {
+            Ok(accepted) => {
+                let serving = listening.serving.load_full();
+                tokio::task::spawn_local(connection::serve(Rc::clone(self), accepted, serving));
+            }
+            Err(error) if is_of_the_connection(&error) => {}
+            Err(error) => {
+                tracing::error!(listener = listening.name, %error, "accepting failed");
+                tokio::time::sleep(EXHAUSTED_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// How to stop accepting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// At once.
+    Now,
+    /// When the backlog is empty.
+    Empty,
+}
+
+/// Errors that tell of the connection that was to be accepted, not of the listener (accept(2)).
+fn is_of_the_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::NetworkDown
+            | io::ErrorKind::NetworkUnreachable
+            | io::ErrorKind::HostUnreachable
+            | io::ErrorKind::Interrupted
+            | io::ErrorKind::PermissionDenied
+    )
+}
+
+enum Acceptor {
+    Tcp {
+        listener: TcpListener,
+        /// The address of every connection, where the listener has but one.
+        local: Option<SocketAddr>,
+    },
+    Unix(UnixListener),
+}
+
+impl Acceptor {
+    fn new(socket: Bound, listening: &Listening) -> io::Result<Self> {
+        match socket {
+            Bound::Tcp(socket) => {
+                let local = match &listening.bound {
+                    Address::Tcp(address) if !address.ip().is_unspecified() => Some(*address),
+                    _ => None,
+                };
+                TcpListener::from_std(socket).map(|listener| Self::Tcp { listener, local })
+            }
+            Bound::Unix(socket) => UnixListener::from_std(socket).map(Self::Unix),
+        }
+    }
+
+    async fn accept(&self) -> io::Result<Accepted> {
+        match self {
+            Self::Tcp { listener, local } => {
+                let (stream, peer) = listener.accept().await?;
+                let local = match local {
+                    Some(local) => Some(*local),
+                    None => stream.local_addr().ok().map(canonical),
+                };
+                Ok(Accepted { socket: Socket::tcp(stream), peer: Some(canonical(peer)), local })
+            }
+            Self::Unix(listener) => {
+                let (stream, _) = listener.accept().await?;
+                Ok(Accepted { socket: Socket::unix(stream), peer: None, local: None })
+            }
+        }
+    }
+
+    /// What waits already; `None` when nothing does.
+    async fn accept_waiting(&self) -> Option<io::Result<Accepted>> {
+        tokio::select! {
+            biased;
+            accepted = self.accept() => Some(accepted),
+            () = std::future::ready(()) => None,
+        }
+    }
+}
+
+/// An IPv4 client of a listener for both versions, as the IPv4 address it is.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
