@@ -5,7 +5,6 @@ use std::{
     net::SocketAddr,
     num::NonZeroUsize,
     path::PathBuf,
-    rc::Rc,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -13,11 +12,12 @@ use std::{
 use arc_swap::ArcSwap;
 use tidegate_config::{Address, Listener, Settings, WorkerGroup};
 use tidegate_runtime::Shared;
+use tokio::sync::mpsc;
 
 use crate::{
     handover::{Inherited, Program, UpgradeError},
     listener::{Bound, ListenError, Listening, Serving},
-    request::Service,
+    request::AccessLog,
     tls::{ServerTls, Ticketer, TicketerError, TlsError},
     workers::{Command, Process, Station, WorkerHandle},
 };
@@ -60,6 +60,9 @@ pub enum StartError {
     /// The name of the running program is not known.
     #[error("the path of the running program cannot be found out: {0}")]
     Program(#[source] io::Error),
+    /// The access log cannot be written.
+    #[error("the access log cannot be opened: {0}")]
+    AccessLog(#[source] io::Error),
     /// No keys for session tickets.
     #[error(transparent)]
     Tickets(#[from] TicketerError),
@@ -99,6 +102,7 @@ pub struct Running {
     open: Mutex<Vec<Open>>,
     ticketer: Arc<Ticketer>,
     program: Program,
+    access_log: AccessLog,
 }
 
 /// An open listener, and a handle of each of its sockets, to pass them on.
@@ -131,14 +135,19 @@ impl Gateway {
             open.push(Open::new(listener, workers, &mut inherited, &ticketer)?);
         }
         let process = Arc::new(Process::default());
+        let access_log = AccessLog::start(settings.access_log.as_ref()).map_err(StartError::AccessLog)?;
+        let (ready, mut readied) = mpsc::channel(1);
         let mut workers = Vec::new();
         for station in stations {
-            let worker = WorkerHandle::start(station, Arc::clone(&shared), Arc::clone(&process), |core| {
-                Service::new(Rc::clone(core))
-            });
+            let (shared, process) = (Arc::clone(&shared), Arc::clone(&process));
+            let worker = WorkerHandle::start(station, shared, process, access_log.clone(), ready.clone());
             workers.push(worker.map_err(StartError::Thread)?);
         }
-        let running = Running { shared, workers, open: Mutex::new(Vec::new()), ticketer, program };
+        let open_none = Mutex::new(Vec::new());
+        let running = Running { shared, workers, open: open_none, ticketer, program, access_log };
+        // Nothing is ever sent: this returns when every worker has dropped its end.
+        drop(ready);
+        let _ = std::thread::spawn(move || readied.blocking_recv()).join();
         for open in open {
             running.listen(open).map_err(StartError::Thread)?;
         }
@@ -205,6 +214,8 @@ impl Running {
             }
             opened.push(Open::new(listener, workers, &mut inherited, &self.ticketer)?);
         }
+        let access_log = snapshot.settings.access_log.as_ref();
+        self.access_log.configure(access_log).map_err(StartError::AccessLog)?;
         // From here on nothing fails but for want of descriptors.
         for (listening, serving) in changed {
             listening.serving.store(Arc::new(serving));
@@ -238,6 +249,11 @@ impl Running {
         errors
     }
 
+    /// Opens the access log's file again, after it has been moved away.
+    pub fn reopen_logs(&self) {
+        self.access_log.reopen();
+    }
+
     /// Replaces the running binary: starts the program of the same path with the same arguments,
     /// passes it the listening sockets and waits until it accepts connections. Then this process is
     /// to [`Running::drain`].
@@ -264,6 +280,7 @@ impl Running {
         for worker in &mut self.workers {
             drained.cut += worker.ended().await.cut;
         }
+        self.access_log.flush();
         drained
     }
 

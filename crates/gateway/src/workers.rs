@@ -30,14 +30,17 @@ use tokio::{
 use crate::{
     connection::{self, Accepted, Limits, Pulses},
     listener::{Bound, Listening},
-    request::Service,
+    request::{AccessLog, Service},
     socket::Socket,
+    upstream::Upstreams,
 };
 
 /// Bytes read from a socket at once where the codec does not do it.
 const SCRATCH: usize = 64 * 1024;
 /// How often counts go to the totals and new applications are looked for.
 const BEAT: Duration = Duration::from_secs(1);
+/// How long the start waits for the names of servers to be looked up.
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long accepting pauses when the process has no file descriptors or memory left.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
@@ -113,33 +116,40 @@ pub(crate) struct Station {
 }
 
 impl WorkerHandle {
-    /// Starts a worker; `service` makes what serves requests, on the worker's own thread and
-    /// inside its runtime.
+    /// Starts a worker. `ready` is dropped once it knows where the servers are.
     pub(crate) fn start(
         station: Station,
         shared: Arc<Shared>,
         process: Arc<Process>,
-        service: impl FnOnce(&Rc<Core>) -> Rc<Service> + Send + 'static,
+        access_log: AccessLog,
+        ready: mpsc::Sender<()>,
     ) -> io::Result<Self> {
         // Bounded by who sends: commands come from configuration and signals only.
         let (commands, received) = mpsc::unbounded_channel();
         let (end, ended) = oneshot::channel();
         let group = station.group.clone();
-        let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
-        // The runtime stays on the thread that builds it: this one only finds out whether it can.
-        drop(runtime?);
+        let build = || Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+        // A runtime stays on the thread that builds it: this one only shows whether there can be one.
+        drop(build()?);
         let thread =
             std::thread::Builder::new().name(format!("tidegate-{}", station.index)).spawn(move || {
-                let Ok(runtime) =
-                    Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
-                else {
-                    tracing::error!(worker = station.index, "no runtime");
-                    return;
+                let runtime = match build() {
+                    Ok(runtime) => runtime,
+                    Err(error) => {
+                        tracing::error!(worker = station.index, %error, "no runtime");
+                        return;
+                    }
                 };
                 let left = runtime.block_on(async {
                     let _listed = shared.workers().register(station.index, &station.group);
                     let core = Rc::new(Core::new(station.index, shared));
-                    let service = service(&core);
+                    let upstreams = Upstreams::new(Rc::clone(&core));
+                    if station.index == 0 {
+                        let _ = tokio::time::timeout(RESOLVE_TIMEOUT, upstreams.resolve_all()).await;
+                    }
+                    drop(ready);
+                    tokio::task::spawn_local(Rc::clone(&upstreams).maintain());
+                    let service = Service::new(Rc::clone(&core), upstreams, access_log);
                     let worker = Rc::new(Worker::new(core, service, process, station.workers));
                     worker.run(received).await
                 });

@@ -28,6 +28,11 @@ pub(super) async fn serve_plain(worker: Rc<Worker>, connection: Rc<Connection>, 
                 let stream = Stream::Plain(connection.socket.clone());
                 return http2::serve(worker, connection, stream, before).await;
             }
+            Woken::Late => {
+                let stream = Stream::Plain(connection.socket.clone());
+                let io = ClientIo::new(stream, Bytes::new(), Rc::clone(connection.pulse()));
+                return head_late(&worker, &connection, io).await;
+            }
             Woken::Ended => return,
         };
         let stream = Stream::Plain(connection.socket.clone());
@@ -81,7 +86,7 @@ async fn serve(
         let (worker, connection, answered) = (Rc::clone(worker), Rc::clone(connection), Rc::clone(&answered));
         let judged = Cell::new(judged);
         service_fn(move |request: Request<Incoming>| {
-            let exchange = connection.pulse().begin();
+            let exchange = connection.begin();
             answered.set(false);
             let answered = Rc::clone(&answered);
             let serving = Rc::clone(&worker.service).serve(Rc::clone(&connection), request, judged.take());
@@ -137,8 +142,8 @@ async fn serve(
             return Some((io.into_stream(), leftover));
         }
         Stop::Ordered(Order::HeadLate) if phase == Phase::Head => {
-            worker.service.bad_request(connection, StatusCode::REQUEST_TIMEOUT, "the head took too long");
-            answer_timeout(&mut io).await;
+            head_late(worker, connection, io).await;
+            return None;
         }
         Stop::Ordered(Order::Stalled) if !answered.get() => answer_timeout(&mut io).await,
         Stop::Ordered(Order::Stalled) => {
@@ -172,9 +177,16 @@ async fn serve(
 /// What the codec answered to a head that it could not read.
 fn broken_head(error: &hyper::Error) -> Option<(StatusCode, &'static str)> {
     if error.is_parse_too_large() {
-        return Some((StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the head is too large"));
+        return Some((StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large"));
     }
-    error.is_parse().then_some((StatusCode::BAD_REQUEST, "the head is not by the grammar"))
+    error.is_parse().then_some((StatusCode::BAD_REQUEST, "bad_head"))
+}
+
+/// Ends a connection whose head took too long.
+async fn head_late(worker: &Worker, connection: &Connection, mut io: ClientIo) {
+    worker.service.bad_request(connection, StatusCode::REQUEST_TIMEOUT, "head_late");
+    answer_timeout(&mut io).await;
+    close(io, connection.pulse()).await;
 }
 
 /// Answers a client that kept us waiting.

@@ -18,7 +18,7 @@ pub(super) async fn serve(worker: Rc<Worker>, connection: Rc<Connection>, stream
     let handler = {
         let (worker, connection) = (Rc::clone(&worker), Rc::clone(&connection));
         service_fn(move |request: Request<Incoming>| {
-            let exchange = connection.pulse().begin();
+            let exchange = connection.begin();
             let serving = Rc::clone(&worker.service).serve(Rc::clone(&connection), request, None);
             async move {
                 let (head, body) = serving.await.into_parts();

@@ -36,7 +36,7 @@ pub(crate) use self::{
 };
 use self::{
     io::Stream,
-    pulse::{Order, Registered},
+    pulse::{Exchange, Order, Registered},
 };
 use crate::{
     facts::{ConnectionFacts, TlsFacts},
@@ -98,6 +98,12 @@ impl Connection {
     /// Whether the gateway wants this connection to end: it says so in the next response.
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.get()
+    }
+
+    /// A request begins.
+    fn begin(&self) -> Exchange {
+        self.facts.requests.set(self.facts.requests.get() + 1);
+        self.pulse().begin()
     }
 
     fn pulse(&self) -> &Rc<Pulse> {

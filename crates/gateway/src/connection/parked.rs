@@ -5,7 +5,7 @@
 //! with its buffers is set up, which gets the same bytes. What is in any way out of the ordinary
 //! goes to the codec unjudged: hyper alone decides what a request is.
 
-use std::{io, rc::Rc};
+use std::{io, mem::MaybeUninit, rc::Rc};
 
 use bytes::Bytes;
 
@@ -26,6 +26,8 @@ pub(super) enum Woken {
     },
     /// HTTP/2 by prior knowledge, and the bytes of it so far.
     Http2(Bytes),
+    /// The rest of the head takes too long.
+    Late,
     /// The client has gone, or was idle for too long.
     Ended,
 }
@@ -71,8 +73,7 @@ pub(super) async fn wait(
                 biased;
                 result = connection.socket.readable() => if result.is_err() { return Woken::Ended },
                 order = connection.order() => match order {
-                    // The codec answers: it has the bytes, and the same order will come again.
-                    Order::HeadLate => return Woken::Http1 { before: partial.into(), judged: None },
+                    Order::HeadLate => return Woken::Late,
                     Order::Close => return Woken::Ended,
                     _ => {}
                 },
@@ -165,12 +166,15 @@ async fn judge(worker: &Rc<Worker>, connection: &Rc<Connection>, bytes: Vec<u8>)
 /// The verdict on a head, if it is one that can be judged without a codec.
 fn early(worker: &Rc<Worker>, connection: &Rc<Connection>, bytes: &[u8]) -> Option<Judged> {
     /// Fields that make more of a request than head and body.
+    const FIELDS_MAX: usize = 100;
     const EXTRAORDINARY: [&str; 3] = ["upgrade", "expect", "transfer-encoding"];
     let limits = worker.limits();
-    let mut fields = vec![httparse::EMPTY_HEADER; limits.headers_max];
-    let mut head = httparse::Request::new(&mut fields);
-    let Ok(httparse::Status::Complete(len)) = head.parse(bytes) else { return None };
-    if len > limits.head_bytes_max {
+    // More fields than these make a request extraordinary, too.
+    let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
+    let mut head = httparse::Request::new(&mut []);
+    let parsed = head.parse_with_uninit_headers(bytes, &mut fields);
+    let Ok(httparse::Status::Complete(len)) = parsed else { return None };
+    if len > limits.head_bytes_max || head.headers.len() > limits.headers_max {
         return None;
     }
     let ordinary = head
