@@ -1,6 +1,7 @@
 //! In-flight accounting in weight units: `R0` of Dyachuk & Deters.
 //!
-//! Source: Dyachuk & Deters, "Using Priorities to Combat Underutilisation", the algorithm of the
+//! Source: Dyachuk & Deters, "A Solution to Resource Underutilization for Web
+//! Services Hosted in the Cloud", OTM 2009, section 4: the algorithm of the
 //! dispatcher: `R` starts at the server's capacity `R0`; a start takes its weight, `R ← R − w`; a
 //! departure gives it back, `R ← R + w`; a request of top priority starts whatever `R` is, so `R` may
 //! go negative; any other starts if `w ≤ R`. Deviations:

@@ -3,7 +3,7 @@
 //! `level(now) = min(burst, level(at) + rate · (now − at))`; an event takes one token.
 //!
 //! Source: the (r, b) token bucket of RFC 2697 and RFC 1363, used at both ends of a class's queue by
-//! MASTH (section 3). Deviations:
+//! MASTH (section 2). Deviations:
 //!
 //! 1. The arithmetic is in whole numbers: a token is 10¹⁸ units, so that a rate in units per
 //!    nanosecond is the rate per second in 10⁻⁹. A thousand small steps of time therefore give

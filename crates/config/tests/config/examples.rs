@@ -2,10 +2,10 @@
 
 use std::{fs, path::Path};
 
-use tidegate_config::{Address, ClientAuth, LogFormat, ServerAddress, Settings};
+use tidegate_config::{Address, ClientAuth, ClientKey, LogFormat, ServerAddress, Settings};
 use tidegate_control::{
     classify::{PathSpec, ValueSpec},
-    knobs::{Bytes, Mode, keys},
+    knobs::{Bytes, Mode, PerSecond, keys},
 };
 
 fn example(name: &str) -> Settings {
@@ -70,13 +70,58 @@ fn several_applications() {
 }
 
 #[test]
-fn no_example_is_left_out() {
+fn client_limits() {
+    let settings = example("client-limits.toml");
+    let [site, api] = settings.applications.as_slice() else { panic!("two applications") };
+    assert_eq!(settings.host.get(keys::CONNECTIONS_PER_CLIENT_MAX), Some(200));
+    assert_eq!(site.client_key, ClientKey::Network { v4: 32, v6: 56 });
+    assert_eq!(api.client_key, ClientKey::Header("x-api-key".to_owned()));
+    assert_eq!(api.values.get(keys::CLIENT_RATE), Some(PerSecond(10.0)));
+}
+
+#[test]
+fn behind_a_load_balancer() {
+    let settings = example("behind-load-balancer.toml");
+    let [tcp, http] = settings.listeners.as_slice() else { panic!("two listeners") };
+    assert!(tcp.proxy_protocol && !http.proxy_protocol);
+    assert_eq!(http.trusted.len(), 2);
+}
+
+#[test]
+fn upstream_tls() {
+    let settings = example("upstream-tls.toml");
+    let upstream = &settings.applications[0].upstream;
+    let certificate = upstream.tls.as_ref().unwrap().certificate.as_ref().unwrap();
+    assert_eq!(certificate.key, Path::new("/etc/tidegate/certs/gateway.key"));
+    assert_eq!(upstream.host.as_deref(), Some("api.internal"));
+}
+
+#[test]
+fn websocket() {
+    let settings = example("websocket.toml");
+    let chat = &settings.applications[0];
+    assert_eq!(chat.upstream.sticky_cookie.as_deref(), Some("chat_server"));
+    assert_eq!(chat.values.get(keys::LONG_STREAMS_MAX), 20_000);
+}
+
+#[test]
+fn maintenance() {
+    let settings = example("maintenance.toml");
+    let [shop, blog] = settings.applications.as_slice() else { panic!("two applications") };
+    assert!(shop.values.get(keys::MAINTENANCE) && !blog.values.get(keys::MAINTENANCE));
+    assert!(blog.servers[1].values.get(keys::SERVER_DRAIN));
+}
+
+#[test]
+fn every_file_of_the_directory_loads() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    let mut names: Vec<_> = fs::read_dir(directory)
+    let names: Vec<_> = fs::read_dir(directory)
         .expect("examples/ is there")
         .map(|entry| entry.expect("it can be read").file_name().into_string().expect("UTF-8"))
         .filter(|name| name.ends_with(".toml"))
         .collect();
-    names.sort_unstable();
-    assert_eq!(names, ["classes.toml", "minimal.toml", "several-applications.toml", "tls.toml"]);
+    assert!(names.len() >= 9, "only {names:?}: does the search still work?");
+    for name in names {
+        assert!(!example(&name).applications.is_empty(), "{name}");
+    }
 }

@@ -1,6 +1,6 @@
 //! Admission of one application's requests: whether each starts now, waits, or is refused.
 //!
-//! MASTH's path (section 3): ingress bucket -> the class's queue -> scheduler over classes ->
+//! MASTH's path (section 2): ingress bucket -> the class's queue -> scheduler over classes ->
 //! egress bucket, joined with the weighted in-flight limit `R0` of Dyachuk & Deters. [`Admission`]
 //! is the composition; each part has its own file: [`crate::token_bucket`], [`crate::queue`],
 //! [`crate::scheduler`], [`crate::in_flight`], [`crate::limit`].

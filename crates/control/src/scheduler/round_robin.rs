@@ -1,6 +1,6 @@
 //! Round robin: each class that waits in turn, one request a turn.
 //!
-//! Source: MASTH, section 3 (multi-queue scheduler); Nagle, RFC 970. No deviations.
+//! Source: MASTH, section 2 (multi-queue scheduling); Nagle, RFC 970. No deviations.
 
 use super::Candidate;
 

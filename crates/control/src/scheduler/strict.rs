@@ -1,6 +1,6 @@
 //! Strict priority with anti-starvation: the highest priority first, of equal ones the first to arrive.
 //!
-//! Order: the top priority; then what has waited longer than `scheduler.starvation.max`, the oldest
+//! Order: the top priority; then what has waited longer than `starvation.max`, the oldest
 //! first; then by priority; within a priority by arrival over all classes.
 //!
 //! Source: Dyachuk & Deters, the priority queue of the dispatcher. Deviations:

@@ -38,8 +38,10 @@ use tidegate_runtime::{Core, CoreApplication};
 use tokio::sync::Notify;
 
 pub(crate) use self::{
-    balance::ChooseHint,
+    balance::{ChooseHint, Chosen},
     body::{UpstreamBody, UpstreamUpgraded},
+    error::SendError,
+    io::UpstreamIo,
 };
 use self::{
     plan::Plan,

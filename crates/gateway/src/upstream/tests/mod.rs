@@ -43,9 +43,7 @@ use tokio::{
 };
 
 use super::{
-    ChooseHint, UpstreamBody, Upstreams,
-    balance::Chosen,
-    error::SendError,
+    ChooseHint, Chosen, SendError, UpstreamBody, Upstreams,
     resolve::{Answer, Lookup},
 };
 use crate::{
