@@ -1,6 +1,6 @@
 //! Opens connections to servers: TCP or a Unix socket, the PROXY header, TLS.
 
-use std::{io, net::SocketAddr, rc::Rc, time::Duration};
+use std::{io, rc::Rc, time::Duration};
 
 use tidegate_config::UpstreamProtocol;
 use tidegate_control::meters::UpstreamError;
@@ -52,7 +52,7 @@ async fn open(server: &Server, plan: &Plan, ends: Option<Ends>) -> Result<(Upstr
         Failure::new(kind, format!("{endpoint}: {error}"))
     };
     let mut socket = match endpoint {
-        Endpoint::Tcp(address) => Socket::tcp(tcp(*address).await.map_err(failed)?),
+        Endpoint::Tcp(address) => Socket::tcp(TcpStream::connect(*address).await.map_err(failed)?),
         Endpoint::Unix(path) => Socket::unix(UnixStream::connect(path).await.map_err(failed)?),
     };
     if let Some(version) = plan.proxy_protocol {
@@ -77,10 +77,6 @@ async fn open(server: &Server, plan: &Plan, ends: Option<Ends>) -> Result<(Upstr
         UpstreamProtocol::Auto | UpstreamProtocol::Http1 => Spoken::Http1,
     };
     Ok((UpstreamIo::tls(stream), spoken))
-}
-
-async fn tcp(address: SocketAddr) -> io::Result<TcpStream> {
-    TcpStream::connect(address).await
 }
 
 /// The failure of a TLS handshake, which tokio wraps into an I/O error.

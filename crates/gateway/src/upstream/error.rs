@@ -35,7 +35,7 @@ impl Failure {
         Self { kind, message: message.into() }
     }
 
-    /// The failure of a connection on which `received` says whether anything of the response came.
+    /// What an error of the codec means before the response's head is complete.
     pub(super) fn of_codec(error: &hyper::Error) -> Self {
         let kind = if error.is_parse() || h2_reason(error).is_some_and(is_protocol_fault) {
             UpstreamError::Garbage

@@ -38,10 +38,8 @@ use tidegate_runtime::{Core, CoreApplication};
 use tokio::sync::Notify;
 
 pub(crate) use self::{
-    balance::{ChooseHint, Chosen},
+    balance::ChooseHint,
     body::{UpstreamBody, UpstreamUpgraded},
-    error::SendError,
-    io::UpstreamIo,
 };
 use self::{
     plan::Plan,

@@ -182,13 +182,13 @@ fn a_slow_client_is_not_taken_for_a_slow_server() {
     run(async {
         let raw = Raw::bind().await;
         let bench =
-            Bench::new(&[raw.address()], |app| set(&mut app.values, "upstream.response.timeout", ms(50)));
+            Bench::new(&[raw.address()], |app| set(&mut app.values, "upstream.response.timeout", ms(500)));
         let (sender, body) = stream();
         let server = async {
             let mut peer = raw.accept().await;
             peer.head().await;
             // Far longer than the server would be given.
-            tokio::time::sleep(Duration::from_millis(200)).await;
+            tokio::time::sleep(Duration::from_millis(1000)).await;
             sender.send(Ok("late".into())).expect("still there");
             drop(sender);
             peer.read_until(b"0\r\n\r\n").await;

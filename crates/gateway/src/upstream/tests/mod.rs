@@ -43,7 +43,9 @@ use tokio::{
 };
 
 use super::{
-    ChooseHint, Chosen, SendError, UpstreamBody, Upstreams,
+    ChooseHint, UpstreamBody, Upstreams,
+    balance::Chosen,
+    error::SendError,
     resolve::{Answer, Lookup},
 };
 use crate::{

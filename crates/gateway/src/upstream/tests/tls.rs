@@ -143,7 +143,7 @@ fn a_server_that_does_not_speak_tls_or_never_ends_the_handshake_fails_as_that() 
         let raw = Raw::bind().await;
         let bench = Bench::new(&[raw.address()], |app| {
             speaks_tls(app, authority.settings());
-            set(&mut app.values, "upstream.connect.timeout", ms(500));
+            set(&mut app.values, "upstream.connect.timeout", ms(2000));
         });
         let server = async {
             let mut peer = raw.accept().await;
