@@ -114,11 +114,6 @@ impl Upstreams {
 }
 
 impl Chosen {
-    /// The server's id.
-    pub(crate) fn id(&self) -> ServerId {
-        self.server.shared.id()
-    }
-
     /// The server, for logs.
     pub(crate) fn server(&self) -> &Arc<Server> {
         &self.server.shared

@@ -48,13 +48,15 @@ pub(super) struct Http2 {
     active: Cell<usize>,
     /// Shared with the task that drives it: only it knows how many streams the server allows now.
     /// `None` once it has ended.
-    connection: Rc<RefCell<Option<Connection<TokioIo<UpstreamIo>, Outgoing, Here>>>>,
+    connection: Rc<RefCell<Option<Driven>>>,
     /// A stream on it timed out: it may be dead, so nothing new goes there.
     is_suspect: Cell<bool>,
     pub(super) plan: Rc<Plan>,
     pub(super) ends: Option<Ends>,
     pub(super) idle_since: Cell<Timestamp>,
 }
+
+type Driven = Connection<TokioIo<UpstreamIo>, Outgoing, Here>;
 
 /// The use of one stream; ends when dropped.
 pub(super) struct Stream {
@@ -232,8 +234,7 @@ impl Drop for Stream {
 fn to_http2(request: &mut Request<RequestBody>, is_tls: bool) {
     *request.version_mut() = Version::HTTP_2;
     let host = request.headers_mut().remove(HOST);
-    let authority =
-        host.and_then(|host| http::uri::Authority::from_maybe_shared(host.as_bytes().to_vec()).ok());
+    let authority = host.and_then(|host| http::uri::Authority::try_from(host.as_bytes()).ok());
     let mut parts = std::mem::take(request.uri_mut()).into_parts();
     parts.scheme = Some(if is_tls { Scheme::HTTPS } else { Scheme::HTTP });
     parts.authority = authority.or(parts.authority);

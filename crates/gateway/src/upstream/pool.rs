@@ -28,6 +28,7 @@ const OPENING_MAX: usize = 64;
 #[derive(Default)]
 pub(super) struct Pool {
     /// Last in, first out: those least used grow old and are closed.
+    #[expect(clippy::vec_box, reason = "a connection keeps its box from one exchange to the next")]
     idle: RefCell<Vec<Box<Http1>>>,
     shared: RefCell<Vec<Rc<Http2>>>,
     opening: Cell<usize>,

@@ -37,9 +37,9 @@ fn the_same_hash_finds_the_same_server() {
     let bench = three(|app| policy(app, "consistent_hash"));
     for hash in 0..20 {
         let hint = ChooseHint { hash: hash * 77_777, ..ChooseHint::default() };
-        let first = bench.try_choose(hint).expect("one").id();
+        let first = bench.try_choose(hint).expect("one").server().id();
         for _ in 0..5 {
-            assert_eq!(bench.try_choose(hint).expect("one").id(), first);
+            assert_eq!(bench.try_choose(hint).expect("one").server().id(), first);
         }
     }
 }
@@ -50,12 +50,12 @@ fn a_cookie_keeps_a_visitor_at_its_server_as_long_as_that_takes_requests() {
     let first = bench.choose();
     let token = first.sticky_value().expect("a cookie for a new visitor");
     assert!(!token.contains("10.0"), "it tells nothing of the address: {token}");
-    let id = first.id();
+    let id = first.server().id();
     drop(first);
     let hint = ChooseHint { sticky: Some(&token), ..ChooseHint::default() };
     for _ in 0..20 {
         let again = bench.try_choose(hint).expect("one");
-        assert_eq!(again.id(), id);
+        assert_eq!(again.server().id(), id);
         assert_eq!(again.sticky_value(), None, "the visitor has it already");
     }
     // Nonsense is a new visitor.
@@ -64,7 +64,7 @@ fn a_cookie_keeps_a_visitor_at_its_server_as_long_as_that_takes_requests() {
     // Drained: the visitor moves, and is told so.
     bench.edit(|app| set(&mut app.servers[id.index()].values, "drain", Value::Flag(true)));
     let moved = bench.try_choose(hint).expect("one");
-    assert_ne!(moved.id(), id);
+    assert_ne!(moved.server().id(), id);
     assert!(moved.sticky_value().is_some_and(|value| value != token));
 }
 
@@ -75,7 +75,7 @@ fn a_retry_goes_elsewhere_or_nowhere() {
         for hash in 0..20 {
             let exclude = [ServerId(0), ServerId(2)];
             let chosen = bench.try_choose(ChooseHint { hash, exclude: &exclude, ..ChooseHint::default() });
-            assert_eq!(chosen.expect("the one left").id(), ServerId(1), "{name}");
+            assert_eq!(chosen.expect("the one left").server().id(), ServerId(1), "{name}");
         }
         let exclude = [ServerId(0), ServerId(1), ServerId(2)];
         assert!(
@@ -98,15 +98,15 @@ fn full_servers_are_not_chosen_and_say_when_they_have_room() {
         let application = bench.application();
         let first = bench.choose();
         let second = bench.choose();
-        assert_ne!(first.id(), second.id());
+        assert_ne!(first.server().id(), second.server().id());
         assert!(bench.try_choose(ChooseHint::default()).is_none());
         let vacancy = bench.upstreams.vacancy(&application, &[]);
         tokio::pin!(vacancy);
         assert!(futures_poll(vacancy.as_mut()).await.is_none(), "both are full");
-        let freed = first.id();
+        let freed = first.server().id();
         drop(first);
         assert!(vacancy.await);
-        assert_eq!(bench.choose().id(), freed);
+        assert_eq!(bench.choose().server().id(), freed);
         // Nobody to wait for.
         assert!(!bench.upstreams.vacancy(&application, &[ServerId(0), ServerId(1)]).await);
         bench.edit(|app| app.servers.clear());

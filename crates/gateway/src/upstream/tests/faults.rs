@@ -139,7 +139,7 @@ fn a_head_beyond_every_bound_is_garbage() {
                 peer
             };
             let (sent, _peer) = tokio::join!(bench.get("/"), server);
-            assert_eq!(sent.err().expect("too much").kind, UpstreamError::Garbage);
+            assert_eq!(sent.expect_err("too much").kind, UpstreamError::Garbage);
         }
     });
 }

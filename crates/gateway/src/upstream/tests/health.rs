@@ -65,14 +65,14 @@ fn a_pause_ends_by_itself() {
             set(&mut app.values, "health.failures.pause", ms(20));
         });
         let first = bench.choose();
-        let id = first.id();
+        let id = first.server().id();
         let failing = if id.index() == 0 { &raw } else { &other };
         let server = async { failing.accept().await.reset() };
         let get = request(Method::GET, "/", RequestBody::Empty);
         let (sent, ()) = tokio::join!(bench.upstreams.send(first, get, &bench.client), server);
         assert!(sent.is_err());
-        assert_ne!(bench.choose().id(), id);
-        while bench.choose().id() != id {
+        assert_ne!(bench.choose().server().id(), id);
+        while bench.choose().server().id() != id {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         assert_eq!(bench.servers()[id.index()].condition, Condition::OnTrial);

@@ -189,8 +189,7 @@ fn our_certificate_is_shown_and_its_files_are_read_again_when_they_change() {
             let (sent, served) = tokio::join!(bench.get("/"), serve(&raw, &acceptor));
             text(sent.expect("a head").into_body()).await.expect("a body");
             let served = served.expect("a connection");
-            let leaf = served.get_ref().1.peer_certificates().expect("a certificate")[0].to_vec();
-            leaf
+            served.get_ref().1.peer_certificates().expect("a certificate")[0].to_vec()
         };
         let contains =
             |leaf: &[u8], name: &str| leaf.windows(name.len()).any(|window| window == name.as_bytes());
