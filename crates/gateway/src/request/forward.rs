@@ -18,7 +18,6 @@ use crate::{body::RequestBody, facts::ConnectionFacts};
 /// What of a request's head matters again for its response.
 #[derive(Clone, Debug)]
 pub(super) struct Forwarded {
-    pub(super) method: Method,
     pub(super) request_id: HeaderValue,
     /// Whether the client wants to change the protocol, and may.
     pub(super) upgrade: bool,
@@ -61,7 +60,7 @@ pub(super) fn request(
     edit(&mut parts.headers, &application.settings.request_headers);
     target(parts, application);
     parts.version = Version::HTTP_11;
-    Forwarded { method: parts.method.clone(), request_id: id, upgrade: upgrades }
+    Forwarded { request_id: id, upgrade: upgrades }
 }
 
 /// Announces the body as it is now: a gathered one has a length, the rest of a longer one keeps the

@@ -239,13 +239,13 @@ pub(crate) enum Judged {
 /// What was decided, for [`Service::serve`] to go on with.
 pub(crate) struct Judgement {
     /// `None`: nothing was asked of anybody, `serve` decides afresh.
-    pub(super) ruling: Option<Ruling>,
+    pub(super) ruling: Option<Box<Ruling>>,
 }
 
 /// A place in the queue of a request that no codec has seen yet.
 pub(crate) struct JudgedWaiting {
     waiting: Waiting,
-    arrived: Option<Arrived>,
+    arrived: Option<Box<Arrived>>,
 }
 
 impl Service {
@@ -261,10 +261,12 @@ impl Service {
         let Some(parsed) = Parsed::of(head) else { return afresh() };
         match self.rule(connection, parsed.head()) {
             Ruling::Turn(_) => afresh(),
-            Ruling::Wait(arrived, waiting) => Judged::Wait(JudgedWaiting { waiting, arrived: Some(arrived) }),
-            ruling @ Ruling::Start(..) => Judged::Start(Judgement { ruling: Some(ruling) }),
+            Ruling::Wait(arrived, waiting) => {
+                Judged::Wait(JudgedWaiting { waiting, arrived: Some(Box::new(arrived)) })
+            }
+            ruling @ Ruling::Start(..) => Judged::Start(Judgement { ruling: Some(Box::new(ruling)) }),
             ruling @ (Ruling::Refuse(..) | Ruling::BadBody(..)) => {
-                Judged::Refuse(Judgement { ruling: Some(ruling) })
+                Judged::Refuse(Judgement { ruling: Some(Box::new(ruling)) })
             }
         }
     }
@@ -296,9 +298,9 @@ impl Future for JudgedWaiting {
         // Polled again after it was ready.
         let Some(arrived) = self.arrived.take() else { return Poll::Pending };
         Poll::Ready(match verdict {
-            Ok(held) => Judged::Start(Judgement { ruling: Some(Ruling::Start(arrived, held)) }),
+            Ok(held) => Judged::Start(Judgement { ruling: Some(Box::new(Ruling::Start(*arrived, held))) }),
             Err(refusal) => Judged::Refuse(Judgement {
-                ruling: Some(Ruling::Refuse(arrived, Refused { refusal, retry_after: None })),
+                ruling: Some(Box::new(Ruling::Refuse(*arrived, Refused { refusal, retry_after: None }))),
             }),
         })
     }

@@ -11,11 +11,12 @@
 //!    `linger` if the client leaves;
 //! 6. `response`, `read_ahead`, `response_body`, `upgrade`: the answer, brought off the server faster
 //!    than a slow client takes it;
-//! 7. `refusal`, `accept`, `error`: what a client sees instead;
+//! 7. `answer`, `refusal`, `accept`, `error`: what a client sees instead;
 //! 8. `record`, `access_log`: what is counted and logged, on every path exactly once.
 
 mod accept;
 mod access_log;
+mod answer;
 mod client_key;
 mod dispatch;
 mod error;
@@ -40,16 +41,15 @@ mod upgrade;
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
-    time::Duration,
 };
 
-use http::{HeaderValue, Request, Response, StatusCode, header};
+use http::{Request, Response, StatusCode};
 use http_body::Body;
 use hyper::body::Incoming;
 use tidegate_control::{
     ApplicationId, ClassId, Refusal, Timestamp,
     admission::Outcome,
-    knobs::{HalfClosed, RefusalStatus, keys},
+    knobs::{HalfClosed, keys},
     meters::Meter,
     retry_budget::RetryBudget,
 };
@@ -57,19 +57,21 @@ use tidegate_runtime::{Core, Entry, Held, SpoolBudget, Waiting};
 
 pub(crate) use self::{access_log::AccessLog, judgement::Judged, response_body::ResponseBody};
 use self::{
+    answer::{bad_body, fail, refuse},
     dispatch::Errand,
-    error::{ClientFault, Failure},
+    error::ClientFault,
     head::Head,
     in_flight::InFlight,
-    intake::{Gathering, Intake, Received},
-    judgement::{Arrived, Refused, Ruling, Turn},
+    intake::{Gathering, Intake},
+    judgement::{Arrived, Refused, Ruling},
     linger::Awaited,
     record::Record,
-    refusal::{Asked, Message},
+    refusal::Asked,
     request_id::RequestIds,
+    response::Unanswered,
     service_time::ServiceTime,
 };
-use crate::{body::RequestBody, connection::Connection, facts::ConnectionFacts, upstream::Upstreams};
+use crate::{body::RequestBody, connection::Connection, upstream::Upstreams};
 
 /// Serves requests on one core.
 pub(crate) struct Service {
@@ -113,6 +115,8 @@ impl Service {
         request: Request<Incoming>,
         judged: Option<Judged>,
     ) -> Response<ResponseBody> {
+        let requests = &connection.facts.requests;
+        requests.set(requests.get().saturating_add(1));
         let ruling = match judged {
             Some(Judged::Start(judgement) | Judged::Refuse(judgement)) => judgement.ruling,
             Some(judged @ Judged::Wait(_)) => match judged.settled(&connection).await {
@@ -121,7 +125,10 @@ impl Service {
             },
             None => None,
         };
-        let ruling = ruling.unwrap_or_else(|| self.rule(&connection, Head::of(&request)));
+        let ruling = match ruling {
+            Some(ruling) => *ruling,
+            None => self.rule(&connection, Head::of(&request)),
+        };
         let asked = Asked::of(request.method(), request.headers());
         let (arrived, held) = match ruling {
             Ruling::Start(arrived, held) => (arrived, held),
@@ -192,7 +199,13 @@ impl Service {
             left: Rc::clone(&left),
         };
         let exchange = Box::pin(errand.run(Request::from_parts(parts, body)));
-        let (answered, in_flight) = Awaited::new(exchange, in_flight, left).await;
+        let awaited = Awaited::new(exchange, in_flight, left);
+        let (answered, in_flight) = tokio::select! {
+            biased;
+            answered = awaited => answered,
+            // The codec does not look while it has a request under way.
+            () = connection.departed(half_closed(&record)) => return Response::new(ResponseBody::broken()),
+        };
         if let Some(received) = &received {
             record.add_bytes_in(received.bytes());
         }
@@ -200,10 +213,11 @@ impl Service {
             Ok(answered) => self.relay(&connection, record, in_flight, answered, &forwarded).await,
             Err(failure) => {
                 in_flight.fail(failure.outcome());
-                Err((record, failure))
+                Err(Unanswered::new(record, failure))
             }
         };
-        relayed.unwrap_or_else(|(record, failure)| {
+        relayed.unwrap_or_else(|unanswered| {
+            let Unanswered { record, failure } = *unanswered;
             let mut response = fail(record, failure, received.as_deref(), &asked);
             response.headers_mut().insert(request_id::FIELD, forwarded.request_id.clone());
             response
@@ -244,94 +258,6 @@ impl Service {
     /// A head that broke the protocol or a bound before it became a request: the codec has answered.
     pub(crate) fn bad_request(&self, connection: &Connection, status: StatusCode, reason: &'static str) {
         self.unserved(&connection.facts, None, status, reason);
-    }
-
-    /// Answers a request that no application ever saw.
-    fn turn_away(&self, facts: &ConnectionFacts, turn: Turn, head: Head<'_>) -> Response<ResponseBody> {
-        let (status, reason, public) = match turn {
-            Turn::Bad(bad) => (bad.status(), bad.name(), bad.public()),
-            Turn::Redirect(port) => return self.redirect(facts, port, head),
-            Turn::Unknown => (StatusCode::NOT_FOUND, "no_application", "No application serves this host."),
-            Turn::Misdirected => (
-                StatusCode::MISDIRECTED_REQUEST,
-                "misdirected",
-                "This connection was opened for another host.",
-            ),
-        };
-        self.unserved(facts, Some(head), status, reason);
-        let message = Message { status, reason, public, retry_after_s: None, page: None };
-        let mut response = message.response(&Asked::of(head.method, head.headers));
-        if matches!(turn, Turn::Bad(_)) {
-            // Where one request was ambiguous, so is where the next begins.
-            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        }
-        response
-    }
-
-    /// Sends a client on to HTTPS, with the same method and body (308).
-    fn redirect(&self, facts: &ConnectionFacts, port: u16, head: Head<'_>) -> Response<ResponseBody> {
-        let mut response = Response::new(ResponseBody::empty());
-        *response.status_mut() = StatusCode::PERMANENT_REDIRECT;
-        let host = head.examine(facts.is_secure()).map(|examined| examined.host.name.into_owned());
-        let port = if port == 443 { String::new() } else { format!(":{port}") };
-        let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
-        let target = if target == "*" { "/" } else { target };
-        let location = format!("https://{}{port}{target}", host.unwrap_or_default());
-        if let Ok(location) = HeaderValue::try_from(location) {
-            response.headers_mut().insert(header::LOCATION, location);
-        }
-        self.log_unserved(facts, Some(head), StatusCode::PERMANENT_REDIRECT, None);
-        response
-    }
-
-    fn unserved(
-        &self,
-        facts: &ConnectionFacts,
-        head: Option<Head<'_>>,
-        status: StatusCode,
-        reason: &'static str,
-    ) {
-        self.core.meters().host().add(Meter::BAD_REQUESTS, 1);
-        self.log_unserved(facts, head, status, Some(reason));
-    }
-
-    fn log_unserved(
-        &self,
-        facts: &ConnectionFacts,
-        head: Option<Head<'_>>,
-        status: StatusCode,
-        reason: Option<&'static str>,
-    ) {
-        if !self.access_log.is_on() || (reason.is_none() && !self.samples()) {
-            return;
-        }
-        let field = |name| head.and_then(|head| head.headers.get(name).cloned());
-        self.log(access_log::Entry {
-            at: self.now(),
-            client: facts.client_ip(),
-            connection: facts.id,
-            method: head.map(|head| head.method.clone()),
-            target: head.map(|head| head.uri.clone()),
-            version: head.map_or(http::Version::HTTP_11, |head| head.version),
-            host: field(header::HOST),
-            user_agent: field(header::USER_AGENT),
-            referer: field(header::REFERER),
-            request_id: None,
-            tls: facts.tls.clone(),
-            application: None,
-            class: ClassId::default(),
-            server: None,
-            status: status.as_u16(),
-            reason,
-            detail: None,
-            bytes_in: 0,
-            bytes_out: 0,
-            waiting: Duration::ZERO,
-            gathering: Duration::ZERO,
-            first_byte: None,
-            service: None,
-            total: Duration::ZERO,
-        });
     }
 
     fn log(&self, entry: access_log::Entry) {
@@ -402,70 +328,4 @@ async fn wait(connection: &Connection, record: &Record, waiting: Waiting) -> Opt
 
 fn half_closed(record: &Record) -> HalfClosed {
     record.application().application.settings.values.get(keys::HALF_CLOSED).0
-}
-
-/// The response to a refused request.
-fn refuse(mut record: Record, refused: Refused, asked: &Asked) -> Response<ResponseBody> {
-    let Refused { refusal, retry_after } = refused;
-    record.refuse(refusal);
-    let snapshot = &record.application().application;
-    let values = &snapshot.settings.values;
-    let by_reason = StatusCode::from_u16(refusal.status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
-    let status = match values.get(keys::REFUSAL_STATUS).0 {
-        RefusalStatus::TooManyRequests if refusal.is_overload() => StatusCode::TOO_MANY_REQUESTS,
-        RefusalStatus::ServiceUnavailable if refusal.is_overload() => StatusCode::SERVICE_UNAVAILABLE,
-        _ => by_reason,
-    };
-    let after = retry_after.unwrap_or_else(|| values.get(keys::REFUSAL_RETRY_AFTER));
-    let page = match refusal {
-        Refusal::Maintenance => snapshot.maintenance_page.clone(),
-        _ => None,
-    };
-    let message = Message {
-        status,
-        reason: refusal.name(),
-        public: refusal.public(),
-        // Whole seconds, rounded up: nobody is to come back too early.
-        retry_after_s: Some(after.as_secs() + u64::from(after.subsec_nanos() > 0)),
-        page: page.as_deref(),
-    };
-    let response = message.response(asked);
-    record.set_status(status);
-    response.map(|body| body.with_record(record))
-}
-
-/// The response to a request whose body is at fault.
-fn bad_body(mut record: Record, fault: ClientFault, asked: &Asked) -> Response<ResponseBody> {
-    let (status, reason) = (fault.status(), fault.name());
-    record.explain(reason, None);
-    record.set_status(status);
-    let message = Message { status, reason, public: fault.public(), retry_after_s: None, page: None };
-    let mut response = message.response(asked);
-    // The rest of the body is not waited for.
-    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    response.map(|body| body.with_record(record))
-}
-
-/// The response to a request whose exchange with a server failed.
-fn fail(
-    mut record: Record,
-    failure: Failure,
-    received: Option<&Received>,
-    asked: &Asked,
-) -> Response<ResponseBody> {
-    match failure {
-        Failure::Client(fault) => {
-            let fault = received.and_then(Received::fault).unwrap_or(fault);
-            bad_body(record, fault, asked)
-        }
-        Failure::Refused(refusal) => refuse(record, Refused { refusal, retry_after: None }, asked),
-        Failure::Upstream { kind, message: detail } => {
-            let (status, reason, public) = error::upstream(kind);
-            record.explain(reason, Some(detail));
-            record.set_status(status);
-            let message = Message { status, reason, public, retry_after_s: None, page: None };
-            let response = message.response(asked);
-            response.map(|body| body.with_record(record))
-        }
-    }
 }

@@ -17,11 +17,11 @@ use std::{
 use bytes::Bytes;
 use http::StatusCode;
 use http_body::{Body, Frame};
-use tidegate_control::{Timestamp, admission::Outcome};
+use tidegate_control::{Timestamp, admission::Outcome, knobs::HalfClosed};
 use tidegate_runtime::Spooled;
 
 use super::{in_flight::InFlight, linger};
-use crate::{body::BodyError, upstream::UpstreamBody};
+use crate::{body::BodyError, connection::Connection, upstream::UpstreamBody};
 
 /// The client's end of a response that is read ahead. Dropped, it tells the task that the client has
 /// left.
@@ -39,10 +39,19 @@ struct Buffer {
     spooled: Spooled,
     /// Whether the last frame had to be taken without memory being granted for it.
     in_step: bool,
-    end: Option<Result<Timestamp, BodyError>>,
+    end: Option<End>,
     left: bool,
     reader: Option<Waker>,
     writer: Option<Waker>,
+}
+
+/// How a message ended.
+#[derive(Debug)]
+enum End {
+    /// Whole, at that time.
+    Whole(Timestamp),
+    /// It broke off; the error is told once.
+    Broken(Option<BodyError>),
 }
 
 /// What a task that reads ahead needs to know.
@@ -50,6 +59,9 @@ pub(super) struct Reading {
     pub(super) upstream: UpstreamBody,
     pub(super) in_flight: InFlight,
     pub(super) status: StatusCode,
+    /// The client's connection, and whether it counts as left once half closed.
+    pub(super) connection: Rc<Connection>,
+    pub(super) half_closed: HalfClosed,
     /// Bytes read ahead at most.
     pub(super) bytes_max: u64,
     /// How long the client may take nothing while the buffer is full.
@@ -94,11 +106,8 @@ impl ReadAhead {
             return Poll::Ready(Some(Ok(frame)));
         }
         match &mut buffer.end {
-            Some(Ok(_)) => Poll::Ready(None),
-            Some(failed @ Err(_)) => {
-                let error = std::mem::replace(failed, Ok(Timestamp::EPOCH));
-                Poll::Ready(error.err().map(Err))
-            }
+            Some(End::Whole(_)) => Poll::Ready(None),
+            Some(End::Broken(error)) => Poll::Ready(error.take().map(Err)),
             None => {
                 buffer.reader = Some(context.waker().clone());
                 Poll::Pending
@@ -109,12 +118,15 @@ impl ReadAhead {
     /// Whether the server has finished and everything is taken.
     pub(super) fn is_end(&self) -> bool {
         let buffer = self.shared.borrow();
-        buffer.frames.is_empty() && matches!(buffer.end, Some(Ok(_)))
+        buffer.frames.is_empty() && matches!(buffer.end, Some(End::Whole(_)))
     }
 
     /// When the server's message ended.
     pub(super) fn served(&self) -> Option<Timestamp> {
-        self.shared.borrow().end.as_ref()?.as_ref().ok().copied()
+        match self.shared.borrow().end {
+            Some(End::Whole(at)) => Some(at),
+            Some(End::Broken(_)) | None => None,
+        }
     }
 }
 
@@ -159,6 +171,14 @@ impl Buffer {
         self.reader.take()
     }
 
+    /// Nothing more comes.
+    fn close(&mut self, end: End) {
+        self.end = Some(end);
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
+        }
+    }
+
     fn poll_room(&mut self, context: &Context<'_>) -> Poll<Room> {
         if self.left {
             return Poll::Ready(Room::Left);
@@ -190,7 +210,8 @@ enum Event {
 }
 
 async fn pump(reading: Reading, shared: Rc<RefCell<Buffer>>) {
-    let Reading { mut upstream, mut in_flight, status, idle_timeout, .. } = reading;
+    let Reading { mut upstream, mut in_flight, status, connection, half_closed, idle_timeout, .. } = reading;
+    let mut departed = pin!(connection.departed(half_closed));
     let clock = *in_flight.service().core.shared().clock();
     let long_at = tokio::time::Instant::from_std(clock.instant(in_flight.long_stream_at()));
     let mut long = pin!(tokio::time::sleep_until(long_at));
@@ -220,7 +241,7 @@ async fn pump(reading: Reading, shared: Rc<RefCell<Buffer>>) {
                 Poll::Pending => {
                     // Told when the client leaves while the server is silent.
                     shared.borrow_mut().writer = Some(context.waker().clone());
-                    Poll::Pending
+                    departed.as_mut().poll(context).map(|()| Event::Left)
                 }
             }
         });
@@ -231,18 +252,23 @@ async fn pump(reading: Reading, shared: Rc<RefCell<Buffer>>) {
                     reader.wake();
                 }
                 if upstream.is_end_stream() {
-                    break Ok(in_flight.finish(status));
+                    break End::Whole(in_flight.finish(status));
                 }
             }
-            Event::Frame(None) => break Ok(in_flight.finish(status)),
+            Event::Frame(None) => break End::Whole(in_flight.finish(status)),
             Event::Frame(Some(Err(error))) => {
                 in_flight.fail(Outcome::Drop);
-                break Err(error);
+                break End::Broken(Some(error));
             }
-            Event::Left => return linger::drain(upstream, in_flight, status).await,
+            Event::Left => {
+                // Its connection, if it does not know yet, is to end too.
+                shared.borrow_mut().close(End::Broken(Some(BodyError::Client("it has left".into()))));
+                return linger::drain(upstream, in_flight, status).await;
+            }
             Event::Stalled => {
                 in_flight.fail(Outcome::Ignore);
-                break Err(BodyError::Client("it takes nothing of the response".into()));
+                let error = BodyError::Client("it takes nothing of the response".into());
+                break End::Broken(Some(error));
             }
             Event::Long => {
                 // Where no more long streams may be, the permit stays with it.
@@ -253,12 +279,5 @@ async fn pump(reading: Reading, shared: Rc<RefCell<Buffer>>) {
     };
     // The server is done with; its connection goes back before the client has read everything.
     drop(upstream);
-    let reader = {
-        let mut buffer = shared.borrow_mut();
-        buffer.end = Some(end);
-        buffer.reader.take()
-    };
-    if let Some(reader) = reader {
-        reader.wake();
-    }
+    shared.borrow_mut().close(end);
 }

@@ -102,10 +102,6 @@ impl Record {
         self.class
     }
 
-    pub(super) const fn arrived(&self) -> Timestamp {
-        self.arrived
-    }
-
     pub(super) fn cells(&self) -> &Cells {
         self.application.class(self.class)
     }

@@ -26,6 +26,18 @@ use crate::{body::BodyError, connection::Connection, upstream::UpstreamBody};
 /// Bytes of a response that are read ahead without asking for memory; about what a codec holds anyway.
 const FREE_BYTES: u64 = 16 * 1024;
 
+/// A request that has no answer to relay.
+pub(super) struct Unanswered {
+    pub(super) record: Record,
+    pub(super) failure: Failure,
+}
+
+impl Unanswered {
+    pub(super) fn new(record: Record, failure: Failure) -> Box<Self> {
+        Box::new(Self { record, failure })
+    }
+}
+
 impl Service {
     /// Makes a server's answer the client's response.
     ///
@@ -38,7 +50,7 @@ impl Service {
         mut in_flight: InFlight,
         answered: Answered,
         forwarded: &Forwarded,
-    ) -> Result<Response<ResponseBody>, (Record, Failure)> {
+    ) -> Result<Response<ResponseBody>, Box<Unanswered>> {
         let (mut head, upstream) = answered.response.into_parts();
         let application = Rc::clone(record.application());
         let status = head.status;
@@ -53,7 +65,7 @@ impl Service {
             && let Err(refusal) = in_flight.become_stream()
         {
             in_flight.fail(Outcome::Ignore);
-            return Err((record, Failure::Refused(refusal)));
+            return Err(Unanswered::new(record, Failure::Refused(refusal)));
         }
         let bytes_max = values.get(keys::SPOOL).0;
         let mut read = Read { frames: VecDeque::new(), bytes: 0, spooled: self.spool().account() };
@@ -68,6 +80,8 @@ impl Service {
                 upstream,
                 in_flight,
                 status,
+                connection: Rc::clone(connection),
+                half_closed: values.get(keys::HALF_CLOSED).0,
                 bytes_max,
                 idle_timeout: self.core.view().snapshot.settings.host.get(keys::BODY_IDLE_TIMEOUT),
                 frames: read.frames,
@@ -76,7 +90,7 @@ impl Service {
             Err(error) => {
                 in_flight.fail(Outcome::Drop);
                 let failure = Failure::Upstream { kind: UpstreamError::Body, message: error.to_string() };
-                return Err((record, failure));
+                return Err(Unanswered::new(record, failure));
             }
         };
         record.set_status(status);
@@ -166,17 +180,17 @@ fn tunnel(
     mut head: Parts,
     upstream: UpstreamBody,
     forwarded: &Forwarded,
-) -> Result<Response<ResponseBody>, (Record, Failure)> {
+) -> Result<Response<ResponseBody>, Box<Unanswered>> {
     let protocol = head.headers.get(header::UPGRADE).cloned();
     let (Some(upstream), Some(protocol), true) = (upstream.into_upgraded(), protocol, forwarded.upgrade)
     else {
         in_flight.fail(Outcome::Drop);
         let message = "a change of protocol that nobody asked for".to_owned();
-        return Err((record, Failure::Upstream { kind: UpstreamError::Garbage, message }));
+        return Err(Unanswered::new(record, Failure::Upstream { kind: UpstreamError::Garbage, message }));
     };
     if let Err(refusal) = in_flight.become_stream() {
         in_flight.fail(Outcome::Ignore);
-        return Err((record, Failure::Refused(refusal)));
+        return Err(Unanswered::new(record, Failure::Refused(refusal)));
     }
     edit(&mut head, &Rc::clone(record.application()).application, connection, forwarded, None);
     head.headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));

@@ -14,7 +14,7 @@ fn entry(user_agent: &[u8]) -> Entry {
         client: Some(IpAddr::from([192, 0, 2, 7])),
         connection: 3,
         method: Some(Method::GET),
-        target: Some(Uri::from_static("/a?b=\"c\"")),
+        target: Some(Uri::from_static("/a\"c\"?b=d")),
         version: Version::HTTP_11,
         host: Some(HeaderValue::from_static("shop.example")),
         user_agent: HeaderValue::from_bytes(user_agent).ok(),
@@ -43,7 +43,7 @@ fn the_combined_format_is_apache_s() {
     entry(b"x\"y\\z\xc3\xa9").write_combined(&mut line);
     assert_eq!(
         String::from_utf8(line).unwrap(),
-        "192.0.2.7 - - [29/Feb/2024:12:34:56 +0000] \"GET /a?b=\\\"c\\\" HTTP/1.1\" 503 12 \"-\" \
+        "192.0.2.7 - - [29/Feb/2024:12:34:56 +0000] \"GET /a\\\"c\\\"?b=d HTTP/1.1\" 503 12 \"-\" \
          \"x\\\"y\\\\z\\xc3\\xa9\"\n"
     );
 }
@@ -55,7 +55,7 @@ fn json_holds_every_stage() {
     assert_eq!(
         String::from_utf8(line).unwrap(),
         "{\"time\":\"2024-02-29T12:34:56.789Z\",\"client\":\"192.0.2.7\",\"connection\":3,\"method\":\"GET\",\
-         \"target\":\"/a?b=\\\"c\\\"\",\"protocol\":\"HTTP/1.1\",\"host\":\"shop.example\",\"status\":503,\
+         \"target\":\"/a\\\"c\\\"?b=d\",\"protocol\":\"HTTP/1.1\",\"host\":\"shop.example\",\"status\":503,\
          \"reason\":\"queue_full\",\"bytes_in\":0,\"bytes_out\":12,\"waiting_time\":0.001500,\
          \"total_time\":0.002000,\"request_id\":\"id-1\",\"user_agent\":\"agent \\\"1\\\"\"}\n"
     );

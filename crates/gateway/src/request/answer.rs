@@ -1,0 +1,183 @@
+//! Answers of our own: what is sent to a client whose request no server answered.
+
+use std::time::Duration;
+
+use http::{HeaderValue, Response, StatusCode, header};
+use tidegate_control::{
+    ClassId, Refusal,
+    knobs::{RefusalStatus, keys},
+    meters::Meter,
+};
+
+use super::{
+    Service, access_log,
+    error::{self, ClientFault, Failure},
+    head::Head,
+    intake::Received,
+    judgement::{Refused, Turn},
+    record::Record,
+    refusal::{Asked, Message},
+    response_body::ResponseBody,
+};
+use crate::facts::ConnectionFacts;
+
+impl Service {
+    /// Answers a request that no application ever saw.
+    pub(super) fn turn_away(
+        &self,
+        facts: &ConnectionFacts,
+        turn: Turn,
+        head: Head<'_>,
+    ) -> Response<ResponseBody> {
+        let (status, reason, public) = match turn {
+            Turn::Bad(bad) => (bad.status(), bad.name(), bad.public()),
+            Turn::Redirect(port) => return self.redirect(facts, port, head),
+            Turn::Unknown => (StatusCode::NOT_FOUND, "no_application", "No application serves this host."),
+            Turn::Misdirected => (
+                StatusCode::MISDIRECTED_REQUEST,
+                "misdirected",
+                "This connection was opened for another host.",
+            ),
+        };
+        self.unserved(facts, Some(head), status, reason);
+        let message = Message { status, reason, public, retry_after_s: None, page: None };
+        let mut response = message.response(&Asked::of(head.method, head.headers));
+        if matches!(turn, Turn::Bad(_)) {
+            // Where one request was ambiguous, so is where the next begins.
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+
+    /// Sends a client on to HTTPS, with the same method and body (308).
+    fn redirect(&self, facts: &ConnectionFacts, port: u16, head: Head<'_>) -> Response<ResponseBody> {
+        let mut response = Response::new(ResponseBody::empty());
+        *response.status_mut() = StatusCode::PERMANENT_REDIRECT;
+        let host = head.examine(facts.is_secure()).map(|examined| examined.host.name.into_owned());
+        let port = if port == 443 { String::new() } else { format!(":{port}") };
+        let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
+        let target = if target == "*" { "/" } else { target };
+        let location = format!("https://{}{port}{target}", host.unwrap_or_default());
+        if let Ok(location) = HeaderValue::try_from(location) {
+            response.headers_mut().insert(header::LOCATION, location);
+        }
+        self.log_unserved(facts, Some(head), StatusCode::PERMANENT_REDIRECT, None);
+        response
+    }
+
+    pub(super) fn unserved(
+        &self,
+        facts: &ConnectionFacts,
+        head: Option<Head<'_>>,
+        status: StatusCode,
+        reason: &'static str,
+    ) {
+        self.core.meters().host().add(Meter::BAD_REQUESTS, 1);
+        self.log_unserved(facts, head, status, Some(reason));
+    }
+
+    fn log_unserved(
+        &self,
+        facts: &ConnectionFacts,
+        head: Option<Head<'_>>,
+        status: StatusCode,
+        reason: Option<&'static str>,
+    ) {
+        if !self.access_log.is_on() || (reason.is_none() && !self.samples()) {
+            return;
+        }
+        let field = |name| head.and_then(|head| head.headers.get(name).cloned());
+        self.log(access_log::Entry {
+            at: self.now(),
+            client: facts.client_ip(),
+            connection: facts.id,
+            method: head.map(|head| head.method.clone()),
+            target: head.map(|head| head.uri.clone()),
+            version: head.map_or(http::Version::HTTP_11, |head| head.version),
+            host: field(header::HOST),
+            user_agent: field(header::USER_AGENT),
+            referer: field(header::REFERER),
+            request_id: None,
+            tls: facts.tls.clone(),
+            application: None,
+            class: ClassId::default(),
+            server: None,
+            status: status.as_u16(),
+            reason,
+            detail: None,
+            bytes_in: 0,
+            bytes_out: 0,
+            waiting: Duration::ZERO,
+            gathering: Duration::ZERO,
+            first_byte: None,
+            service: None,
+            total: Duration::ZERO,
+        });
+    }
+}
+
+/// The response to a refused request.
+pub(super) fn refuse(mut record: Record, refused: Refused, asked: &Asked) -> Response<ResponseBody> {
+    let Refused { refusal, retry_after } = refused;
+    record.refuse(refusal);
+    let snapshot = &record.application().application;
+    let values = &snapshot.settings.values;
+    let by_reason = StatusCode::from_u16(refusal.status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+    let status = match values.get(keys::REFUSAL_STATUS).0 {
+        RefusalStatus::TooManyRequests if refusal.is_overload() => StatusCode::TOO_MANY_REQUESTS,
+        RefusalStatus::ServiceUnavailable if refusal.is_overload() => StatusCode::SERVICE_UNAVAILABLE,
+        _ => by_reason,
+    };
+    let after = retry_after.unwrap_or_else(|| values.get(keys::REFUSAL_RETRY_AFTER));
+    let page = match refusal {
+        Refusal::Maintenance => snapshot.maintenance_page.clone(),
+        _ => None,
+    };
+    let message = Message {
+        status,
+        reason: refusal.name(),
+        public: refusal.public(),
+        // Whole seconds, rounded up: nobody is to come back too early.
+        retry_after_s: Some(after.as_secs() + u64::from(after.subsec_nanos() > 0)),
+        page: page.as_deref(),
+    };
+    let response = message.response(asked);
+    record.set_status(status);
+    response.map(|body| body.with_record(record))
+}
+
+/// The response to a request whose body is at fault.
+pub(super) fn bad_body(mut record: Record, fault: ClientFault, asked: &Asked) -> Response<ResponseBody> {
+    let (status, reason) = (fault.status(), fault.name());
+    record.explain(reason, None);
+    record.set_status(status);
+    let message = Message { status, reason, public: fault.public(), retry_after_s: None, page: None };
+    let mut response = message.response(asked);
+    // The rest of the body is not waited for.
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response.map(|body| body.with_record(record))
+}
+
+/// The response to a request whose exchange with a server failed.
+pub(super) fn fail(
+    mut record: Record,
+    failure: Failure,
+    received: Option<&Received>,
+    asked: &Asked,
+) -> Response<ResponseBody> {
+    match failure {
+        Failure::Client(fault) => {
+            let fault = received.and_then(Received::fault).unwrap_or(fault);
+            bad_body(record, fault, asked)
+        }
+        Failure::Refused(refusal) => refuse(record, Refused { refusal, retry_after: None }, asked),
+        Failure::Upstream { kind, message: detail } => {
+            let (status, reason, public) = error::upstream(kind);
+            record.explain(reason, Some(detail));
+            record.set_status(status);
+            let message = Message { status, reason, public, retry_after_s: None, page: None };
+            let response = message.response(asked);
+            response.map(|body| body.with_record(record))
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! What a server gets of a request, and a client of a response.
+
+use std::io::{Read, Write};
+
+use tidegate_control::meters::Meter;
+
+use crate::{
+    request_house::{House, take},
+    support::{PLAIN, eventually, exchange, read_response, rest},
+};
+
+/// Sends a request, answers it, and gives what the server saw and the client got.
+fn round(
+    house: &House,
+    request: &str,
+    response: &str,
+) -> (crate::request_house::Received, crate::support::Response) {
+    let mut client = house.connect();
+    client.write_all(request.as_bytes()).unwrap();
+    let mut at_server = house.origin.next();
+    at_server.send(response);
+    (at_server.request, read_response(&mut client).unwrap())
+}
+
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+
+#[test]
+fn fields_of_one_hop_end_there_in_both_directions() {
+    let house = House::new("");
+    let (request, response) = round(
+        &house,
+        "GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, X-Secret\r\nX-Secret: 1\r\nKeep-Alive: timeout=5\r\n\
+         Proxy-Connection: x\r\nProxy-Authorization: Basic eA==\r\nTE: gzip, trailers\r\nUpgrade: h2c\r\nX-Kept: 2\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nconnection: x-internal\r\nx-internal: 1\r\nkeep-alive: timeout=1\r\nserver: mine\r\n\
+         date: Thu, 01 Jan 1970 00:00:00 GMT\r\nx-kept: 3\r\ncontent-length: 0\r\n\r\n",
+    );
+    for gone in ["x-secret", "keep-alive", "proxy-connection", "proxy-authorization", "upgrade", "connection"]
+    {
+        assert_eq!(request.one(gone), None, "{gone}");
+    }
+    assert_eq!((request.one("te"), request.one("x-kept")), (Some("trailers"), Some("2")));
+    for gone in ["x-internal", "keep-alive", "connection"] {
+        assert_eq!(response.field(gone), None, "{gone}");
+    }
+    assert_eq!((response.field("server"), response.field("x-kept")), (Some("mine"), Some("3")));
+    assert_eq!(response.field("date"), Some("Thu, 01 Jan 1970 00:00:00 GMT"));
+    house.finish();
+}
+
+#[test]
+fn a_stranger_cannot_say_whence_it_comes() {
+    let house = House::new("");
+    let (request, response) = round(
+        &house,
+        "GET / HTTP/1.1\r\nHost: Shop.example\r\nX-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: https\r\n\
+         X-Forwarded-Host: evil\r\nX-Forwarded-Port: 1\r\nForwarded: for=9.9.9.9\r\nX-Request-Id: mine\r\n\r\n",
+        OK,
+    );
+    assert_eq!(request.one("x-forwarded-for"), Some("127.0.0.1"));
+    assert_eq!(request.one("x-forwarded-proto"), Some("http"));
+    assert_eq!(request.one("x-forwarded-host"), Some("Shop.example"));
+    assert_eq!(request.one("x-forwarded-port"), Some(&*house.address().port().to_string()));
+    assert_eq!(request.one("forwarded"), Some("for=127.0.0.1;proto=http"));
+    let id = request.one("x-request-id").unwrap();
+    assert!(id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit()), "{id}");
+    assert_eq!(response.field("x-request-id"), Some(id));
+    house.finish();
+}
+
+#[test]
+fn a_trusted_peer_is_believed_and_we_are_added() {
+    let listener = format!("{PLAIN}trusted = \"127.0.0.0/8\"\n");
+    let house = House::with(|_| (String::new(), listener, String::new()));
+    let (request, _) = round(
+        &house,
+        "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Proto: https\r\n\
+         Forwarded: for=9.9.9.9\r\nX-Request-Id: mine\r\n\r\n",
+        OK,
+    );
+    assert_eq!(request.one("x-forwarded-for"), Some("9.9.9.9, 127.0.0.1"));
+    assert_eq!(request.one("x-forwarded-proto"), Some("https"));
+    assert_eq!(request.one("forwarded"), Some("for=9.9.9.9, for=127.0.0.1;proto=http"));
+    assert_eq!(request.one("x-request-id"), Some("mine"));
+    house.finish();
+}
+
+#[test]
+fn heads_are_edited_and_paths_rewritten() {
+    let house = House::new(
+        "request_headers = [{ set = \"x-set\", value = \"1\" }, { remove = \"x-gone\" }]\n\
+         response_headers = [{ add = \"x-added\", value = \"2\" }, { remove = \"x-powered-by\" }]\n\
+         rewrites = [{ pattern = \"/shop/([^/]+)\", replacement = \"/v2/$1\" }]\n\
+         upstream.host = \"inner.example:81\"\n",
+    );
+    let (request, response) = round(
+        &house,
+        "GET /shop/de/cart?q=%20 HTTP/1.1\r\nHost: a\r\nX-Set: 0\r\nX-Set: 00\r\nX-Gone: 1\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nx-powered-by: x\r\ncontent-length: 0\r\n\r\n",
+    );
+    assert_eq!(request.target, "/v2/de/cart?q=%20");
+    assert_eq!((request.one("x-set"), request.one("x-gone")), (Some("1"), None));
+    assert_eq!((request.one("host"), request.one("x-forwarded-host")), (Some("inner.example:81"), Some("a")));
+    assert_eq!((response.field("x-added"), response.field("x-powered-by")), (Some("2"), None));
+    house.finish();
+}
+
+#[test]
+fn a_continue_is_sent_when_the_body_is_wanted() {
+    let house = House::new("body.bytes.max = \"10B\"\n");
+    let mut client = house.connect();
+    client
+        .write_all(b"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+        .unwrap();
+    assert_eq!(take(&mut client, 25), b"HTTP/1.1 100 Continue\r\n\r\n");
+    client.write_all(b"hello").unwrap();
+    let mut at_server = house.origin.next();
+    assert_eq!((at_server.request.one("expect"), &*at_server.request.body), (None, &b"hello"[..]));
+    at_server.send(OK);
+    assert_eq!(read_response(&mut client).unwrap().status, 200);
+    // Never for a request that is refused.
+    client
+        .write_all(b"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 11\r\n\r\n")
+        .unwrap();
+    assert_eq!(read_response(&mut client).unwrap().status, 413);
+    assert_eq!(rest(&mut client), b"");
+    house.finish();
+}
+
+#[test]
+fn a_body_that_grows_too_large_is_answered_413() {
+    let house = House::new("body.bytes.max = \"10B\"\n");
+    let mut client = house.connect();
+    client
+        .write_all(
+            b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nb\r\nhello world\r\n0\r\n\r\n",
+        )
+        .unwrap();
+    assert_eq!(read_response(&mut client).unwrap().status, 413);
+    drop(client);
+    assert!(house.origin.is_quiet());
+    house.finish();
+}
+
+#[test]
+fn responses_without_a_body_have_none() {
+    let house = House::new("");
+    let mut client = house.connect();
+    for (method, response, length) in [
+        ("HEAD", "HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n", Some("1000")),
+        ("HEAD", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", None),
+        ("GET", "HTTP/1.1 204 No Content\r\n\r\n", None),
+        ("GET", "HTTP/1.1 304 Not Modified\r\netag: \"x\"\r\n\r\n", None),
+    ] {
+        client.write_all(format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).unwrap();
+        let mut at_server = house.origin.next();
+        assert_eq!(at_server.request.method, method);
+        at_server.send(response);
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.extend(take(&mut client, 1));
+        }
+        let head = String::from_utf8(head).unwrap();
+        assert!(head.starts_with(response.lines().next().unwrap()), "{head}");
+        let found = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        assert_eq!(found, length, "{head}");
+    }
+    // Nothing was in the way of the next.
+    let mut at_server = {
+        client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        house.origin.next()
+    };
+    at_server.ok("hello");
+    assert_eq!(read_response(&mut client).unwrap().body, "hello");
+    drop(client);
+    house.finish();
+}
+
+#[test]
+fn trailers_go_both_ways() {
+    let house = House::new("");
+    let mut client = house.connect();
+    client
+        .write_all(
+            b"POST / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n\
+              5\r\nhello\r\n0\r\nX-Sum: 7\r\n\r\n",
+        )
+        .unwrap();
+    let mut at_server = house.origin.next();
+    assert_eq!(at_server.request.body, b"hello");
+    assert_eq!(at_server.request.trailers, [("x-sum".to_owned(), "7".to_owned())]);
+    at_server.send(
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x-sum\r\n\r\n2\r\nhi\r\n0\r\nx-sum: 8\r\n\r\n",
+    );
+    let mut text = Vec::new();
+    while !text.ends_with(b"x-sum: 8\r\n\r\n") {
+        text.extend(take(&mut client, 1));
+    }
+    assert!(String::from_utf8(text).unwrap().contains("2\r\nhi\r\n0\r\n"));
+    drop(client);
+    house.finish();
+}
+
+#[test]
+fn a_mebibyte_goes_each_way() {
+    let house = House::new("");
+    let sent: Vec<u8> = (0..1 << 20).map(|i: u32| (i % 251) as u8).collect();
+    for chunked in [false, true] {
+        let mut client = house.connect();
+        let mut writer = client.try_clone().unwrap();
+        let body = sent.clone();
+        let writing = std::thread::spawn(move || {
+            if chunked {
+                writer
+                    .write_all(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+                    .unwrap();
+                for chunk in body.chunks(10_000) {
+                    write!(writer, "{:x}\r\n", chunk.len()).unwrap();
+                    writer.write_all(chunk).unwrap();
+                    writer.write_all(b"\r\n").unwrap();
+                }
+                writer.write_all(b"0\r\n\r\n").unwrap();
+            } else {
+                write!(writer, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len())
+                    .unwrap();
+                writer.write_all(&body).unwrap();
+            }
+        });
+        let mut at_server = house.origin.next();
+        writing.join().unwrap();
+        assert!(at_server.request.body == sent, "{} bytes arrived", at_server.request.body.len());
+        let length = if chunked {
+            "transfer-encoding: chunked".to_owned()
+        } else {
+            format!("content-length: {}", sent.len())
+        };
+        let body = sent.clone();
+        let answering = std::thread::spawn(move || {
+            at_server.send(&format!("HTTP/1.1 200 OK\r\n{length}\r\n\r\n"));
+            for chunk in body.chunks(7000) {
+                if chunked {
+                    at_server.send(&format!("{:x}\r\n", chunk.len()));
+                }
+                at_server.stream.write_all(chunk).unwrap();
+                if chunked {
+                    at_server.send("\r\n");
+                }
+            }
+            if chunked {
+                at_server.send("0\r\n\r\n");
+            }
+        });
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.extend(take(&mut client, 1));
+        }
+        let mut got = Vec::new();
+        if chunked {
+            loop {
+                let mut line = Vec::new();
+                while !line.ends_with(b"\r\n") {
+                    line.extend(take(&mut client, 1));
+                }
+                let n = usize::from_str_radix(std::str::from_utf8(&line).unwrap().trim(), 16).unwrap();
+                got.extend(take(&mut client, n));
+                take(&mut client, 2);
+                if n == 0 {
+                    break;
+                }
+            }
+        } else {
+            got = take(&mut client, sent.len());
+        }
+        assert!(got == sent, "{} bytes came back", got.len());
+        answering.join().unwrap();
+    }
+    let counted = house.finish();
+    assert_eq!(counted.counts(Meter::BYTES_IN), [2 << 20]);
+    assert_eq!(counted.counts(Meter::BYTES_OUT), [2 << 20]);
+}
+
+#[test]
+fn visitors_stay_at_their_server_by_a_cookie() {
+    let house = House::new("upstream.sticky_cookie = \"visit\"\n");
+    let (_, response) = round(&house, "GET / HTTP/1.1\r\nHost: a\r\n\r\n", OK);
+    let cookie = response.field("set-cookie").unwrap().to_owned();
+    let (pair, attributes) = cookie.split_once(';').unwrap();
+    assert!(pair.starts_with("visit=") && attributes == " Path=/; HttpOnly; SameSite=Lax", "{cookie}");
+    let (_, response) = round(&house, &format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: {pair}\r\n\r\n"), OK);
+    assert_eq!(response.field("set-cookie"), None);
+    house.finish();
+}
+
+#[test]
+fn a_server_that_fails_is_left_for_another_if_that_is_safe() {
+    let second = crate::request_house::Origin::start();
+    // The first of the two: nobody listens there.
+    let dead = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let house = House::new(&format!(
+        "servers = [\"http://{dead}\", \"http://{}\"]\nbalance = \"round_robin\"\nretries.budget = 1.0\nretries.max = 1\n\
+         health.failures.max = \"none\"\n",
+        second.address
+    ));
+    for _ in 0..4 {
+        let mut client = house.connect();
+        client.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi").unwrap();
+        let mut at_server = second.next();
+        assert_eq!(at_server.request.body, b"hi");
+        at_server.ok("served");
+        assert_eq!(read_response(&mut client).unwrap().body, "served");
+    }
+    let counted = house.finish();
+    assert!(counted.counts(Meter::RETRIES)[0] >= 1);
+    assert_eq!(counted.counts(Meter::RESPONSES), [0, 4, 0, 0, 0]);
+}
+
+#[test]
+fn what_goes_wrong_at_the_server_is_told_as_502_or_504() {
+    let house = House::new(
+        "upstream.response.timeout = \"100ms\"\nretries.max = 0\nhealth.failures.max = \"none\"\n",
+    );
+    for (answer, status, reason) in [
+        (None, 504, "response_timeout"),
+        (Some("this is no HTTP\r\n\r\n"), 502, "garbage"),
+        (Some("HTTP/1.1 200 OK\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n"), 502, "garbage"),
+    ] {
+        let mut client = house.connect();
+        client.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").unwrap();
+        let mut at_server = house.origin.next();
+        if let Some(answer) = answer {
+            at_server.send(answer);
+        }
+        let response = read_response(&mut client).unwrap();
+        assert_eq!((response.status, response.field("tidegate-reason")), (status, Some(reason)));
+        assert!(!response.body.contains("127.0.0.1"), "{}", response.body);
+    }
+    // It breaks off without a word.
+    let mut client = house.connect();
+    client.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").unwrap();
+    house.origin.next().stream.shutdown(std::net::Shutdown::Both).unwrap();
+    let response = read_response(&mut client).unwrap();
+    assert_eq!((response.status, response.field("tidegate-reason")), (502, Some("reset")));
+    drop(client);
+    let counted = house.finish();
+    assert_eq!(counted.counts(Meter::RESPONSES), [0, 0, 0, 0, 4]);
+}
+
+#[test]
+fn a_body_that_breaks_off_breaks_off_at_the_client_too() {
+    let house = House::new("");
+    let mut client = house.connect();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let mut at_server = house.origin.next();
+    at_server.send("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhel");
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\nhel") {
+        head.extend(take(&mut client, 1));
+    }
+    at_server.stream.shutdown(std::net::Shutdown::Both).unwrap();
+    let mut more = Vec::new();
+    // Whether by an end or by a reset: not the seven bytes that are missing.
+    let _ = client.read_to_end(&mut more);
+    assert_eq!(more, b"");
+    let counted = house.finish();
+    assert_eq!(counted.counts(Meter::ABANDONED), [1]);
+}
+
+#[test]
+fn a_listener_can_send_everybody_on_to_https() {
+    let listener = format!("{PLAIN}redirect_to_https = 8443\n");
+    let house = House::with(|_| (String::new(), listener, String::new()));
+    let mut client = house.connect();
+    let response =
+        exchange(&mut client, "POST /a?b=c HTTP/1.1\r\nHost: Shop.example:80\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!((response.status, response.field("location")), (308, Some("https://shop.example:8443/a?b=c")));
+    assert!(house.origin.is_quiet());
+    drop(client);
+    eventually("no request", || house.gate().held() == 0);
+}

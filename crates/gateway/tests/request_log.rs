@@ -1,0 +1,105 @@
+//! The access log as an operator reads it.
+
+use std::{io::Write, path::Path};
+
+use crate::{
+    request_house::House,
+    support::{PLAIN, eventually, exchange, read_response, rest},
+};
+
+fn house(application: &str, log: &str) -> House {
+    House::with(|directory| {
+        let target = directory.join("access.log");
+        let host = format!("access_log.target = \"{}\"\n{log}", target.display());
+        (host, PLAIN.to_owned(), application.to_owned())
+    })
+}
+
+/// The lines, once there are `n`.
+fn lines(house: &House, n: usize) -> Vec<String> {
+    let path = house.directory.path().join("access.log");
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+    eventually("lines", || read(&path).lines().count() >= n);
+    let lines: Vec<String> = read(&path).lines().map(str::to_owned).collect();
+    assert_eq!(lines.len(), n, "{lines:?}");
+    lines
+}
+
+/// The value of a member as it is written.
+fn member<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = line.split_once(&format!("\"{name}\":"))?;
+    match rest.strip_prefix('"') {
+        Some(text) => text.split('"').next(),
+        None => rest.split([',', '}']).next(),
+    }
+}
+
+#[test]
+fn a_line_tells_what_was_served_and_how_long_each_stage_took() {
+    let house = house("", "");
+    let mut client = house.connect();
+    client
+        .write_all(b"POST /a?b=c HTTP/1.1\r\nHost: shop.example\r\nUser-Agent: x\"\\y\r\nContent-Length: 5\r\n\r\nhello")
+        .unwrap();
+    let mut at_server = house.origin.next();
+    let id = at_server.request.one("x-request-id").unwrap().to_owned();
+    at_server.ok("served");
+    assert_eq!(read_response(&mut client).unwrap().status, 200);
+    let line = &lines(&house, 1)[0];
+    for (name, value) in [
+        ("client", "127.0.0.1"),
+        ("method", "POST"),
+        ("target", "/a?b=c"),
+        ("protocol", "HTTP/1.1"),
+        ("host", "shop.example"),
+        ("status", "200"),
+        ("application", "app"),
+        ("class", "default"),
+        ("server", &house.origin.address.to_string()),
+        ("bytes_in", "5"),
+        ("bytes_out", "6"),
+        ("request_id", &id),
+    ] {
+        assert_eq!(member(line, name), Some(value), "{name} in {line}");
+    }
+    assert!(line.contains("\"user_agent\":\"x\\\"\\\\y\""), "{line}");
+    let seconds =
+        |name| member(line, name).unwrap_or_else(|| panic!("{name} in {line}")).parse::<f64>().unwrap();
+    assert!(seconds("first_byte_time") <= seconds("service_time"));
+    assert!(seconds("waiting_time") + seconds("service_time") <= seconds("total_time") + 1e-6, "{line}");
+    drop(client);
+    house.finish();
+}
+
+#[test]
+fn errors_are_written_whatever_the_sample() {
+    let house = house(
+        "hosts = \"a.example\"\nretries.max = 0\nhealth.failures.max = \"none\"\n",
+        "access_log.sample = 0.5\n",
+    );
+    let mut client = house.connect();
+    for _ in 0..4 {
+        client.write_all(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n").unwrap();
+        house.origin.next().ok("");
+        assert_eq!(read_response(&mut client).unwrap().status, 200);
+    }
+    assert_eq!(exchange(&mut client, "GET / HTTP/1.1\r\nHost: b.example\r\n\r\n").status, 404);
+    client.write_all(b"POST /broken HTTP/1.1\r\nHost: a.example\r\nContent-Length: 0\r\n\r\n").unwrap();
+    house.origin.next().stream.shutdown(std::net::Shutdown::Both).unwrap();
+    assert_eq!(read_response(&mut client).unwrap().status, 502);
+    client.write_all(b"GET\r\n\r\n").unwrap();
+    assert_eq!(read_response(&mut client).unwrap().status, 400);
+    assert_eq!(rest(&mut client), b"");
+    let lines = lines(&house, 5);
+    let found: Vec<_> =
+        lines.iter().map(|line| (member(line, "status").unwrap(), member(line, "reason"))).collect();
+    assert_eq!(found[..2], [("200", None), ("200", None)]);
+    assert_eq!(found[2], ("404", Some("no_application")));
+    assert_eq!(found[3], ("502", Some("reset")));
+    assert_eq!(found[4].0, "400");
+    // Why, in full, for the log only.
+    assert!(
+        member(&lines[3], "detail").is_some_and(|detail| detail.contains(&house.origin.address.to_string()))
+    );
+    house.finish();
+}

@@ -1,0 +1,319 @@
+//! Permits: who holds one, who does not, and that each comes back.
+
+use std::io::{Read, Write};
+
+use tidegate_control::{Refusal, meters::Meter};
+
+use crate::{
+    request_house::{House, take},
+    support::{eventually, read_response},
+};
+
+/// One request at a time.
+const ONE: &str = "in_flight.algorithm = \"fixed\"\nin_flight.limit = 1\n[application.app.class.default]\nqueue.wait.max = \"none\"\n";
+
+const GET: &[u8] = b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+
+#[test]
+fn a_second_request_waits_for_the_first() {
+    let house = House::new(ONE);
+    let (mut first, mut second) = (house.connect(), house.connect());
+    first.write_all(GET).unwrap();
+    let mut at_server = house.origin.next();
+    second.write_all(b"GET /b HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    house.queued(1);
+    assert!(house.origin.is_quiet());
+    at_server.send(OK);
+    assert_eq!(read_response(&mut first).unwrap().status, 200);
+    let mut at_server = house.origin.next();
+    assert_eq!(at_server.request.target, "/b");
+    at_server.send(OK);
+    assert_eq!(read_response(&mut second).unwrap().status, 200);
+    drop((first, second));
+    let counted = house.finish();
+    assert_eq!(counted.counts(Meter::GOOD), [2]);
+    assert_eq!(counted.counts(Meter::STARTED), [2]);
+    assert_eq!(counted.distribution(Meter::WAITING_TIME).count(), 2);
+}
+
+#[test]
+fn who_leaves_while_waiting_never_reaches_the_server() {
+    // On a connection's first request, on a later one, with more pipelined behind it, and with a
+    // body that is still unread.
+    let post = "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhello";
+    for (warm, request) in [
+        (false, "GET /b HTTP/1.1\r\nHost: a\r\n\r\n".to_owned()),
+        (true, "GET /b HTTP/1.1\r\nHost: a\r\n\r\n".to_owned()),
+        (false, "GET /b HTTP/1.1\r\nHost: a\r\n\r\n".repeat(3)),
+        (true, "GET /b HTTP/1.1\r\nHost: a\r\n\r\n".repeat(3)),
+        (false, post.to_owned()),
+        (true, post.to_owned()),
+    ] {
+        let house = House::new(&format!("half_closed = \"gone\"\n{ONE}"));
+        let mut leaver = house.connect();
+        if warm {
+            leaver.write_all(GET).unwrap();
+            house.origin.next().send(OK);
+            assert_eq!(read_response(&mut leaver).unwrap().status, 200);
+        }
+        let mut first = house.connect();
+        first.write_all(GET).unwrap();
+        let mut at_server = house.origin.next();
+        leaver.write_all(request.as_bytes()).unwrap();
+        house.queued(1);
+        drop(leaver);
+        house.queued(0);
+        at_server.send(OK);
+        assert_eq!(read_response(&mut first).unwrap().status, 200);
+        first.write_all(b"GET /last HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        let mut at_server = house.origin.next();
+        assert_eq!(at_server.request.target, "/last", "{request:?}");
+        at_server.send(OK);
+        assert_eq!(read_response(&mut first).unwrap().status, 200);
+        drop(first);
+        let counted = house.finish();
+        assert_eq!(counted.counts(Meter::LEFT), [1], "{request:?}");
+        assert_eq!(counted.counts(Meter::STARTED), [2 + u64::from(warm)]);
+    }
+}
+
+#[test]
+fn a_slow_uploader_holds_no_permit() {
+    let house = House::new(ONE);
+    for framing in ["Content-Length: 10", "Transfer-Encoding: chunked"] {
+        let chunked = framing.starts_with('T');
+        let mut slow = house.connect();
+        write!(slow, "POST /slow HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n").unwrap();
+        slow.write_all(if chunked { b"5\r\nhello\r\n" } else { b"hello" }).unwrap();
+        // It was admitted, and gave its permit back: others pass it.
+        for _ in 0..3 {
+            let mut other = house.connect();
+            other.write_all(GET).unwrap();
+            let mut at_server = house.origin.next();
+            assert_eq!(at_server.request.target, "/a");
+            at_server.send(OK);
+            assert_eq!(read_response(&mut other).unwrap().status, 200);
+        }
+        house.held(0);
+        slow.write_all(if chunked { b"5\r\nworld\r\n0\r\n\r\n" } else { b"world" }).unwrap();
+        let mut at_server = house.origin.next();
+        assert_eq!(at_server.request.body, b"helloworld");
+        // It is one body now, with a length.
+        assert_eq!(at_server.request.one("content-length"), Some("10"));
+        assert_eq!(house.gate().held(), 1);
+        at_server.send(OK);
+        assert_eq!(read_response(&mut slow).unwrap().status, 200);
+    }
+    house.finish();
+}
+
+#[test]
+fn an_uploader_that_leaves_halfway_leaves_nothing_behind() {
+    let house = House::new(ONE);
+    let mut slow = house.connect();
+    slow.write_all(b"POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello").unwrap();
+    let mut other = house.connect();
+    other.write_all(GET).unwrap();
+    house.origin.next().send(OK);
+    assert_eq!(read_response(&mut other).unwrap().status, 200);
+    drop(slow);
+    other.write_all(GET).unwrap();
+    let mut at_server = house.origin.next();
+    assert_eq!(at_server.request.target, "/a");
+    at_server.send(OK);
+    assert_eq!(read_response(&mut other).unwrap().status, 200);
+    drop(other);
+    let counted = house.finish();
+    assert_eq!(counted.counts(Meter::STARTED), [2]);
+}
+
+#[test]
+fn a_slow_reader_holds_no_permit() {
+    // More than the sockets in between hold, less than is read ahead.
+    let body = "x".repeat(30 << 20);
+    let house = House::new(&format!("spool = \"64MiB\"\n{ONE}"));
+    let mut slow = house.connect();
+    slow.write_all(GET).unwrap();
+    let mut at_server = house.origin.next();
+    assert_eq!(house.gate().held(), 1);
+    at_server.ok(&body);
+    // Nothing of it was read by the client, and the permit is back.
+    house.held(0);
+    assert!(house.shared.spool().used() > 0);
+    let mut other = house.connect();
+    other.write_all(GET).unwrap();
+    house.origin.next().send(OK);
+    assert_eq!(read_response(&mut other).unwrap().status, 200);
+    let response = read_response(&mut slow).unwrap();
+    assert!(response.body == body, "{} bytes", response.body.len());
+    drop((slow, other));
+    house.finish();
+}
+
+#[test]
+fn beyond_what_is_read_ahead_a_slow_reader_holds_the_server_back() {
+    let house = House::new(&format!("spool = \"64KiB\"\n{ONE}"));
+    let body = "x".repeat(30 << 20);
+    let mut slow = house.connect();
+    slow.write_all(GET).unwrap();
+    let mut at_server = house.origin.next();
+    let length = body.len();
+    let answering = std::thread::spawn(move || at_server.ok(&body));
+    take(&mut slow, 1000);
+    assert_eq!(house.gate().held(), 1);
+    assert!(house.shared.spool().used() <= 1 << 20);
+    let mut rest = vec![0; 1 << 16];
+    let mut got = 1000;
+    while got < length {
+        got += slow.read(&mut rest).unwrap();
+    }
+    answering.join().unwrap();
+    drop(slow);
+    house.finish();
+}
+
+#[test]
+fn without_memory_bodies_go_in_step() {
+    let house = House::with(|_| {
+        (
+            "spool.total = \"1MiB\"\n".to_owned(),
+            crate::support::PLAIN.to_owned(),
+            format!("spool = \"1GiB\"\n{ONE}"),
+        )
+    });
+    let body = "y".repeat(20 << 20);
+    let mut slow = house.connect();
+    slow.write_all(GET).unwrap();
+    let mut at_server = house.origin.next();
+    let expected = body.clone();
+    let answering = std::thread::spawn(move || at_server.ok(&body));
+    eventually("read ahead", || house.shared.spool().used() > 0);
+    let response = read_response(&mut slow).unwrap();
+    assert!(response.body == expected);
+    answering.join().unwrap();
+    drop(slow);
+    house.finish();
+}
+
+/// How a client leaves: for good, or in a way that only looks so where half closed means gone.
+fn leave(client: std::net::TcpStream, reset: bool) {
+    if reset {
+        socket2::SockRef::from(&client).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+    }
+}
+
+fn half_closed(reset: bool) -> &'static str {
+    if reset { "half_closed = \"waits\"\n" } else { "half_closed = \"gone\"\n" }
+}
+
+#[test]
+fn the_permit_of_a_client_that_left_lingers_until_the_server_has_answered() {
+    for reset in [false, true] {
+        let house = House::new(&format!("{}{ONE}", half_closed(reset)));
+        let mut leaver = house.connect();
+        leaver.write_all(GET).unwrap();
+        let mut at_server = house.origin.next();
+        let mut other = house.connect();
+        other.write_all(b"GET /b HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        house.queued(1);
+        leave(leaver, reset);
+        let state = std::sync::Arc::clone(&house.shared.snapshot().applications[0].state);
+        eventually("lingering", || state.lingering().read() == 1);
+        // The server is still busy with what nobody wants any more: nothing else starts.
+        assert_eq!((house.gate().held(), house.gate().levels().queued[0]), (1, 1));
+        assert!(house.origin.is_quiet());
+        at_server.ok("too late");
+        let mut at_server = house.origin.next();
+        assert_eq!((at_server.request.target.as_str(), state.lingering().read()), ("/b", 0));
+        at_server.send(OK);
+        assert_eq!(read_response(&mut other).unwrap().status, 200);
+        drop(other);
+        let counted = house.finish();
+        assert_eq!(counted.counts(Meter::ABANDONED), [1]);
+    }
+}
+
+#[test]
+fn a_lingering_permit_comes_back_when_the_server_takes_too_long() {
+    for reset in [false, true] {
+        let house =
+            House::new(&format!("upstream.response.timeout = \"100ms\"\n{}{ONE}", half_closed(reset)));
+        let mut leaver = house.connect();
+        leaver.write_all(GET).unwrap();
+        let mut at_server = house.origin.next();
+        leave(leaver, reset);
+        house.held(0);
+        // The connection to the server was given up.
+        let mut byte = [0];
+        assert!(matches!(at_server.stream.read(&mut byte), Ok(0) | Err(_)));
+        house.finish();
+    }
+}
+
+#[test]
+fn a_download_that_is_given_up_lingers_and_ends() {
+    for reset in [false, true] {
+        let house = House::new(&format!("{}{ONE}", half_closed(reset)));
+        let mut leaver = house.connect();
+        leaver.write_all(GET).unwrap();
+        let mut at_server = house.origin.next();
+        at_server.send("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello");
+        let mut head = Vec::new();
+        while !head.ends_with(b"hello") {
+            head.extend(take(&mut leaver, 1));
+        }
+        leave(leaver, reset);
+        let state = std::sync::Arc::clone(&house.shared.snapshot().applications[0].state);
+        eventually("lingering", || state.lingering().read() == 1);
+        assert_eq!(house.gate().held(), 1);
+        at_server.send("world");
+        house.held(0);
+        let counted = house.finish();
+        assert_eq!(counted.counts(Meter::ABANDONED), [1]);
+    }
+}
+
+#[test]
+fn server_sent_events_are_no_exchange_but_a_long_stream() {
+    for reset in [false, true] {
+        let house = House::new(&format!("long_streams.max = 1\n{}{ONE}", half_closed(reset)));
+        let mut listener = house.connect();
+        listener.write_all(GET).unwrap();
+        let mut at_server = house.origin.next();
+        at_server
+            .send("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n\r\ndata: 1\n\n");
+        let mut got = Vec::new();
+        while !got.ends_with(b"data: 1\n\n\r\n") {
+            got.extend(take(&mut listener, 1));
+        }
+        assert_eq!((house.gate().held(), house.gate().levels().long_streams), (0, 1));
+        // One more is one too many.
+        let mut second = house.connect();
+        second.write_all(GET).unwrap();
+        house.origin.next().send("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: 1\n\n");
+        let response = read_response(&mut second).unwrap();
+        assert_eq!((response.status, response.field("tidegate-reason")), (503, Some("long_streams")));
+        leave(listener, reset);
+        // Nothing lingers: nobody works for it any more.
+        eventually("closed", || house.gate().levels().long_streams == 0);
+        drop(second);
+        let counted = house.finish();
+        assert_eq!(counted.counts(Meter::REFUSED)[Refusal::LongStreams.index()], 1);
+    }
+}
+
+#[test]
+fn a_response_that_goes_on_and_on_becomes_a_long_stream() {
+    let house = House::new(&format!("long_streams.after = \"1s\"\n{ONE}"));
+    let mut client = house.connect();
+    client.write_all(GET).unwrap();
+    let mut at_server = house.origin.next();
+    at_server.send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nx");
+    eventually("long", || house.gate().levels().long_streams == 1);
+    assert_eq!(house.gate().held(), 0);
+    at_server.send("y");
+    assert_eq!(read_response(&mut client).unwrap().body, "xy");
+    drop(client);
+    house.finish();
+}

@@ -1,0 +1,142 @@
+//! What a client sees of a refusal.
+
+use std::io::Write;
+
+use tidegate_control::{Refusal, meters::Meter};
+
+use crate::{
+    request_house::{House, take},
+    support::{Response, exchange, read_response},
+};
+
+/// One request at a time, and nobody waits.
+const FULL: &str = "in_flight.algorithm = \"fixed\"\nin_flight.limit = 1\n";
+const NO_QUEUE: &str = "[application.app.class.default]\nqueue.max = 0\n";
+
+/// Refused, for another request is under way.
+fn refused(house: &House, method: &str, accept: &str) -> Response {
+    let mut busy = house.connect();
+    busy.write_all(b"GET /busy HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let mut at_server = house.origin.next();
+    let mut client = house.connect();
+    let request = format!("{method} / HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\n\r\n");
+    let response = if method == "HEAD" {
+        client.write_all(request.as_bytes()).unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.extend(take(&mut client, 1));
+        }
+        let head = String::from_utf8(head).unwrap();
+        Response { status: head[9..12].parse().unwrap(), head, body: String::new() }
+    } else {
+        exchange(&mut client, &request)
+    };
+    at_server.ok("");
+    assert_eq!(read_response(&mut busy).unwrap().status, 200);
+    response
+}
+
+#[test]
+fn a_refusal_comes_in_the_form_the_client_likes() {
+    let house = House::new(&format!("{FULL}refusal.retry_after = \"7s\"\n{NO_QUEUE}"));
+    for (accept, media, part) in [
+        ("*/*", "application/problem+json", "\"reason\":\"queue_full\",\"retry_after\":7"),
+        ("application/json", "application/problem+json", "\"status\":503"),
+        ("text/html,*/*;q=0.8", "text/html; charset=utf-8", "<h1>Service Unavailable</h1>"),
+        ("text/plain", "text/plain; charset=utf-8", "Reason: queue_full"),
+    ] {
+        let response = refused(&house, "GET", accept);
+        assert_eq!((response.status, response.field("content-type")), (503, Some(media)));
+        assert_eq!(response.field("tidegate-reason"), Some("queue_full"));
+        assert_eq!(
+            (response.field("retry-after"), response.field("cache-control")),
+            (Some("7"), Some("no-store"))
+        );
+        assert!(response.body.contains(part), "{}", response.body);
+    }
+    let head = refused(&house, "HEAD", "text/html");
+    assert_eq!(head.status, 503);
+    assert!(head.field("content-length").is_some_and(|length| length != "0"));
+    let counted = house.finish();
+    assert_eq!(counted.counts(Meter::REFUSED)[Refusal::QueueFull.index()], 5);
+    assert_eq!(counted.counts(Meter::REFUSED).iter().sum::<u64>(), 5);
+    assert_eq!(counted.counts(Meter::RESPONSES), [0, 5, 0, 0, 5]);
+    // Refusals are no goodput and no response times.
+    assert_eq!(counted.counts(Meter::GOOD), [5]);
+    assert_eq!(counted.distribution(Meter::RESPONSE_TIME).count(), 5);
+}
+
+#[test]
+fn the_status_of_overload_is_a_matter_of_taste() {
+    let house = House::new(&format!("{FULL}refusal.status = \"429\"\n{NO_QUEUE}"));
+    assert_eq!(refused(&house, "GET", "*/*").status, 429);
+    house.finish();
+}
+
+#[test]
+fn a_client_has_a_rate_of_its_own() {
+    let house = House::new("client.rate = \"4/h\"\nclient.burst = 2\nclient.key = \"header:x-key\"\n");
+    let mut client = house.connect();
+    let mut ask = |key: &str, is_served: bool| {
+        write!(client, "GET / HTTP/1.1\r\nHost: a\r\nX-Key: {key}\r\n\r\n").unwrap();
+        if is_served {
+            house.origin.next().ok("");
+        }
+        read_response(&mut client).unwrap()
+    };
+    // The first on the connection is judged before a codec has seen it: that counts once.
+    assert_eq!([ask("a", true).status, ask("a", true).status], [200, 200]);
+    let refused = ask("a", false);
+    assert_eq!((refused.status, refused.field("tidegate-reason")), (429, Some("client_rate")));
+    let retry_after: u64 = refused.field("retry-after").unwrap().parse().unwrap();
+    assert!((600..=900).contains(&retry_after), "{retry_after}");
+    assert_eq!(ask("b", true).status, 200);
+    drop(client);
+    let counted = house.finish();
+    assert_eq!(counted.counts(Meter::REFUSED)[Refusal::ClientRate.index()], 1);
+}
+
+#[test]
+fn maintenance_shows_a_page() {
+    let house = House::with(|directory| {
+        std::fs::write(directory.join("page.html"), "<p>Back at noon.</p>").unwrap();
+        let application = "maintenance = true\nmaintenance_page = \"page.html\"\n";
+        (String::new(), crate::support::PLAIN.to_owned(), application.to_owned())
+    });
+    let mut client = house.connect();
+    let page = exchange(&mut client, "GET / HTTP/1.1\r\nHost: a\r\nAccept: text/html\r\n\r\n");
+    assert_eq!((page.status, page.body.as_str()), (503, "<p>Back at noon.</p>"));
+    let problem = exchange(&mut client, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(problem.body.contains("\"reason\":\"maintenance\""), "{}", problem.body);
+    drop(client);
+    house.finish();
+}
+
+#[test]
+fn a_client_that_waits_in_vain_is_told() {
+    let house = House::new(&format!("{FULL}[application.app.class.default]\nqueue.wait.max = \"50ms\"\n"));
+    let mut busy = house.connect();
+    busy.write_all(b"GET /busy HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let mut at_server = house.origin.next();
+    let mut client = house.connect();
+    let refused = exchange(&mut client, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!((refused.status, refused.field("tidegate-reason")), (503, Some("wait_too_long")));
+    at_server.ok("");
+    assert_eq!(read_response(&mut busy).unwrap().status, 200);
+    // The connection goes on.
+    client.write_all(b"GET /again HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    house.origin.next().ok("again");
+    assert_eq!(read_response(&mut client).unwrap().body, "again");
+    drop((busy, client));
+    house.finish();
+}
+
+#[test]
+fn without_a_server_there_is_nobody_to_answer() {
+    let house = House::new("servers = []\n");
+    let mut client = house.connect();
+    let refused = exchange(&mut client, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!((refused.status, refused.field("tidegate-reason")), (503, Some("no_server")));
+    drop(client);
+    house.finish();
+}

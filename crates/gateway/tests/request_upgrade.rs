@@ -1,0 +1,230 @@
+//! WebSocket through the gateway, and gRPC's way of using HTTP/2.
+
+use std::{convert::Infallible, io::Write, net::SocketAddr};
+
+use bytes::Bytes;
+use futures_util::{SinkExt, StreamExt, stream};
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tidegate_control::meters::Meter;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_tungstenite::{
+    accept_async, client_async,
+    tungstenite::{Message, client::IntoClientRequest},
+};
+
+use crate::{
+    request_house::{House, take},
+    support::{PLAIN, eventually, read_response},
+};
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+fn before(server: SocketAddr, application: &str) -> House {
+    House::with(|_| {
+        (String::new(), PLAIN.to_owned(), format!("servers = \"http://{server}\"\n{application}"))
+    })
+}
+
+#[test]
+fn a_web_socket_echoes_and_holds_no_permit() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let server = runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let mut socket = accept_async(stream).await.unwrap();
+                    while let Some(Ok(message)) = socket.next().await {
+                        if message.is_close() {
+                            break;
+                        }
+                        socket.send(message).await.unwrap();
+                    }
+                });
+            }
+        });
+        address
+    });
+    let house =
+        before(server, "in_flight.algorithm = \"fixed\"\nin_flight.limit = 1\nlong_streams.max = 2\n");
+    runtime.block_on(async {
+        let mut sockets = Vec::new();
+        for _ in 0..2 {
+            let stream = TcpStream::connect(house.address()).await.unwrap();
+            let request = "ws://app.example/chat".into_client_request().unwrap();
+            let (mut socket, response) = client_async(request, stream).await.unwrap();
+            assert_eq!(response.status(), 101);
+            for size in [0, 5, 100_000] {
+                let message = Message::binary(vec![7; size]);
+                socket.send(message.clone()).await.unwrap();
+                assert_eq!(socket.next().await.unwrap().unwrap(), message);
+            }
+            sockets.push(socket);
+        }
+        assert_eq!((house.gate().held(), house.gate().levels().long_streams), (0, 2));
+        // A third is one too many.
+        let stream = TcpStream::connect(house.address()).await.unwrap();
+        let refused = client_async("ws://app.example/chat", stream).await.unwrap_err();
+        assert!(refused.to_string().contains("503"), "{refused}");
+        drop(sockets);
+        until(|| house.gate().levels().long_streams == 0).await;
+    });
+    let counted = house.finish();
+    assert_eq!(counted.counts(Meter::RESPONSES), [2, 0, 0, 0, 1]);
+    assert!(counted.counts(Meter::BYTES_IN)[0] > 200_000 && counted.counts(Meter::BYTES_OUT)[0] > 200_000);
+}
+
+#[test]
+fn any_protocol_is_joined_byte_by_byte_and_closes_half_by_half() {
+    let house = House::new("");
+    let mut client = house.connect();
+    client
+        .write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nearly")
+        .unwrap();
+    let mut at_server = house.origin.next();
+    assert_eq!(at_server.request.one("upgrade"), Some("echo"));
+    assert_eq!(at_server.request.one("connection"), Some("upgrade"));
+    at_server.send("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\nhello");
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.extend(take(&mut client, 1));
+    }
+    let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
+    assert!(head.starts_with("http/1.1 101 ") && head.contains("upgrade: echo\r\n"), "{head}");
+    assert_eq!(take(&mut client, 5), b"hello");
+    eventually("no permit", || house.gate().held() == 0);
+    assert_eq!(house.gate().levels().long_streams, 1);
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    // The server still talks after the client has said its last.
+    at_server.send("world");
+    assert_eq!(take(&mut client, 5), b"world");
+    at_server.stream.shutdown(std::net::Shutdown::Both).unwrap();
+    eventually("closed", || house.gate().levels().long_streams == 0);
+    drop(client);
+    let counted = house.finish();
+    assert_eq!(counted.counts(Meter::RESPONSES), [1, 0, 0, 0, 0]);
+    assert_eq!((counted.counts(Meter::BYTES_IN), counted.counts(Meter::BYTES_OUT)), (&[5][..], &[10][..]));
+}
+
+#[test]
+fn an_upgrade_that_is_declined_is_a_response_like_any_other() {
+    let house = House::new("");
+    let mut client = house.connect();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n").unwrap();
+    house.origin.next().ok("no");
+    let response = read_response(&mut client).unwrap();
+    assert_eq!((response.status, response.body.as_str()), (200, "no"));
+    drop(client);
+    house.finish();
+}
+
+/// As gRPC does: `te: trailers`, a streamed body, a status in the trailers, all over HTTP/2.
+#[test]
+fn trailers_pass_through_http2_on_both_sides() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let server = runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let service =
+                    hyper::service::service_fn(|request: Request<hyper::body::Incoming>| async move {
+                        assert_eq!(request.headers()["te"], "trailers");
+                        assert_eq!(request.headers()["content-type"], "application/grpc");
+                        let body = request.into_body().collect().await.unwrap().to_bytes();
+                        let mut trailers = HeaderMap::new();
+                        trailers.insert("grpc-status", HeaderValue::from_static("0"));
+                        let frames = [Frame::data(body), Frame::trailers(trailers)].map(Ok::<_, Infallible>);
+                        let body = StreamBody::new(stream::iter(frames));
+                        Ok::<_, Infallible>(Response::new(body))
+                    });
+                let io = TokioIo::new(stream);
+                tokio::spawn(
+                    hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+                        .serve_connection(io, service),
+                );
+            }
+        });
+        address
+    });
+    let house = before(server, "upstream.protocol = \"http2\"\n");
+    runtime.block_on(async {
+        let stream = TcpStream::connect(house.address()).await.unwrap();
+        let (mut sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+            .handshake(TokioIo::new(stream))
+            .await
+            .unwrap();
+        tokio::spawn(connection);
+        let frames: Vec<_> =
+            (0..3).map(|_| Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"abc")))).collect();
+        let request = Request::post(format!("http://{}/echo.Echo/Say", house.address()))
+            .header("te", "trailers")
+            .header("content-type", "application/grpc")
+            .body(StreamBody::new(stream::iter(frames)))
+            .unwrap();
+        let response = sender.send_request(request).await.unwrap();
+        assert_eq!(response.status(), 200);
+        let collected = response.into_body().collect().await.unwrap();
+        assert_eq!(collected.trailers().unwrap()["grpc-status"], "0");
+        assert_eq!(collected.to_bytes(), "abcabcabc");
+    });
+    drop(runtime);
+    let counted = house.finish();
+    assert_eq!(counted.counts(Meter::RESPONSES), [0, 1, 0, 0, 0]);
+}
+
+/// Two streams of one connection: the one that is reset while it waits never reaches the server.
+#[test]
+fn a_stream_that_is_reset_while_it_waits_leaves_the_queue() {
+    let house = House::new(
+        "in_flight.algorithm = \"fixed\"\nin_flight.limit = 1\n[application.app.class.default]\nqueue.wait.max = \"none\"\n",
+    );
+    block_on(async {
+        let stream = TcpStream::connect(house.address()).await.unwrap();
+        let (mut sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+            .handshake(TokioIo::new(stream))
+            .await
+            .unwrap();
+        tokio::spawn(connection);
+        let request = |path: &str| {
+            Request::get(format!("http://app.example{path}"))
+                .body(http_body_util::Empty::<Bytes>::new())
+                .unwrap()
+        };
+        let first = tokio::spawn(sender.send_request(request("/first")));
+        let gate = house.gate();
+        until(|| gate.held() == 1).await;
+        let second = tokio::spawn(sender.send_request(request("/second")));
+        until(|| gate.levels().queued[0] == 1).await;
+        second.abort();
+        until(|| gate.levels().queued[0] == 0).await;
+        let mut at_server = house.origin.next();
+        assert_eq!(at_server.request.target, "/first");
+        at_server.ok("");
+        assert_eq!(first.await.unwrap().unwrap().status(), 200);
+        let third = tokio::spawn(sender.send_request(request("/third")));
+        until(|| gate.held() == 1).await;
+        let mut at_server = house.origin.next();
+        assert_eq!(at_server.request.target, "/third");
+        at_server.ok("");
+        assert_eq!(third.await.unwrap().unwrap().status(), 200);
+    });
+    let counted = house.finish();
+    assert_eq!(counted.counts(Meter::LEFT), [1]);
+}
+
+async fn until(holds: impl Fn() -> bool) {
+    tokio::time::timeout(crate::support::PATIENCE, async {
+        while !holds() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .unwrap();
+}
