@@ -17,7 +17,7 @@ use std::{
 
 use foldhash::quality::RandomState;
 use tidegate_config::Address;
-use tidegate_control::ApplicationId;
+use tidegate_control::{ApplicationId, meters::Meter};
 use tidegate_runtime::{Core, Shared};
 use tokio::{
     net::{TcpListener, UnixListener},
@@ -239,6 +239,7 @@ impl Worker {
         let handed_over = loop {
             tokio::select! {
                 _ = beat.tick() => {
+                    self.count_would_refuse();
                     self.core.flush_meters();
                     self.drive_timers();
                 }
@@ -276,8 +277,24 @@ impl Worker {
             () = deadline => self.pulses.len(),
         };
         sweeping.abort();
+        self.count_would_refuse();
         self.core.flush_meters();
         Ended { cut }
+    }
+
+    /// Counts what mode `watch` would have refused, for the applications whose home this core is.
+    fn count_would_refuse(&self) {
+        for application in &self.core.view().applications {
+            if self.is_home_of(application.application.id) {
+                application.gate.drain_would_refuse(|class, refusal, n| {
+                    application.class(class).add_labelled(Meter::WOULD_REFUSE, refusal.index(), n);
+                });
+            }
+        }
+    }
+
+    fn is_home_of(&self, application: ApplicationId) -> bool {
+        application.index() % self.workers == self.core.index()
     }
 
     /// Drives the timers of the applications whose home this core is.
@@ -285,7 +302,7 @@ impl Worker {
         let mut driven = self.driven.borrow_mut();
         for application in &self.core.view().applications {
             let id = application.application.id;
-            if id.index() % self.workers == self.core.index() && driven.insert(id) {
+            if self.is_home_of(id) && driven.insert(id) {
                 tokio::task::spawn_local(application.gate.clone().drive_timers());
             }
         }

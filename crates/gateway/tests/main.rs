@@ -9,3 +9,4 @@ mod request_permits;
 mod request_refusal;
 mod request_upgrade;
 mod support;
+mod watch;
