@@ -20,7 +20,10 @@ use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Value as Json, json};
 use tidegate_runtime::Shared;
-use tokio::{net::TcpListener, sync::Semaphore};
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    sync::Semaphore,
+};
 
 use crate::{history::History, metrics, page, problem::Problem, servers};
 
@@ -28,6 +31,7 @@ use crate::{history::History, metrics, page, problem::Problem, servers};
 const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// Connections served at once; further ones wait in the kernel.
 const CONNECTIONS_MAX: usize = 256;
+const BACKLOG: u32 = 128;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The admin interface of one process.
@@ -49,14 +53,19 @@ pub struct BindError {
 
 impl Admin {
     /// Binds `address` and serves from a thread of its own until the value is dropped.
+    /// `succeeds`: a predecessor holds the address until it has drained, and both answer there
+    /// meanwhile.
     ///
     /// # Errors
     ///
     /// [`BindError`] when the address cannot be taken.
-    pub fn start(shared: Arc<Shared>, address: SocketAddr) -> Result<Self, BindError> {
+    pub fn start(shared: Arc<Shared>, address: SocketAddr, succeeds: bool) -> Result<Self, BindError> {
         let fail = |source| BindError { address, source };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(fail)?;
-        let listener = runtime.block_on(TcpListener::bind(address)).map_err(fail)?;
+        let listener = {
+            let _context = runtime.enter();
+            listen(address, succeeds).map_err(fail)?
+        };
         let address = listener.local_addr().map_err(fail)?;
         let ready = Arc::new(AtomicBool::new(false));
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
@@ -94,6 +103,25 @@ struct Api {
     shared: Arc<Shared>,
     ready: Arc<AtomicBool>,
     history: Arc<History>,
+}
+
+fn listen(address: SocketAddr, succeeds: bool) -> io::Result<TcpListener> {
+    let socket = || match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    };
+    if !succeeds && address.port() != 0 {
+        // With SO_REUSEPORT a stranger's address would be shared in silence.
+        let alone = socket()?;
+        alone.set_reuseaddr(true)?;
+        alone.bind(address)?;
+        drop(alone.listen(1)?);
+    }
+    let shared = socket()?;
+    shared.set_reuseaddr(true)?;
+    shared.set_reuseport(true)?;
+    shared.bind(address)?;
+    shared.listen(BACKLOG)
 }
 
 async fn serve(listener: TcpListener, api: Api) {

@@ -1,25 +1,124 @@
 //! The one binary: parse, wire, print, exit code.
 
-use std::process::ExitCode;
+mod check;
+mod demo;
+mod failure;
+mod logging;
+mod process;
 
-use clap::{Parser, Subcommand};
+use std::{path::PathBuf, process::ExitCode};
 
-/// An overload-control gateway: keeps a web application at its peak goodput whatever load arrives.
+use clap::{Args, Parser, Subcommand};
+use tidegate_config::{ProtectOptions, Settings};
+
+use crate::{failure::Failure, logging::LogFormat, process::Source};
+
+/// Parking and freeing connections by the ten thousand: jemalloc gives their memory back, where the
+/// system's allocator keeps it.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// An overload-control gateway: stands in front of a web application and keeps it at its peak
+/// goodput whatever load arrives.
 #[derive(Debug, Parser)]
-#[command(name = "tidegate", version)]
+#[command(name = "tidegate", version, max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
+    /// Format of Tidegate's own log on standard error; its level is set by TIDEGATE_LOG (info).
+    #[arg(long, global = true, value_enum, default_value_t)]
+    log: LogFormat,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Load a server and measure what it does, or be the server to be loaded
+    /// Protects the application at URL, with no configuration.
+    Protect(Protect),
+    /// Runs from a configuration file; reloads when the file changes or on SIGHUP, drains on SIGTERM.
+    Run(Run),
+    /// Checks a configuration file and says every fault at once.
+    Check(Check),
+    /// An auction site, a load beyond its capacity and the gateway between them, on this machine.
+    Demo(demo::Demo),
+    /// Loads a web server without coordinated omission, or is the server to be loaded.
     Load(Box<tidegate_load::cli::Arguments>),
 }
 
+#[derive(Debug, Args)]
+struct Protect {
+    /// The application: http://host:port, https://host:port or unix:/path.
+    url: String,
+    /// Where to listen.
+    #[arg(long, default_value = "[::]:8080", value_name = "ADDRESS")]
+    listen: String,
+    /// Certificate chain, PEM; with it the listener speaks TLS.
+    #[arg(long, requires = "key", value_name = "FILE")]
+    cert: Option<PathBuf>,
+    /// The certificate's private key, PEM.
+    #[arg(long, requires = "cert", value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Where metrics, health and the API answer, or "none".
+    #[arg(long, default_value = "127.0.0.1:9900", value_name = "ADDRESS")]
+    admin: String,
+    /// Accept any certificate of the application.
+    #[arg(long)]
+    insecure: bool,
+}
+
+#[derive(Debug, Args)]
+struct Run {
+    /// The configuration file, TOML.
+    config: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct Check {
+    /// The configuration file, TOML.
+    config: PathBuf,
+    /// Print the effective settings, defaults included.
+    #[arg(long)]
+    print: bool,
+}
+
 fn main() -> ExitCode {
-    match Arguments::parse().command {
-        Command::Load(arguments) => tidegate_load::cli::run(*arguments),
+    let arguments = Arguments::parse();
+    logging::start(arguments.log);
+    match arguments.command.run() {
+        Ok(code) => code,
+        Err(failure) => {
+            eprintln!("{failure}");
+            failure.exit_code()
+        }
+    }
+}
+
+impl Command {
+    fn run(self) -> Result<ExitCode, Failure> {
+        match self {
+            Self::Protect(protect) => {
+                let settings = Settings::protect(&protect.into_options()).map_err(Failure::input)?;
+                process::run(settings, Source::CommandLine)?;
+            }
+            Self::Run(run) => {
+                let settings = tidegate_config::load(&run.config).map_err(Failure::input)?;
+                process::run(settings, Source::File(run.config))?;
+            }
+            Self::Check(check) => check::run(&check.config, check.print)?,
+            Self::Demo(demo) => demo::run(&demo)?,
+            Self::Load(load) => return Ok(tidegate_load::cli::run(*load)),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Protect {
+    fn into_options(self) -> ProtectOptions {
+        ProtectOptions {
+            listen: self.listen,
+            tls: self.cert.zip(self.key),
+            admin: self.admin,
+            insecure: self.insecure,
+            ..ProtectOptions::new(self.url)
+        }
     }
 }

@@ -11,7 +11,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use tidegate_config::{Address, Listener, Settings, WorkerGroup};
-use tidegate_runtime::Shared;
+use tidegate_runtime::{Clock, Shared};
 use tokio::sync::mpsc;
 
 use crate::{
@@ -379,6 +379,16 @@ fn stations(groups: &[WorkerGroup]) -> Vec<Station> {
         station.workers = workers;
     }
     stations
+}
+
+/// Reads the certificates and keys of every listener as a start would.
+///
+/// # Errors
+///
+/// [`StartError`] for the first listener whose TLS cannot be set up.
+pub fn check_certificates(settings: &Settings) -> Result<(), StartError> {
+    let ticketer = Arc::new(Ticketer::new(Clock::start())?);
+    settings.listeners.iter().try_for_each(|listener| serving(listener, &ticketer).map(drop))
 }
 
 /// The files that the TLS of `settings` names: when one of them changes,

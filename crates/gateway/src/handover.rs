@@ -74,6 +74,12 @@ impl Inherited {
         inherited
     }
 
+    /// Whether this process replaces one that serves until this one is ready.
+    #[must_use]
+    pub const fn has_predecessor(&self) -> bool {
+        self.line.is_some()
+    }
+
     /// The sockets for a listener: those passed under its address; those passed under its name,
     /// where the system chose the port or systemd the address.
     pub(crate) fn take(&mut self, listener: &Listener) -> Vec<Bound> {

@@ -9,13 +9,17 @@ mod listener;
 mod place;
 mod preface;
 mod proxy_protocol;
+mod reload;
 mod request;
 mod socket;
 mod tls;
 mod upstream;
 mod workers;
 
-pub use gateway::{BoundListener, Drained, Gateway, ReloadError, Running, StartError, certificate_files};
+pub use gateway::{
+    BoundListener, Drained, Gateway, ReloadError, Running, StartError, certificate_files, check_certificates,
+};
 pub use handover::{Inherited, UpgradeError, notify};
 pub use listener::ListenError;
+pub use reload::FileWatch;
 pub use tls::{TicketerError, TlsError};

@@ -1,0 +1,264 @@
+//! `tidegate demo`: an auction site, a load beyond its capacity, and the gateway between them.
+//!
+//! First the load goes to the site directly, then the same load goes through the gateway. All three
+//! run in this process, on loopback.
+
+use std::{
+    fmt::Write as _,
+    io::{IsTerminal, Write as _},
+    num::NonZeroUsize,
+    sync::{Arc, mpsc},
+    time::{Duration, Instant},
+};
+
+use clap::Args;
+use serde_json::{Value as Json, json};
+use tidegate_auction::{Auction, Interaction, Options, Running as Site, Values};
+use tidegate_config::{ProtectOptions, Settings};
+use tidegate_load::{Arrivals, ClassPlan, Live, LiveCounts, Plan, Report, run_blocking, run_blocking_with};
+
+use crate::{failure::Failure, process::Process};
+
+/// Processor time added to each page: with one worker, the site does a little under a hundred a second.
+const PAGE_COST: Duration = Duration::from_millis(10);
+/// How long a visitor waits for a page.
+const PATIENCE: Duration = Duration::from_secs(2);
+const CALIBRATION: Duration = Duration::from_secs(3);
+
+/// The pages visitors ask for, with their shares.
+const PAGES: &[(Interaction, f64)] = &[
+    (Interaction::Browse, 0.15),
+    (Interaction::SearchItemsInCategory, 0.35),
+    (Interaction::ViewItem, 0.35),
+    (Interaction::ViewBidHistory, 0.15),
+];
+
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// End by itself after so many seconds of load, half of them without the gateway; without it
+    /// the load through the gateway goes on until Ctrl-C.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(4..=86_400))]
+    seconds: Option<u64>,
+    /// Print the figures as one JSON object at the end, and nothing else.
+    #[arg(long, requires = "seconds")]
+    json: bool,
+    /// Load as a multiple of the site's capacity.
+    #[arg(long, default_value_t = 3.0, value_name = "FACTOR", value_parser = factor)]
+    load: f64,
+    /// Where the gateway listens.
+    #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
+    listen: String,
+    /// Where the page, metrics and the API answer.
+    #[arg(long, default_value = "127.0.0.1:9900", value_name = "ADDRESS")]
+    admin: String,
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(factor) if (0.1..=100.0).contains(&factor) => Ok(factor),
+        _ => Err("give a number from 0.1 to 100".to_owned()),
+    }
+}
+
+/// Runs the demo.
+pub(crate) fn run(demo: &Demo) -> Result<(), Failure> {
+    let mut table = Table::new(!demo.json);
+    table.say("Generating an auction site of 33,000 items …");
+    let site = start_site()?;
+    let capacity = calibrate(&site)?;
+    let offered = capacity * demo.load;
+    table.say(&format!(
+        "The site does {capacity:.0} pages a second. {offered:.0} visitors a second come now, each waits {} s.",
+        PATIENCE.as_secs()
+    ));
+
+    let half = demo.seconds.map(|seconds| Duration::from_secs(seconds) / 2);
+    table.head("without the gateway");
+    let direct = load(
+        &format!("http://{}", site.address()),
+        offered,
+        half.unwrap_or(Duration::from_secs(15)),
+        &mut table,
+    )?;
+    // What the site still owes to visitors who have left would fall to the next phase.
+    site.stop();
+    let site = start_site()?;
+
+    let options = ProtectOptions {
+        listen: demo.listen.clone(),
+        admin: demo.admin.clone(),
+        ..ProtectOptions::new(format!("http://{}", site.address()))
+    };
+    let process = Process::start(Settings::protect(&options).map_err(Failure::input)?)?;
+    let gateway = process.url().ok_or_else(|| Failure::work("the gateway has no address"))?;
+    table.head("with the gateway");
+    if let Some(admin) = process.admin() {
+        table.say(&format!("See it on http://{admin}/"));
+    }
+    let protected = load(&gateway, offered, half.unwrap_or(Duration::from_secs(86_400)), &mut table)?;
+    process.stop();
+    site.stop();
+
+    let figures = json!({
+        "capacity_per_s": capacity,
+        "offered_per_s": offered,
+        "without": figures(&direct, capacity),
+        "with": figures(&protected, capacity),
+    });
+    if demo.json {
+        println!("{figures}");
+    } else {
+        table.close(&direct, &protected, capacity);
+    }
+    Ok(())
+}
+
+fn start_site() -> Result<Site, Failure> {
+    Auction::start(Options { workers: NonZeroUsize::MIN, page_cost: PAGE_COST, ..Options::default() })
+        .map_err(Failure::work)
+}
+
+fn calibrate(site: &Site) -> Result<f64, Failure> {
+    let mut plan =
+        Plan::new(format!("http://{}", site.address())).duration(CALIBRATION).warmup(CALIBRATION / 6);
+    plan = plan.class(ClassPlan::new("calibration", Arrivals::closed(2)).path(target(Interaction::ViewItem)));
+    let report = run_blocking(plan).map_err(Failure::work)?;
+    if report.total.goodput_per_s < 1.0 {
+        return Err(Failure::work(
+            "the demo site answered less than one page a second: is the machine busy?",
+        ));
+    }
+    Ok(report.total.goodput_per_s)
+}
+
+fn load(url: &str, offered: f64, span: Duration, table: &mut Table) -> Result<Report, Failure> {
+    let mut plan = Plan::new(url).duration(span);
+    for (page, share) in PAGES {
+        let class =
+            ClassPlan::poisson(page.spec().name, offered * share).path(target(*page)).timeout(PATIENCE);
+        plan = plan.class(class);
+    }
+    let live = Arc::new(Live::new(&plan));
+    let (done, ended) = mpsc::channel();
+    let runner = {
+        let live = Arc::clone(&live);
+        std::thread::spawn(move || {
+            let report = run_blocking_with(&plan, &live);
+            // The table may have ended with an error of its own; then nobody listens.
+            let _ = done.send(());
+            report
+        })
+    };
+    let mut before = sum(&live.read());
+    let mut second = 0;
+    let began = Instant::now();
+    loop {
+        second += 1;
+        let until = Duration::from_secs(second).saturating_sub(began.elapsed());
+        if !matches!(ended.recv_timeout(until), Err(mpsc::RecvTimeoutError::Timeout)) {
+            break;
+        }
+        let now = sum(&live.read());
+        table.row(second, &before, &now);
+        before = now;
+    }
+    match runner.join() {
+        Ok(report) => report.map_err(Failure::work),
+        Err(_) => Err(Failure::work("the load generator panicked")),
+    }
+}
+
+/// The path of a page, with its blanks filled.
+fn target(page: Interaction) -> String {
+    let values = Values { item: 17, user: 17, category: 3, region: 3, page: 0, unique: 0 };
+    page.spec().fill(&values).target
+}
+
+fn sum(classes: &[LiveCounts]) -> LiveCounts {
+    classes.iter().fold(LiveCounts::default(), |mut total, class| {
+        total.offered += class.offered;
+        total.good += class.good;
+        total.refused += class.refused;
+        total.timeouts += class.timeouts;
+        total.failed += class.failed;
+        total.good_latency_us += class.good_latency_us;
+        total
+    })
+}
+
+fn figures(report: &Report, capacity: f64) -> Json {
+    let total = &report.total;
+    json!({
+        "offered": total.offered,
+        "good": total.good,
+        "refused": total.refused,
+        "timed_out": total.timed_out(),
+        "failed": total.errored(),
+        "goodput_per_s": total.goodput_per_s,
+        "goodput_share_of_capacity": total.goodput_per_s / capacity,
+        "good_latency_ms": { "p50": total.good_latency_ms.p50, "p95": total.good_latency_ms.p95, "p99": total.good_latency_ms.p99 },
+        "generator_was_bottleneck": report.generator.bottleneck,
+    })
+}
+
+/// What is printed meanwhile; nothing with `--json`.
+struct Table {
+    shown: bool,
+    terminal: bool,
+}
+
+impl Table {
+    fn new(shown: bool) -> Self {
+        Self { shown, terminal: std::io::stdout().is_terminal() }
+    }
+
+    fn say(&self, line: &str) {
+        if self.shown {
+            println!("{line}");
+        }
+    }
+
+    fn head(&self, phase: &str) {
+        self.say(&format!(
+            "\n{}",
+            if self.terminal { format!("\x1b[1m{phase}\x1b[0m") } else { phase.to_owned() }
+        ));
+        self.say("second  came  good  refused  gave up  failed  mean wait of the good");
+    }
+
+    fn row(&self, second: u64, before: &LiveCounts, now: &LiveCounts) {
+        if !self.shown {
+            return;
+        }
+        let good = now.good - before.good;
+        let mut line = format!(
+            "{second:>6} {:>5} {good:>5} {:>8} {:>8} {:>7}",
+            now.offered - before.offered,
+            now.refused - before.refused,
+            now.timeouts - before.timeouts,
+            now.failed - before.failed,
+        );
+        if good > 0 {
+            #[expect(clippy::cast_precision_loss, reason = "shown in whole milliseconds")]
+            let mean_ms = (now.good_latency_us - before.good_latency_us) as f64 / good as f64 / 1e3;
+            let _ = write!(line, "  {mean_ms:.0} ms");
+        }
+        println!("{line}");
+        // A reader of a pipe sees each second as it comes.
+        let _ = std::io::stdout().flush();
+    }
+
+    fn close(&self, direct: &Report, protected: &Report, capacity: f64) {
+        let line = |name: &str, report: &Report| {
+            format!(
+                "{name:<20} {:>5.1} good/s  {:>4.0} % of capacity  p95 {:>6.0} ms",
+                report.total.goodput_per_s,
+                report.total.goodput_per_s / capacity * 100.0,
+                report.total.good_latency_ms.p95,
+            )
+        };
+        self.say("");
+        self.say(&line("without the gateway", direct));
+        self.say(&line("with the gateway", protected));
+    }
+}

@@ -1,0 +1,243 @@
+//! The life of a gateway process: start, signals, reload, upgrade, drain.
+
+use std::{
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use tidegate_admin::Admin;
+use tidegate_config::{Address, Settings};
+use tidegate_gateway::{FileWatch, Gateway, Inherited, Running, notify};
+use tidegate_runtime::Shared;
+use tokio::{
+    runtime::Runtime,
+    signal::unix::{Signal, SignalKind, signal},
+};
+
+use crate::failure::Failure;
+
+/// How long a new binary may take until it accepts connections.
+const UPGRADE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Where the settings came from.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// The command line: there is nothing to reload but certificates.
+    CommandLine,
+    /// A file, loaded again on SIGHUP and when it changes.
+    File(PathBuf),
+}
+
+/// A gateway, its admin interface, and the thread-less runtime that waits for signals.
+pub(crate) struct Process {
+    shared: Arc<Shared>,
+    running: Running,
+    admin: Option<Admin>,
+    runtime: Runtime,
+}
+
+/// Runs a gateway until it is told to end.
+pub(crate) fn run(settings: Settings, source: Source) -> Result<(), Failure> {
+    let process = Process::start(settings)?;
+    process.announce();
+    let Process { shared, running, admin, runtime } = process;
+    let life = Life { shared, running, admin, source };
+    runtime.block_on(life.live())
+}
+
+impl Process {
+    /// Starts a gateway with these settings.
+    pub(crate) fn start(settings: Settings) -> Result<Self, Failure> {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::work)?;
+        let address = settings.admin;
+        let shared = Shared::new(settings).map_err(Failure::input)?;
+        let inherited = Inherited::from_environment();
+        let succeeds = inherited.has_predecessor();
+        let admin = address.map(|address| Admin::start(Arc::clone(&shared), address, succeeds)).transpose();
+        let admin = admin.map_err(Failure::work)?;
+        let running = Gateway::start(Arc::clone(&shared), inherited).map_err(Failure::work)?;
+        if let Some(admin) = &admin {
+            admin.set_ready(true);
+        }
+        notify("READY=1");
+        Ok(Self { shared, running, admin, runtime })
+    }
+
+    /// The URL of the first listener.
+    pub(crate) fn url(&self) -> Option<String> {
+        let snapshot = self.shared.snapshot();
+        let first = snapshot.settings.listeners.first()?;
+        let scheme = if first.tls.is_some() { "https" } else { "http" };
+        match self.running.address(&first.name)? {
+            address if address.ip().is_unspecified() => {
+                Some(format!("{scheme}://localhost:{}", address.port()))
+            }
+            address => Some(format!("{scheme}://{address}")),
+        }
+    }
+
+    /// Where the admin interface answers.
+    pub(crate) fn admin(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().map(Admin::address)
+    }
+
+    /// Drains and ends.
+    pub(crate) fn stop(self) {
+        let Self { running, admin, runtime, .. } = self;
+        if let Some(admin) = &admin {
+            admin.set_ready(false);
+        }
+        let _ = runtime.block_on(running.drain(false));
+    }
+
+    fn announce(&self) {
+        for listener in self.running.listeners() {
+            match listener.address {
+                Address::Tcp(address) => tracing::info!(listener = listener.name, %address, "open"),
+                Address::Unix(path) => {
+                    tracing::info!(listener = listener.name, path = %path.display(), "open")
+                }
+            }
+        }
+        match self.admin() {
+            Some(admin) => tracing::info!("ready; status page, metrics and API on http://{admin}/"),
+            None => tracing::info!("ready"),
+        }
+    }
+}
+
+/// A running process that listens to its signals and files.
+struct Life {
+    shared: Arc<Shared>,
+    running: Running,
+    admin: Option<Admin>,
+    source: Source,
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hang_up: Signal,
+    reopen: Signal,
+    upgrade: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+            reopen: signal(SignalKind::user_defined1())?,
+            upgrade: signal(SignalKind::user_defined2())?,
+        })
+    }
+}
+
+impl Life {
+    async fn live(self) -> Result<(), Failure> {
+        let mut signals = Signals::new().map_err(Failure::work)?;
+        let mut watch = FileWatch::new(self.files());
+        let handed_over = loop {
+            tokio::select! {
+                _ = signals.terminate.recv() => break false,
+                _ = signals.interrupt.recv() => break false,
+                _ = signals.hang_up.recv() => {
+                    tracing::info!("SIGHUP: reading configuration and certificates again");
+                    self.reload(&mut watch);
+                }
+                changed = watch.changed() => {
+                    tracing::info!(?changed, "files changed: reading configuration and certificates again");
+                    self.reload(&mut watch);
+                }
+                _ = signals.reopen.recv() => self.running.reopen_logs(),
+                _ = signals.upgrade.recv() => {
+                    tracing::info!("SIGUSR2: starting the new binary");
+                    match self.running.upgrade(UPGRADE_TIMEOUT).await {
+                        Ok(pid) => {
+                            tracing::info!(pid, "the new process accepts connections");
+                            break true;
+                        }
+                        Err(error) => tracing::error!(%error, "upgrade failed; this process goes on"),
+                    }
+                }
+            }
+        };
+        self.end(handed_over, &mut signals).await
+    }
+
+    /// Drains; a second signal to end cuts it short.
+    async fn end(self, handed_over: bool, signals: &mut Signals) -> Result<(), Failure> {
+        if let Some(admin) = &self.admin {
+            admin.set_ready(false);
+        }
+        if !handed_over {
+            notify("STOPPING=1");
+        }
+        tracing::info!("draining");
+        tokio::select! {
+            drained = self.running.drain(handed_over) => {
+                tracing::info!(cut = drained.cut, "drained");
+                Ok(())
+            }
+            _ = signals.terminate.recv() => Err(Failure::work("ended by a second SIGTERM before the drain was done")),
+            _ = signals.interrupt.recv() => Err(Failure::work("ended by a second SIGINT before the drain was done")),
+        }
+    }
+
+    /// Takes up what the files say now. What is at fault is said, and everything stays as it is.
+    fn reload(&self, watch: &mut FileWatch) {
+        notify("RELOADING=1");
+        if let Source::File(file) = &self.source {
+            self.reload_settings(file);
+        }
+        for error in self.running.reload_certificates() {
+            tracing::error!("{error}");
+        }
+        // The new settings may name other files.
+        watch.set(self.files());
+        notify("READY=1");
+    }
+
+    fn reload_settings(&self, file: &Path) {
+        let before = self.shared.snapshot();
+        match tidegate_config::load(file) {
+            Err(faults) => {
+                for line in faults.to_string().lines() {
+                    tracing::error!("{line}");
+                }
+                tracing::error!("the configuration has faults; the one in force stays so");
+            }
+            Ok(settings) if settings == *before.settings => {
+                tracing::info!("nothing changed in the configuration")
+            }
+            Ok(settings) => {
+                if settings.admin != before.settings.admin {
+                    tracing::warn!("admin: a new address takes effect at the next start");
+                }
+                if let Err(error) = self.shared.publish(settings) {
+                    tracing::error!(%error, "the configuration in force stays so");
+                    return;
+                }
+                if let Err(error) = self.running.apply() {
+                    tracing::error!(%error, "listeners stay as they were; everything else is in force");
+                    return;
+                }
+                tracing::info!(version = self.shared.version(), "new configuration in force");
+            }
+        }
+    }
+
+    /// The files whose change is taken up.
+    fn files(&self) -> Vec<PathBuf> {
+        let mut files = tidegate_gateway::certificate_files(&self.shared.snapshot().settings);
+        if let Source::File(file) = &self.source {
+            files.push(file.clone());
+        }
+        files
+    }
+}

@@ -1,0 +1,225 @@
+//! Files that are taken up again when they change: the configuration, certificates.
+//!
+//! Directories are watched, not files: editors, certbot and Kubernetes put a new file or symbolic
+//! link in the place of the old one. What counts is content: nothing is reported that reads as it
+//! did before.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use aws_lc_rs::digest;
+use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use tokio::sync::mpsc;
+
+/// Quiet time after which a change counts as complete.
+const SETTLE: Duration = Duration::from_millis(100);
+/// How often files are looked at though nothing was heard: some file systems say nothing.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// Files under watch.
+#[derive(Debug)]
+pub struct FileWatch {
+    files: Vec<Watched>,
+    directories: BTreeSet<PathBuf>,
+    /// `None` where the system offers none: then files are looked at now and then.
+    watcher: Option<RecommendedWatcher>,
+    heard: mpsc::Receiver<()>,
+    tell: mpsc::Sender<()>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    path: PathBuf,
+    /// A digest of its content; `None` while it cannot be read.
+    content: Option<[u8; 32]>,
+}
+
+impl FileWatch {
+    /// Watches `files` from now on.
+    #[must_use]
+    pub fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
+        // One notice is enough, however much happens.
+        let (tell, heard) = mpsc::channel(1);
+        let notice = tell.clone();
+        let watcher = notify::recommended_watcher(move |_| {
+            let _ = notice.try_send(());
+        });
+        let watcher = watcher.inspect_err(
+            |error| tracing::warn!(%error, "files cannot be watched and are looked at every minute"),
+        );
+        let mut watch =
+            Self { files: Vec::new(), directories: BTreeSet::new(), watcher: watcher.ok(), heard, tell };
+        watch.set(files);
+        watch
+    }
+
+    /// Watches other files instead. A file watched before is compared with what it was then.
+    pub fn set(&mut self, files: impl IntoIterator<Item = PathBuf>) {
+        let mut before = std::mem::take(&mut self.files);
+        for path in files {
+            if self.files.iter().any(|watched| watched.path == path) {
+                continue;
+            }
+            let known = before.iter().position(|watched| watched.path == path);
+            self.files.push(match known {
+                Some(position) => before.swap_remove(position),
+                None => Watched { content: content(&path), path },
+            });
+        }
+        self.watch_directories();
+        // What changed before the directories were watched is not missed.
+        let _ = self.tell.try_send(());
+    }
+
+    /// Waits until files have changed, and gives them. Safe to drop and call again.
+    pub async fn changed(&mut self) -> Vec<PathBuf> {
+        loop {
+            let heard = tokio::time::timeout(LOOK_EVERY, self.heard.recv()).await;
+            if heard.is_ok() {
+                while tokio::time::timeout(SETTLE, self.heard.recv()).await.is_ok() {}
+            }
+            let changed: Vec<PathBuf> = self
+                .files
+                .iter_mut()
+                .filter_map(|watched| {
+                    let present = content(&watched.path);
+                    let is_new = present != watched.content;
+                    watched.content = present;
+                    is_new.then(|| watched.path.clone())
+                })
+                .collect();
+            // A link may lead elsewhere now.
+            self.watch_directories();
+            if !changed.is_empty() {
+                return changed;
+            }
+        }
+    }
+
+    /// Watches the directories of the files, both as they are written and where links lead.
+    fn watch_directories(&mut self) {
+        let Some(watcher) = &mut self.watcher else { return };
+        let written = self.files.iter().map(|watched| watched.path.clone());
+        let real = self.files.iter().filter_map(|watched| watched.path.canonicalize().ok());
+        let wanted: BTreeSet<PathBuf> = written.chain(real).map(|path| directory(&path)).collect();
+        for gone in self.directories.difference(&wanted) {
+            // A directory that was removed is not watched any more.
+            let _ = watcher.unwatch(gone);
+        }
+        self.directories = wanted
+            .into_iter()
+            .filter(|directory| {
+                self.directories.contains(directory)
+                    || watcher
+                        .watch(directory, RecursiveMode::NonRecursive)
+                        .inspect_err(|error| {
+                            tracing::warn!(directory = %directory.display(), %error, "not watched");
+                        })
+                        .is_ok()
+            })
+            .collect();
+    }
+}
+
+fn directory(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+fn content(path: &Path) -> Option<[u8; 32]> {
+    let bytes = fs::read(path).ok()?;
+    let mut content = [0; 32];
+    content.copy_from_slice(digest::digest(&digest::SHA256, &bytes).as_ref());
+    Some(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn run<F: Future>(future: F) -> F::Output {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime
+            .block_on(async { tokio::time::timeout(Duration::from_secs(20), future).await.expect("in time") })
+    }
+
+    #[test]
+    fn a_file_written_replaced_or_removed_has_changed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (one, other) = (directory.path().join("one"), directory.path().join("other"));
+        fs::write(&one, "a").unwrap();
+        let mut watch = FileWatch::new([one.clone(), one.clone()]);
+        run(async {
+            fs::write(&one, "b").unwrap();
+            assert_eq!(watch.changed().await, [one.clone()]);
+            fs::write(&other, "c").unwrap();
+            fs::rename(&other, &one).unwrap();
+            assert_eq!(watch.changed().await, [one.clone()]);
+            fs::remove_file(&one).unwrap();
+            assert_eq!(watch.changed().await, [one.clone()]);
+        });
+    }
+
+    #[test]
+    fn the_same_content_again_is_no_change() {
+        let directory = tempfile::tempdir().unwrap();
+        let (same, marker) = (directory.path().join("same"), directory.path().join("marker"));
+        fs::write(&same, "a").unwrap();
+        let mut watch = FileWatch::new([same.clone(), marker.clone()]);
+        run(async {
+            fs::write(&same, "a").unwrap();
+            fs::write(&marker, "m").unwrap();
+            assert_eq!(watch.changed().await, [marker.clone()]);
+        });
+    }
+
+    /// As Kubernetes does: the file is a link through a link to a directory, and that is swapped.
+    #[test]
+    fn a_directory_swapped_behind_a_link_is_a_change() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        for (version, text) in [("..1", "a"), ("..2", "b"), ("..3", "c")] {
+            fs::create_dir(at(version)).unwrap();
+            fs::write(at(version).join("tls.crt"), text).unwrap();
+        }
+        symlink("..1", at("..data")).unwrap();
+        symlink("..data/tls.crt", at("tls.crt")).unwrap();
+        let mut watch = FileWatch::new([at("tls.crt")]);
+        run(async {
+            for version in ["..2", "..3"] {
+                symlink(version, at("..data_tmp")).unwrap();
+                fs::rename(at("..data_tmp"), at("..data")).unwrap();
+                assert_eq!(watch.changed().await, [at("tls.crt")]);
+            }
+        });
+    }
+
+    /// As certbot does: the link itself is replaced.
+    #[test]
+    fn a_link_that_leads_elsewhere_is_a_change() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        fs::create_dir(at("live")).unwrap();
+        fs::create_dir(at("archive")).unwrap();
+        for (name, text) in [("archive/1.pem", "a"), ("archive/2.pem", "b")] {
+            fs::write(at(name), text).unwrap();
+        }
+        symlink("../archive/1.pem", at("live/chain.pem")).unwrap();
+        let mut watch = FileWatch::new([at("live/chain.pem")]);
+        run(async {
+            fs::remove_file(at("live/chain.pem")).unwrap();
+            symlink("../archive/2.pem", at("live/chain.pem")).unwrap();
+            assert_eq!(watch.changed().await, [at("live/chain.pem")]);
+            fs::write(at("archive/2.pem"), "c").unwrap();
+            assert_eq!(watch.changed().await, [at("live/chain.pem")]);
+        });
+    }
+}
