@@ -182,7 +182,7 @@ impl Series {
 /// Counts by [`BOUNDS`], the last for everything above. A bucket counts where its middle lies.
 fn histogram(distribution: &Distribution) -> Vec<(f64, u64)> {
     let mut counts: Vec<(f64, u64)> =
-        BOUNDS.iter().copied().chain([f64::MAX]).map(|bound| (bound, 0)).collect();
+        BOUNDS.iter().copied().chain([f64::INFINITY]).map(|bound| (bound, 0)).collect();
     for (bucket, n) in distribution.buckets() {
         let (low, high) = bucket_bounds(bucket);
         #[expect(clippy::cast_precision_loss, reason = "nanoseconds shown in seconds")]

@@ -9,7 +9,7 @@ use std::{
 };
 
 use tidegate_admin::Admin;
-use tidegate_config::{Address, Settings};
+use tidegate_config::Settings;
 use tidegate_gateway::{FileWatch, Gateway, Inherited, Running, notify};
 use tidegate_runtime::Shared;
 use tokio::{
@@ -95,14 +95,6 @@ impl Process {
     }
 
     fn announce(&self) {
-        for listener in self.running.listeners() {
-            match listener.address {
-                Address::Tcp(address) => tracing::info!(listener = listener.name, %address, "open"),
-                Address::Unix(path) => {
-                    tracing::info!(listener = listener.name, path = %path.display(), "open")
-                }
-            }
-        }
         match self.admin() {
             Some(admin) => tracing::info!("ready; status page, metrics and API on http://{admin}/"),
             None => tracing::info!("ready"),

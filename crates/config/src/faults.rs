@@ -61,11 +61,16 @@ pub(crate) struct FaultList {
 impl FaultList {
     /// Adds a fault. One that is there already is not added again, so that a key may be read twice.
     pub(crate) fn add(&mut self, fault: Fault) {
-        if self.faults.len() < FAULTS_MAX {
+        if !self.is_full() {
             self.faults.insert(fault);
         } else if !self.faults.contains(&fault) {
             self.more += 1;
         }
+    }
+
+    /// Whether further faults are counted only.
+    pub(crate) fn is_full(&self) -> bool {
+        self.faults.len() >= FAULTS_MAX
     }
 
     /// The faults in the order of their lines.

@@ -1,6 +1,6 @@
 //! The file and the command line in, validated settings out.
 //!
-//! [`load`] reads a configuration file, [`Settings::protect`] makes settings of a URL alone. Both
+//! [`load()`] reads a configuration file, [`Settings::protect`] makes settings of a URL alone. Both
 //! answer with [`Settings`] in which every value is in range and every name refers to something,
 //! or with [`Faults`]: everything that is wrong, each with place and mend.
 

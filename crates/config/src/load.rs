@@ -29,7 +29,7 @@ pub fn load(path: &Path) -> Result<Settings, Faults> {
 /// Reads the text of a configuration; relative paths in it are relative to `base_directory`.
 /// `origin` is the name under which faults are shown.
 ///
-/// Touches no file: whether the files that the configuration names are there, [`load`] asks.
+/// Touches no file: whether the files that the configuration names are there, [`load()`] asks.
 ///
 /// # Errors
 ///

@@ -10,7 +10,7 @@ use crate::{
 
 /// The file's schema (JSON Schema, draft 2020-12), for editors and other tools.
 ///
-/// It knows keys, types, ranges and defaults. What must agree with what, only [`load`](crate::load)
+/// It knows keys, types, ranges and defaults. What must agree with what, only [`load()`](crate::load())
 /// knows.
 #[must_use]
 pub fn schema() -> Json {

@@ -240,8 +240,8 @@ fn goodput_comes_back_after_a_retry_storm() {
     for repetition in 0..extent.repetitions {
         let bench = Bench::new(Arm::Default);
         let schedule = format!("{:.1}/s:{storm_s}s,{:.1}/s:{after_s}s", capacity * 4.0, capacity * 0.5);
-        let arrivals = Arrivals::Open(schedule.parse().expect("a schedule"));
-        let retry = RetryPlan { retries: 3, ..RetryPlan::default() };
+        let arrivals: Arrivals = format!("poisson:{schedule}").parse().expect("a schedule");
+        let retry = RetryPlan::new(3);
         let class = ClassPlan::new("visitors", arrivals).timeout(TIMEOUT).retry(retry);
         let plan = Plan::new(bench.url()).seed(repetition + 1).cpus(vec![REST_CPU]).class(class);
         let report = run(plan);

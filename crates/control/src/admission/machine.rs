@@ -25,6 +25,7 @@ use crate::{
 ///   and its class's bound, and no others: rates hold for it, and it can wait for an egress token.
 /// - What the scheduler picks and what does not fit the limit holds the room; nothing of a lower rank
 ///   passes it. What its class's own bound or rate stops is passed over.
+/// - A request that arrives while nothing waits and may start takes no turn of the scheduler's.
 /// - A newcomer that could start at once is never refused for a full queue.
 /// - Wait and deadline are over at their instant: a request due at `t` does not start at `t`.
 /// - CoDel judges what is about to start, after its room is known and before a token is taken.
@@ -235,9 +236,11 @@ impl Admission {
                 self.path.forget(self.now, ticket);
                 if granted {
                     self.path.depart(self.now, class, weight);
+                } else {
+                    self.path.reconsider(self.now);
                 }
             }
-            Standing::Outside { spell } if spell == self.spell => {}
+            Standing::Outside { spell } if spell == self.spell => self.path.reconsider(self.now),
             _ => self.path.depart(self.now, class, weight),
         }
     }
@@ -309,8 +312,14 @@ impl Admission {
     pub fn check_invariants(&self) {
         self.path.check_invariants(self.now);
         self.in_flight().check_invariants();
-        assert!(self.path.uncollected() <= self.path.in_flight.total(), "grants hold their weight");
+        let uncollected = self.path.uncollected(true) + self.path.uncollected(false);
+        assert!(uncollected <= self.path.in_flight.total(), "grants hold their weight");
         assert_eq!(self.watched.is_some(), self.mode == Mode::Watch, "only watching has shadows");
+    }
+
+    /// Weight of permits that are granted and not collected.
+    pub(super) fn uncollected(&self) -> u64 {
+        self.path.uncollected(false)
     }
 
     /// What in truth is in flight.

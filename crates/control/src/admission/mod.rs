@@ -5,8 +5,11 @@
 //! is the composition; each part has its own file: [`crate::token_bucket`], [`crate::queue`],
 //! [`crate::scheduler`], [`crate::in_flight`], [`crate::limit`].
 
+pub mod grammar;
 mod machine;
 mod path;
+#[cfg(test)]
+mod reference;
 mod settings;
 #[cfg(test)]
 mod tests;

@@ -31,6 +31,7 @@ struct Class {
     queue: ClassQueue,
     deadline: Option<Duration>,
     in_flight_max: Option<u32>,
+    share: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -38,7 +39,7 @@ pub(super) struct Path {
     pub(super) in_flight: InFlight,
     table: WaitTable,
     classes: Vec<Class>,
-    /// Classes of which something waits, in no order that matters.
+    /// Classes of which something waits, by id.
     busy: Vec<ClassId>,
     ingress: Option<TokenBucket>,
     egress: Option<TokenBucket>,
@@ -97,7 +98,7 @@ impl Path {
         if self.scheduler.kind() != settings.scheduler {
             self.scheduler = Scheduler::new(settings.scheduler);
         }
-        self.scheduler.set_shares(settings.classes.iter().map(|class| class.share));
+        self.scheduler.set_shares(self.classes.iter().map(|class| class.share));
         self.starvation_max = settings.starvation_max;
     }
 
@@ -161,7 +162,8 @@ impl Path {
         let (len_max, bytes_max) =
             (queue.settings.max.max(queue.len()), queue.settings.bytes_max.max(queue.bytes()));
         if queue.len() == 0 {
-            self.busy.push(newcomer.class);
+            let position = self.busy.partition_point(|busy| *busy < newcomer.class);
+            self.busy.insert(position, newcomer.class);
         }
         queue.push(&mut self.table, index, now);
         self.dispatch(now);
@@ -230,6 +232,11 @@ impl Path {
 
     pub(super) fn depart(&mut self, now: Timestamp, class: ClassId, weight: u32) {
         self.in_flight.give_back(class, weight);
+        self.reconsider(now);
+    }
+
+    /// Starts what may start after room or limit have changed.
+    pub(super) fn reconsider(&mut self, now: Timestamp) {
         if !self.busy.is_empty() {
             self.dispatch(now);
             self.arm(now);
@@ -315,11 +322,11 @@ impl Path {
         (0..).map(ClassId).zip(self.classes.iter().map(|class| class.queue.len()))
     }
 
-    /// Weight of permits that are granted and not collected.
-    pub(super) fn uncollected(&self) -> u64 {
+    /// Weight of permits that are granted and not collected, of shadows or of real requests.
+    pub(super) fn uncollected(&self, shadow: bool) -> u64 {
         self.table
             .iter()
-            .filter(|(_, entry)| matches!(entry.phase, Phase::Granted { .. }))
+            .filter(|(_, entry)| entry.shadow == shadow && matches!(entry.phase, Phase::Granted { .. }))
             .map(|(_, entry)| u64::from(entry.weight))
             .sum()
     }
@@ -517,6 +524,7 @@ impl Class {
             queue: ClassQueue::new(settings.queue),
             deadline: settings.deadline,
             in_flight_max: settings.in_flight_max,
+            share: settings.share,
         }
     }
 
@@ -526,6 +534,7 @@ impl Class {
         self.queue.configure(settings.queue);
         self.deadline = settings.deadline;
         self.in_flight_max = settings.in_flight_max;
+        self.share = settings.share;
     }
 
     fn has_room(&self, in_flight: &InFlight, id: ClassId, weight: u32, priority: u8) -> bool {

@@ -206,8 +206,8 @@ knobs! {
             "Bytes of a body read ahead of a slow client or gathered before dispatch, an exchange.";
         BODY_BYTES_MAX: Option<Bytes> = "body.bytes.max", size(1, 1024 * GIB), Value::None,
             "Size of a request body; a larger one is answered 413.";
-        HALF_CLOSED: Chosen<HalfClosed> = "half_closed", choice::<HalfClosed>(), Value::Choice("waits"),
-            "Whether a client that has closed its sending half while it waits is still there.";
+        HALF_CLOSED: Chosen<HalfClosed> = "half_closed", choice::<HalfClosed>(), Value::Choice("gone"),
+            "Whether a client that has closed its sending half while it waits is still there; one that gives up looks the same.";
         CLIENT_RATE: Option<PerSecond> = "client.rate", RATE, Value::None,
             "Requests per second of one client; more are refused. What a client is, the application's client_key says.";
         CLIENT_BURST: f64 = "client.burst", ratio(1.0, 1e9), Value::Ratio(20.0),

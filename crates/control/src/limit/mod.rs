@@ -7,6 +7,8 @@ mod aimd;
 mod baseline;
 mod fixed;
 mod gradient2;
+#[cfg(test)]
+mod tests;
 mod vegas;
 mod window;
 

@@ -110,6 +110,14 @@ impl Codel {
         self.behind
     }
 
+    /// Nothing waits any more: it ends, as it does when the pseudo-code finds no packet.
+    pub fn emptied(&mut self) {
+        self.first_above = None;
+        self.dropping = false;
+        self.entered = false;
+        self.behind = false;
+    }
+
     /// `dodequeue` of the RFC: whether waits have been over the target for an interval.
     fn stays_over(&mut self, now: Timestamp, wait: Duration, behind: usize) -> bool {
         if wait < self.target || behind == 0 {

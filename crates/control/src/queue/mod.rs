@@ -17,6 +17,8 @@
 mod codel;
 mod deadlines;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
@@ -144,6 +146,11 @@ impl ClassQueue {
             self.occupied &= !(1 << priority);
         }
         self.deadlines.remove(table, index);
+        if self.len == 0
+            && let Some(codel) = &mut self.codel
+        {
+            codel.emptied();
+        }
     }
 
     /// Whether the order is last come, first served at `now`.

@@ -9,11 +9,15 @@ mod deficit_round_robin;
 mod earliest_deadline;
 mod round_robin;
 mod strict;
+#[cfg(test)]
+mod tests;
 
 pub use deficit_round_robin::DeficitRoundRobin;
 pub use earliest_deadline::EarliestDeadline;
 pub use round_robin::RoundRobin;
 pub use strict::Strict;
+#[cfg(test)]
+pub(crate) use tests::NaiveDeficitRoundRobin;
 
 use crate::{ClassId, Timestamp, knobs::SchedulerKind};
 

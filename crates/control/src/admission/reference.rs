@@ -1,0 +1,688 @@
+//! A slow and obvious admission: one list of requests, everything found by looking through it.
+//!
+//! Token buckets, CoDel and limits have references of their own beside them and are used as they are;
+//! everything else is written again.
+
+use std::cmp::Reverse;
+
+use proptest::prelude::*;
+
+use super::{
+    grammar::{Driver, Event, Op, View, settings},
+    *,
+};
+use crate::{
+    knobs::{Discipline, Mode, SchedulerKind},
+    limit::{Limit, Limiter, Sample},
+    queue::Codel,
+    scheduler::NaiveDeficitRoundRobin,
+    token_bucket::TokenBucket,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    Waiting,
+    Granted { started: Timestamp, in_flight: u32 },
+    Refused(Refusal),
+}
+
+/// A request that waits or whose verdict was not collected.
+#[derive(Clone, Debug)]
+struct Request {
+    /// Number of its arrival among those queued.
+    sequence: u64,
+    exchange: Exchange,
+    deadline: Option<Timestamp>,
+    arrived: Timestamp,
+    state: State,
+    /// Number among those told to wait.
+    number: Option<u64>,
+    shadow: bool,
+}
+
+/// An exchange in flight. `counted`: in what decisions see; else the shadow's sequence, if it waits.
+#[derive(Clone, Debug)]
+struct Out {
+    class: usize,
+    weight: u32,
+    started: Timestamp,
+    in_flight: u32,
+    counted: bool,
+    shadow: Option<u64>,
+}
+
+struct Reference {
+    now: Timestamp,
+    settings: AdmissionSettings,
+    classes: Vec<ClassSettings>,
+    ingress: Option<TokenBucket>,
+    egress: Option<TokenBucket>,
+    class_ingress: Vec<Option<TokenBucket>>,
+    class_egress: Vec<Option<TokenBucket>>,
+    codels: Vec<Option<Codel>>,
+    not_empty_since: Vec<Option<Timestamp>>,
+    limiter: Limiter,
+    requests: Vec<Request>,
+    sequence: u64,
+    /// What the caller holds, in the order of the driver's lists.
+    permits: Vec<Out>,
+    waiting: Vec<u64>,
+    waited: u64,
+    streams: u64,
+    round_robin: usize,
+    drr: NaiveDeficitRoundRobin,
+    held: bool,
+    last_held: Timestamp,
+    decided: Vec<u64>,
+    would_refuse: Vec<(ClassId, Refusal, u64)>,
+}
+
+fn set(bucket: &mut Option<TokenBucket>, now: Timestamp, rate: Option<Rate>) {
+    *bucket = rate.map(|rate| match bucket.take() {
+        Some(mut bucket) => {
+            bucket.configure(now, rate.per_s, rate.burst);
+            bucket
+        }
+        None => TokenBucket::new(now, rate.per_s, rate.burst),
+    });
+}
+
+fn has_token(bucket: &Option<TokenBucket>, now: Timestamp) -> bool {
+    bucket.clone().is_none_or(|mut bucket| bucket.is_ready(now))
+}
+
+fn take_token(bucket: &mut Option<TokenBucket>, now: Timestamp) {
+    if let Some(bucket) = bucket {
+        assert!(bucket.try_take(now));
+    }
+}
+
+impl Reference {
+    fn new(settings: &AdmissionSettings, now: Timestamp) -> Self {
+        let mut reference = Self {
+            now,
+            settings: AdmissionSettings { mode: Mode::Enforce, ..settings.clone() },
+            classes: Vec::new(),
+            ingress: None,
+            egress: None,
+            class_ingress: Vec::new(),
+            class_egress: Vec::new(),
+            codels: Vec::new(),
+            not_empty_since: Vec::new(),
+            limiter: Limiter::new(settings.algorithm, settings.limit),
+            requests: Vec::new(),
+            sequence: 0,
+            permits: Vec::new(),
+            waiting: Vec::new(),
+            waited: 0,
+            streams: 0,
+            round_robin: 0,
+            drr: NaiveDeficitRoundRobin::default(),
+            held: false,
+            last_held: Timestamp::EPOCH,
+            decided: Vec::new(),
+            would_refuse: Vec::new(),
+        };
+        reference.configure(settings);
+        reference
+    }
+
+    fn configure(&mut self, settings: &AdmissionSettings) {
+        let now = self.now;
+        set(&mut self.ingress, now, settings.ingress);
+        set(&mut self.egress, now, settings.egress);
+        for (id, class) in settings.classes.iter().enumerate() {
+            if id == self.classes.len() {
+                self.classes.push(class.clone());
+                self.class_ingress.push(None);
+                self.class_egress.push(None);
+                self.codels.push(None);
+                self.not_empty_since.push(None);
+            }
+            self.classes[id] = class.clone();
+            set(&mut self.class_ingress[id], now, class.ingress);
+            set(&mut self.class_egress[id], now, class.egress);
+            self.codels[id] = class.queue.codel.map(|(target, interval)| match self.codels[id].take() {
+                Some(mut codel) => {
+                    codel.configure(target, interval);
+                    codel
+                }
+                None => Codel::new(target, interval),
+            });
+        }
+        if self.settings.scheduler != settings.scheduler {
+            self.round_robin = 0;
+            self.drr = NaiveDeficitRoundRobin::default();
+        }
+        self.drr.set_shares(&self.classes.iter().map(|class| class.share).collect::<Vec<_>>());
+        if self.settings.algorithm == settings.algorithm {
+            self.limiter.set_bounds(settings.limit);
+        } else {
+            self.limiter = Limiter::new(settings.algorithm, settings.limit);
+        }
+        let before = self.settings.mode;
+        self.settings = settings.clone();
+        if before != settings.mode {
+            match before {
+                Mode::Watch => {
+                    for request in self.requests.clone() {
+                        if request.shadow {
+                            self.remove(request.sequence);
+                        }
+                    }
+                }
+                Mode::Enforce => {
+                    let waiting: Vec<u64> = self.queue(None).iter().map(|request| request.sequence).collect();
+                    for sequence in waiting {
+                        self.grant(sequence);
+                    }
+                    self.held = false;
+                }
+                Mode::Off => {}
+            }
+            for permit in &mut self.permits {
+                permit.counted = true;
+                permit.shadow = None;
+            }
+        }
+        self.settle();
+    }
+
+    /// Who waits, of a class or of all, by arrival.
+    fn queue(&self, class: Option<usize>) -> Vec<&Request> {
+        let mut queue: Vec<_> = self
+            .requests
+            .iter()
+            .filter(|request| request.state == State::Waiting)
+            .filter(|request| class.is_none_or(|class| request.exchange.class.index() == class))
+            .collect();
+        queue.sort_by_key(|request| request.sequence);
+        queue
+    }
+
+    /// Weight in flight as decisions see it, of a class or of all.
+    fn counted(&self, class: Option<usize>) -> u64 {
+        let of = |other| class.is_none_or(|class| class == other);
+        let permits = self.permits.iter().filter(|permit| permit.counted && of(permit.class));
+        let grants = self.requests.iter().filter(|request| {
+            matches!(request.state, State::Granted { .. }) && of(request.exchange.class.index())
+        });
+        permits.map(|permit| u64::from(permit.weight)).sum::<u64>()
+            + grants.map(|request| u64::from(request.exchange.weight)).sum::<u64>()
+    }
+
+    /// Weight in flight in truth.
+    fn in_flight(&self) -> u64 {
+        let grants = self.requests.iter().filter(|r| !r.shadow && matches!(r.state, State::Granted { .. }));
+        self.permits.iter().map(|permit| u64::from(permit.weight)).sum::<u64>()
+            + grants.map(|request| u64::from(request.exchange.weight)).sum::<u64>()
+    }
+
+    fn fits(&self, class: Option<usize>, limit: u32, exchange: &Exchange) -> bool {
+        let taken = self.counted(class);
+        exchange.priority == 7 || taken == 0 || taken + u64::from(exchange.weight) <= u64::from(limit)
+    }
+
+    fn find(&mut self, sequence: u64) -> &mut Request {
+        self.requests.iter_mut().find(|request| request.sequence == sequence).unwrap()
+    }
+
+    /// Whether the queue of a class has become empty, and what follows.
+    fn left_queue(&mut self, class: usize) {
+        if self.queue(Some(class)).is_empty() {
+            self.not_empty_since[class] = None;
+            self.drr.emptied(class);
+            self.codels[class].as_mut().map(Codel::emptied);
+        }
+    }
+
+    fn remove(&mut self, sequence: u64) {
+        let request = self.find(sequence).clone();
+        self.requests.retain(|request| request.sequence != sequence);
+        if request.state == State::Waiting {
+            self.left_queue(request.exchange.class.index());
+        }
+    }
+
+    fn grant(&mut self, sequence: u64) {
+        let weight = self.find(sequence).exchange.weight;
+        let in_flight = u32::try_from(self.counted(None) + u64::from(weight)).unwrap();
+        let started = self.now;
+        self.decide(sequence, State::Granted { started, in_flight });
+    }
+
+    fn refuse(&mut self, sequence: u64, refusal: Refusal) {
+        if self.find(sequence).shadow {
+            let class = self.find(sequence).exchange.class;
+            self.would_refuse(class, refusal);
+        }
+        self.decide(sequence, State::Refused(refusal));
+    }
+
+    fn would_refuse(&mut self, class: ClassId, refusal: Refusal) {
+        match self.would_refuse.iter_mut().find(|(c, r, _)| (*c, *r) == (class, refusal)) {
+            Some((_, _, count)) => *count += 1,
+            None => self.would_refuse.push((class, refusal, 1)),
+        }
+        self.would_refuse.sort();
+    }
+
+    fn decide(&mut self, sequence: u64, state: State) {
+        let request = self.find(sequence);
+        request.state = state;
+        let (class, number) = (request.exchange.class.index(), request.number);
+        self.left_queue(class);
+        self.decided.extend(number);
+    }
+
+    fn settle(&mut self) {
+        self.expire();
+        self.dispatch();
+    }
+
+    fn expire(&mut self) {
+        for class in 0..self.classes.len() {
+            // Waits first, by arrival; then deadlines, the earliest first.
+            let queue: Vec<Request> = self.queue(Some(class)).into_iter().cloned().collect();
+            for request in &queue {
+                let over = self.classes[class].queue.wait_max.map(|span| request.arrived + span);
+                if over.is_some_and(|moment| moment <= self.now) {
+                    let first = request.deadline.is_some_and(|due| Some(due) <= over);
+                    let refusal = if first { Refusal::DeadlinePassed } else { Refusal::WaitTooLong };
+                    self.refuse(request.sequence, refusal);
+                }
+            }
+            let mut due: Vec<Request> = self.queue(Some(class)).into_iter().cloned().collect();
+            due.retain(|request| request.deadline.is_some_and(|due| due <= self.now));
+            due.sort_by_key(|request| (request.deadline, request.sequence));
+            for request in due {
+                self.refuse(request.sequence, Refusal::DeadlinePassed);
+            }
+        }
+    }
+
+    fn is_lifo(&self, class: usize) -> bool {
+        let queue = &self.classes[class].queue;
+        match queue.discipline {
+            Discipline::Fifo => false,
+            Discipline::Lifo => true,
+            Discipline::AdaptiveLifo => {
+                self.not_empty_since[class].is_some_and(|since| since + queue.stands_after <= self.now)
+            }
+        }
+    }
+
+    /// What a class offers, and whether it starves.
+    fn candidate(&self, class: usize) -> Option<(Request, bool)> {
+        let queue = self.queue(Some(class));
+        let highest = queue.iter().map(|request| request.exchange.priority).max()?;
+        let mut same = queue.iter().filter(|request| request.exchange.priority == highest);
+        let mut chosen = if self.is_lifo(class) { *same.next_back()? } else { *same.next()? };
+        let mut starving = false;
+        if highest < 7 {
+            if self.settings.scheduler == SchedulerKind::Strict
+                && let Some(span) = self.settings.starvation_max
+                && queue[0].arrived + span <= self.now
+            {
+                (chosen, starving) = (queue[0], true);
+            }
+            if self.settings.scheduler == SchedulerKind::EarliestDeadline {
+                let with = queue.iter().filter(|request| request.deadline.is_some());
+                chosen = with.min_by_key(|request| (request.deadline, request.sequence)).unwrap_or(&chosen);
+            }
+        }
+        let open = has_token(&self.class_egress[class], self.now)
+            && self.classes[class]
+                .in_flight_max
+                .is_none_or(|max| self.fits(Some(class), max, &chosen.exchange));
+        open.then(|| (chosen.clone(), starving))
+    }
+
+    fn dispatch(&mut self) {
+        loop {
+            if std::mem::take(&mut self.held) {
+                self.last_held = self.now;
+            }
+            if self.queue(None).is_empty() || !has_token(&self.egress, self.now) {
+                return;
+            }
+            let candidates: Vec<_> =
+                (0..self.classes.len()).filter_map(|class| self.candidate(class)).collect();
+            let top = candidates.iter().filter(|c| c.0.exchange.priority == 7).min_by_key(|c| c.0.sequence);
+            let class_of = |c: &&(Request, bool)| c.0.exchange.class.index();
+            let mut drr = self.drr.clone();
+            let pick = top.or_else(|| match self.settings.scheduler {
+                SchedulerKind::Strict => candidates.iter().min_by_key(|c| {
+                    let rank = if c.1 { 0 } else { c.0.exchange.priority };
+                    (Reverse(c.1), Reverse(rank), c.0.sequence)
+                }),
+                SchedulerKind::RoundRobin => {
+                    candidates.iter().min_by_key(|c| (class_of(c) < self.round_robin, class_of(c)))
+                }
+                SchedulerKind::EarliestDeadline => {
+                    candidates.iter().min_by_key(|c| (c.0.deadline.is_none(), c.0.deadline, c.0.sequence))
+                }
+                SchedulerKind::Weighted => {
+                    let offers: Vec<_> =
+                        candidates.iter().map(|c| (class_of(&c), c.0.exchange.weight)).collect();
+                    let class = drr.next(&offers)?;
+                    candidates.iter().find(|c| class_of(c) == class)
+                }
+            });
+            let Some((request, _)) = pick.cloned() else { return };
+            let class = request.exchange.class.index();
+            if !self.fits(None, self.limiter.limit(), &request.exchange) {
+                self.held = true;
+                self.last_held = self.now;
+                return;
+            }
+            if request.exchange.priority < 7 {
+                let behind = self.queue(Some(class)).len() - 1;
+                let wait = self.now.since(request.arrived);
+                let now = self.now;
+                if self.codels[class].as_mut().is_some_and(|codel| codel.drops(now, wait, behind)) {
+                    self.refuse(request.sequence, Refusal::Codel);
+                    continue;
+                }
+                self.round_robin = class + 1;
+                self.drr = drr;
+            }
+            take_token(&mut self.egress, self.now);
+            take_token(&mut self.class_egress[class], self.now);
+            self.grant(request.sequence);
+        }
+    }
+
+    /// Pushes a permit and reports it.
+    fn start(&mut self, exchange: &Exchange, in_flight: u32, counted: bool, shadow: Option<u64>) -> Event {
+        self.permits.push(Out {
+            class: exchange.class.index(),
+            weight: exchange.weight,
+            started: self.now,
+            in_flight,
+            counted,
+            shadow,
+        });
+        Event::Started(in_flight)
+    }
+
+    fn arrive(&mut self, exchange: Exchange) -> Event {
+        if self.settings.mode == Mode::Off {
+            let in_flight = u32::try_from(self.in_flight() + u64::from(exchange.weight)).unwrap();
+            return self.start(&exchange, in_flight, true, None);
+        }
+        let in_truth = u32::try_from(self.in_flight() + u64::from(exchange.weight)).unwrap();
+        let watching = self.settings.mode == Mode::Watch;
+        let class = exchange.class.index();
+        let early = if has_token(&self.ingress, self.now) && has_token(&self.class_ingress[class], self.now) {
+            take_token(&mut self.ingress, self.now);
+            take_token(&mut self.class_ingress[class], self.now);
+            let own = self.classes[class].deadline.map(|span| self.now + span);
+            let deadline = [exchange.deadline, own].into_iter().flatten().min();
+            if deadline.is_some_and(|deadline| deadline <= self.now) {
+                Err(Refusal::DeadlinePassed)
+            } else {
+                Ok(deadline)
+            }
+        } else {
+            Err(Refusal::IngressRate)
+        };
+        let verdict = match early {
+            Err(refusal) => {
+                if watching {
+                    self.would_refuse(exchange.class, refusal);
+                }
+                Err(refusal)
+            }
+            Ok(deadline) => Ok(self.enqueue(exchange, deadline)),
+        };
+        let (refused, sequence) = match verdict {
+            Err(refusal) => (Some(refusal), None),
+            Ok(sequence) => match self.find(sequence).state {
+                State::Refused(refusal) => {
+                    self.remove(sequence);
+                    (Some(refusal), None)
+                }
+                State::Granted { in_flight, .. } => {
+                    self.remove(sequence);
+                    return self.start(&exchange, if watching { in_truth } else { in_flight }, true, None);
+                }
+                State::Waiting => (None, Some(sequence)),
+            },
+        };
+        if watching {
+            return self.start(&exchange, in_truth, false, sequence);
+        }
+        if let Some(refusal) = refused {
+            return Event::Refused(refusal);
+        }
+        let number = self.waited;
+        let sequence = sequence.unwrap();
+        self.find(sequence).number = Some(number);
+        self.waiting.push(sequence);
+        self.waited += 1;
+        Event::Waits
+    }
+
+    fn enqueue(&mut self, exchange: Exchange, deadline: Option<Timestamp>) -> u64 {
+        let class = exchange.class.index();
+        let settings = self.classes[class].queue;
+        let before = (self.queue(Some(class)).len(), self.bytes(class));
+        let sequence = self.sequence;
+        self.sequence += 1;
+        self.not_empty_since[class].get_or_insert(self.now);
+        self.requests.push(Request {
+            sequence,
+            exchange,
+            deadline,
+            arrived: self.now,
+            state: State::Waiting,
+            number: None,
+            shadow: self.settings.mode == Mode::Watch,
+        });
+        let room = self.fits(None, self.limiter.limit(), &exchange)
+            && self.classes[class].in_flight_max.is_none_or(|max| self.fits(Some(class), max, &exchange));
+        let tokens = has_token(&self.egress, self.now) && has_token(&self.class_egress[class], self.now);
+        if self.queue(None).len() == 1 && room && tokens {
+            // Nothing else waits: it starts and takes no turn of the scheduler's.
+            take_token(&mut self.egress, self.now);
+            take_token(&mut self.class_egress[class], self.now);
+            let (round_robin, drr) = (self.round_robin, self.drr.clone());
+            self.grant(sequence);
+            (self.round_robin, self.drr) = (round_robin, drr);
+            return sequence;
+        }
+        self.dispatch();
+        if self.find(sequence).state == State::Waiting {
+            while self.queue(Some(class)).len() > settings.max.max(before.0)
+                || self.bytes(class) > settings.bytes_max.max(before.1)
+            {
+                let lowest = self.queue(Some(class)).iter().map(|r| r.exchange.priority).min().unwrap();
+                let queue = self.queue(Some(class));
+                let oldest = queue.iter().find(|r| r.exchange.priority == lowest).unwrap().sequence;
+                let newcomer = !self.is_lifo(class) || u64::from(exchange.bytes) > settings.bytes_max;
+                self.refuse(if newcomer { sequence } else { oldest }, Refusal::QueueFull);
+                if self.find(sequence).state != State::Waiting {
+                    break;
+                }
+            }
+            self.dispatch();
+        }
+        sequence
+    }
+
+    fn bytes(&self, class: usize) -> u64 {
+        self.queue(Some(class)).iter().map(|request| u64::from(request.exchange.bytes)).sum()
+    }
+
+    fn verdict(&mut self, position: usize, leaves: bool) -> Event {
+        let sequence = self.waiting[position];
+        let request = self.find(sequence).clone();
+        if request.state == State::Waiting && !leaves {
+            return Event::Waits;
+        }
+        self.waiting.swap_remove(position);
+        self.remove(sequence);
+        match request.state {
+            State::Waiting => {
+                self.dispatch();
+                Event::Left
+            }
+            State::Refused(refusal) => Event::Refused(refusal),
+            State::Granted { started, in_flight } => {
+                self.start(&request.exchange, in_flight, true, None);
+                self.permits.last_mut().unwrap().started = started;
+                Event::Started(in_flight)
+            }
+        }
+    }
+
+    fn depart(&mut self, position: usize, outcome: Outcome) {
+        let out = self.permits[position].clone();
+        if self.settings.mode != Mode::Off && outcome != Outcome::Ignore {
+            let held = self.settings.mode == Mode::Enforce && (self.held || self.last_held >= out.started);
+            self.limiter.sample(&Sample {
+                now: self.now,
+                response_time: self.now.since(out.started),
+                in_flight: out.in_flight,
+                limit_utilised: held || out.in_flight >= self.limiter.limit(),
+                outcome,
+                weight: out.weight,
+            });
+        }
+        self.permits.swap_remove(position);
+        let shadow = out.shadow.map(|sequence| self.find(sequence).clone());
+        if let Some(shadow) = &shadow {
+            self.remove(shadow.sequence);
+        }
+        self.dispatch();
+    }
+
+    fn next_timeout(&self) -> Option<Timestamp> {
+        let mut moments = Vec::new();
+        if self.queue(None).is_empty() {
+            return None;
+        }
+        let application = self.egress.clone().map_or(self.now, |mut bucket| bucket.next(self.now));
+        moments.push(application);
+        for class in 0..self.classes.len() {
+            let queue = self.queue(Some(class));
+            let Some(oldest) = queue.first() else { continue };
+            let settings = &self.classes[class].queue;
+            moments.extend(settings.wait_max.map(|span| oldest.arrived + span));
+            moments.extend(queue.iter().filter_map(|request| request.deadline));
+            if self.settings.scheduler == SchedulerKind::Strict {
+                moments.extend(self.settings.starvation_max.map(|span| oldest.arrived + span));
+            }
+            if settings.discipline == Discipline::AdaptiveLifo {
+                moments.extend(self.not_empty_since[class].map(|since| since + settings.stands_after));
+            }
+            if application == self.now
+                && let Some(mut bucket) = self.class_egress[class].clone()
+            {
+                moments.push(bucket.next(self.now));
+            }
+        }
+        moments.into_iter().filter(|moment| *moment > self.now).min()
+    }
+
+    fn apply(&mut self, op: &Op) -> (Event, View) {
+        let event = match *op {
+            Op::Advance(span) => {
+                let due = self.next_timeout();
+                self.now = self.now + span;
+                if due.is_some_and(|moment| moment <= self.now) {
+                    self.settle();
+                }
+                Event::Nothing
+            }
+            Op::Arrive { class, priority, weight, deadline, bytes } => {
+                let class = ClassId(class % u16::try_from(self.classes.len()).unwrap());
+                let deadline = deadline.map(|span| self.now + span);
+                self.arrive(Exchange { class, priority, weight, deadline, bytes })
+            }
+            Op::Collect(position) | Op::Leave(position) => match position.checked_rem(self.waiting.len()) {
+                Some(position) => self.verdict(position, matches!(op, Op::Leave(_))),
+                None => Event::Nothing,
+            },
+            Op::Depart(position, outcome) => {
+                if let Some(position) = position.checked_rem(self.permits.len()) {
+                    self.depart(position, outcome);
+                }
+                Event::Nothing
+            }
+            Op::Stream(position) => match position.checked_rem(self.permits.len()) {
+                Some(position)
+                    if self.settings.mode != Mode::Enforce
+                        || self.streams < self.settings.long_streams_max =>
+                {
+                    self.streams += 1;
+                    self.depart(position, Outcome::Ignore);
+                    Event::Streams
+                }
+                Some(position) => {
+                    let permit = self.permits.swap_remove(position);
+                    self.permits.push(permit);
+                    Event::Nothing
+                }
+                None => Event::Nothing,
+            },
+            Op::EndStream => {
+                self.streams = self.streams.saturating_sub(1);
+                Event::Nothing
+            }
+            Op::Configure(ref settings) => {
+                self.configure(settings);
+                Event::Nothing
+            }
+        };
+        let view = View {
+            in_flight: self.in_flight(),
+            limit: self.limiter.limit(),
+            long_streams: self.streams,
+            queued: (0..self.classes.len()).map(|class| self.queue(Some(class)).len()).collect(),
+            decided: std::mem::take(&mut self.decided),
+            would_refuse: std::mem::take(&mut self.would_refuse),
+            next_timeout: self.next_timeout(),
+        };
+        (event, view)
+    }
+}
+
+/// Tells what was done when a test fails: the last settings and what came after.
+struct Trail(Vec<Op>);
+
+impl Drop for Trail {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let from = self.0.iter().rposition(|op| matches!(op, Op::Configure(_))).unwrap_or(0);
+            let tail = self.0.len().saturating_sub(20).max(from + 1);
+            eprintln!("{:?}\n... {:#?}", self.0[from], &self.0[tail..]);
+        }
+    }
+}
+
+/// Runs bytes through both and compares everything that can be seen after each operation.
+fn compare(bytes: Vec<u8>) {
+    let start = Timestamp::from_nanos(1_000_000_000_000);
+    let mut bytes = bytes.into_iter();
+    let settings = settings(|| bytes.next().unwrap_or(0));
+    let mut driver = Driver::new(&settings, start);
+    let mut reference = Reference::new(&settings, start);
+    let mut trail = Trail(vec![Op::Configure(Box::new(settings))]);
+    while let Some(op) = Op::read(&mut bytes) {
+        trail.0.push(op.clone());
+        let (seen, expected) = (driver.apply(&op), reference.apply(&op));
+        assert_eq!(seen, expected, "admission left, reference right");
+    }
+    driver.finish();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3000, max_shrink_iters: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn admission_decides_as_the_reference(bytes in prop::collection::vec(any::<u8>(), 40..1500)) {
+        compare(bytes);
+    }
+}

@@ -1,0 +1,149 @@
+//! The schedulers beside slow and obvious ones.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Deficit round robin as the paper writes it: turn by turn.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NaiveDeficitRoundRobin {
+    shares: Vec<u64>,
+    deficits: Vec<u64>,
+    turn: usize,
+    paid: bool,
+}
+
+impl NaiveDeficitRoundRobin {
+    pub(crate) fn set_shares(&mut self, shares: &[u32]) {
+        for (class, share) in shares.iter().enumerate() {
+            if class == self.shares.len() {
+                self.shares.push(0);
+                self.deficits.push(0);
+            }
+            self.shares[class] = u64::from(*share);
+        }
+    }
+
+    /// The class to serve of those that offer a weight; charges it.
+    pub(crate) fn next(&mut self, offers: &[(usize, u32)]) -> Option<usize> {
+        if offers.is_empty() {
+            return None;
+        }
+        loop {
+            if let Some(&(class, weight)) = offers.iter().find(|(class, _)| *class == self.turn) {
+                if !self.paid {
+                    self.deficits[class] += self.shares[class];
+                    self.paid = true;
+                }
+                if self.deficits[class] >= u64::from(weight) {
+                    self.deficits[class] -= u64::from(weight);
+                    return Some(class);
+                }
+            }
+            self.turn = (self.turn + 1) % self.shares.len();
+            self.paid = false;
+        }
+    }
+
+    pub(crate) fn emptied(&mut self, class: usize) {
+        self.deficits[class] = 0;
+        if self.turn == class {
+            self.turn = (self.turn + 1) % self.shares.len();
+            self.paid = false;
+        }
+    }
+}
+
+fn candidates(offers: &[(usize, u32)]) -> Vec<Candidate> {
+    offers
+        .iter()
+        .map(|(class, weight)| {
+            Candidate::new(ClassId(u16::try_from(*class).unwrap()), 3, *weight, *class as u64)
+        })
+        .collect()
+}
+
+proptest! {
+    /// Classes come and go, offer weights far over their shares, and become empty.
+    #[test]
+    fn deficit_round_robin_skips_rounds_as_if_it_walked_them(
+        shares in prop::collection::vec(1_u32..20, 1..6),
+        steps in prop::collection::vec((any::<u8>(), prop::collection::vec(1_u32..200, 6), any::<bool>()), 1..100),
+    ) {
+        let mut drr = DeficitRoundRobin::default();
+        drr.set_shares(shares.iter().copied());
+        let mut naive = NaiveDeficitRoundRobin::default();
+        naive.set_shares(&shares);
+        for (waiting, weights, empties) in steps {
+            let offers: Vec<(usize, u32)> = (0..shares.len())
+                .filter(|class| waiting & (1 << class) != 0)
+                .map(|class| (class, weights[class]))
+                .collect();
+            let candidates = candidates(&offers);
+            let pick = drr.pick(&candidates);
+            let class = pick.map(|pick| candidates[pick].class.index());
+            prop_assert_eq!(class, naive.next(&offers));
+            if let (Some(pick), Some(class)) = (pick, class) {
+                drr.served(&candidates, pick);
+                if empties {
+                    drr.emptied(ClassId(u16::try_from(class).unwrap()));
+                    naive.emptied(class);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn round_robin_serves_who_was_served_longest_ago(steps in prop::collection::vec(1_u8.., 1..100)) {
+        let mut turns = RoundRobin::default();
+        // Classes in the order in which they are to be served next.
+        let mut order: Vec<usize> = (0..8).collect();
+        for waiting in steps {
+            let offers: Vec<(usize, u32)> =
+                (0..8).filter(|class| waiting & (1 << class) != 0).map(|class| (class, 1)).collect();
+            let candidates = candidates(&offers);
+            let pick = turns.pick(&candidates).unwrap();
+            let next = order.iter().position(|class| waiting & (1 << class) != 0).unwrap();
+            prop_assert_eq!(candidates[pick].class.index(), order[next]);
+            order.rotate_left(next + 1);
+            turns.served(&candidates, pick);
+        }
+    }
+}
+
+#[test]
+fn shares_are_kept_over_time_whatever_the_weights() {
+    let waiting = [
+        Candidate::new(ClassId(0), 3, 7, 0),
+        Candidate::new(ClassId(1), 3, 1, 1),
+        Candidate::new(ClassId(2), 3, 90_000, 2),
+    ];
+    let mut drr = DeficitRoundRobin::default();
+    drr.set_shares([50, 20, 30].into_iter());
+    let mut served = [0_u64; 3];
+    while served[2] < 9_000_000 {
+        let pick = drr.pick(&waiting).unwrap();
+        drr.served(&waiting, pick);
+        served[pick] += u64::from(waiting[pick].weight);
+    }
+    let total: u64 = served.iter().sum();
+    for (class, percent) in [(0, 50), (1, 20), (2, 30)] {
+        let share = served[class] * 1000 / total;
+        assert!((percent * 10 - 10..=percent * 10 + 10).contains(&share), "{served:?}");
+    }
+}
+
+#[test]
+fn nothing_to_pick_from() {
+    for kind in [
+        SchedulerKind::Strict,
+        SchedulerKind::RoundRobin,
+        SchedulerKind::Weighted,
+        SchedulerKind::EarliestDeadline,
+    ] {
+        let mut scheduler = Scheduler::new(kind);
+        assert_eq!(scheduler.kind(), kind);
+        assert_eq!(scheduler.pick(&[]), None);
+        scheduler.emptied(ClassId(3));
+    }
+}
