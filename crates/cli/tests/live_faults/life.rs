@@ -1,0 +1,249 @@
+//! New settings, certificates and binaries, and the end, all under load.
+
+use std::{
+    fs,
+    net::{SocketAddr, TcpListener},
+    path::Path,
+    process::Command,
+    thread,
+    time::Duration,
+};
+
+use crate::{
+    Front, configuration,
+    support::{
+        Gateway, Start,
+        admin::{await_metrics, await_rest},
+        client::{Client, get},
+        free_address,
+        load::{Connections, Load, Tally},
+        origin::{Origin, respond},
+        signal, write_certificate,
+    },
+};
+
+const KNOBS: &str = "in_flight.algorithm = \"fixed\"\nin_flight.limit = 64";
+
+/// A server that takes a little time, so that there is always something under way.
+fn origin() -> Origin {
+    Origin::start(|_, stream| {
+        thread::sleep(Duration::from_millis(5));
+        respond(stream, 200, b"hello\n")
+    })
+}
+
+/// Nothing failed, and every request that was answered came once.
+fn assert_sound(tally: &Tally, origin: &Origin) {
+    assert!(tally.failed.is_empty(), "{} requests failed: {:#?}", tally.failed.len(), tally.failed);
+    assert!(!tally.answered.is_empty(), "there was load");
+    let repeated = origin.repeated();
+    assert!(repeated.is_empty(), "served twice: {repeated:?}");
+    for id in &tally.answered {
+        assert_eq!(origin.times(id), 1, "{id}");
+    }
+    for id in &tally.unanswered {
+        assert_eq!(origin.times(id), 0, "{id} was begun, and not answered");
+    }
+}
+
+#[test]
+fn settings_are_taken_up_under_load_without_one_failed_request() {
+    let origin = origin();
+    let servers = [origin.url()];
+    let front = Front::start(&servers, "", KNOBS);
+    let kept = Load::start("kept", front.listen, 6, Connections::Kept, "/");
+    let fresh = Load::start("fresh", front.listen, 2, Connections::Fresh, "/");
+    let limit = |wanted: f64| {
+        await_metrics(front.admin, "the new limit is in force", |metrics| {
+            metrics.sum("application_in_flight_limit", &[]) == wanted
+        });
+    };
+    kept.await_more(50);
+    for round in 0..4_u32 {
+        // By the file's change alone, and by the signal.
+        let wanted = 65 + round;
+        let knobs = format!("in_flight.algorithm = \"fixed\"\nin_flight.limit = {wanted}");
+        front.rewrite(&servers, "", &knobs);
+        if round % 2 == 1 {
+            front.gateway.signal("HUP");
+        }
+        limit(f64::from(wanted));
+        kept.await_more(50);
+    }
+    // A file with faults: they are said, and the settings stay.
+    front.rewrite(&servers, "", "in_flight.limit = \"many\"");
+    front.gateway.signal("HUP");
+    front.gateway.log.await_line("in_flight.limit", 1);
+    kept.await_more(50);
+    limit(68.0);
+    front.rewrite(&servers, "", KNOBS);
+    limit(64.0);
+    let mut arrivals = 0;
+    for tally in [kept.stop(), fresh.stop()] {
+        assert_eq!(tally.refused, 0);
+        assert_sound(&tally, &origin);
+        arrivals += tally.answered.len();
+    }
+    front.finish(arrivals);
+}
+
+#[test]
+fn a_certificate_that_turns_bad_leaves_the_old_one_in_force() {
+    let origin = Origin::hello();
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let trusted = tempfile::tempdir().expect("a directory for copies");
+    let (chain, _) = write_certificate(directory.path());
+    let first = trusted.path().join("first.pem");
+    fs::copy(&chain, &first).expect("keep the certificate");
+    let (listen, admin) = (free_address(), free_address());
+    let configuration = format!(
+        "admin = \"{admin}\"\n[[listener]]\naddress = \"{listen}\"\n\
+         tls.certificates = [{{ chain = \"chain.pem\", key = \"key.pem\" }}]\n\
+         [application.app]\nservers = [\"{}\"]\n",
+        origin.url()
+    );
+    let gateway = Gateway::run_in(directory, &configuration, &Start::default());
+    assert!(is_served(listen, &first));
+
+    // By the file's change alone.
+    fs::write(&chain, "-----BEGIN CERTIFICATE-----\nbroken\n-----END CERTIFICATE-----\n").expect("break it");
+    gateway.log.await_line("chain.pem", 1);
+    assert!(is_served(listen, &first), "the old certificate stays in force");
+    // By the signal too.
+    gateway.signal("HUP");
+    gateway.log.await_line("chain.pem", 2);
+    assert!(is_served(listen, &first), "the old certificate stays in force");
+
+    // A key that is not the certificate's.
+    let other = tempfile::tempdir().expect("a directory for copies");
+    let (second, second_key) = write_certificate(other.path());
+    fs::copy(&second, &chain).expect("replace the certificate");
+    gateway.signal("HUP");
+    gateway.log.await_line("key", 1);
+    assert!(is_served(listen, &first), "the old certificate stays in force");
+
+    fs::copy(second_key, gateway.directory.path().join("key.pem")).expect("replace the key");
+    gateway.signal("HUP");
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while !is_served(listen, &second) {
+        assert!(std::time::Instant::now() < deadline, "the new certificate is in force");
+    }
+    assert!(!is_served(listen, &first), "the old one is not");
+    await_rest(admin);
+    gateway.stop_sound();
+}
+
+/// Whether the server shows this certificate.
+fn is_served(listen: SocketAddr, certificate: &Path) -> bool {
+    let curl = Command::new("curl")
+        .args(["-sS", "--fail", "--max-time", "20", "--cacert"])
+        .arg(certificate)
+        .arg(format!("https://localhost:{}/", listen.port()))
+        .output()
+        .expect("run curl");
+    curl.status.success() && curl.stdout == b"hello\n"
+}
+
+#[test]
+fn the_end_answers_every_request_begun() {
+    let origin = Origin::start(|request, stream| {
+        thread::sleep(Duration::from_millis(if request.path == "/slow" { 700 } else { 5 }));
+        respond(stream, 200, b"hello\n")
+    });
+    let mut front = Front::start(&[origin.url()], "", KNOBS);
+    let slow = Load::start("slow", front.listen, 10, Connections::Reopened, "/slow");
+    let kept = Load::start("kept", front.listen, 6, Connections::Reopened, "/");
+    let fresh = Load::start("fresh", front.listen, 2, Connections::Fresh, "/");
+    kept.await_more(100);
+    slow.await_more(10);
+    front.gateway.signal("TERM");
+    assert_eq!(front.gateway.ended(), Some(0));
+    front.gateway.log.assert_no_panic();
+    for (load, clients) in [(slow, 10), (kept, 6), (fresh, 2)] {
+        // Each client goes on until nobody listens.
+        let tally = load.join();
+        assert_eq!(tally.refused, clients);
+        assert_sound(&tally, &origin);
+    }
+}
+
+#[test]
+fn the_binary_is_replaced_under_load_without_one_failed_or_refused_request() {
+    let origin = origin();
+    let front = Front::start(&[origin.url()], "", KNOBS);
+    let kept = Load::start("kept", front.listen, 6, Connections::Reopened, "/");
+    let fresh = Load::start("fresh", front.listen, 4, Connections::Fresh, "/");
+    kept.await_more(100);
+    let mut front = front;
+    let old = front.gateway.pid();
+    front.gateway.signal("USR2");
+    front.gateway.log.await_line("ready", 2);
+    assert_eq!(front.gateway.ended(), Some(0), "the old process ends well");
+    let new = successor(front.gateway.directory.path(), old);
+    kept.await_more(200);
+    fresh.await_more(50);
+
+    // And again, by its successor.
+    signal(new, "USR2");
+    front.gateway.log.await_line("ready", 3);
+    await_gone(new);
+    let newest = successor(front.gateway.directory.path(), new);
+    kept.await_more(200);
+    fresh.await_more(50);
+    for tally in [kept.stop(), fresh.stop()] {
+        assert_eq!(tally.refused, 0);
+        assert_sound(&tally, &origin);
+    }
+    await_rest(front.admin);
+    signal(newest, "TERM");
+    await_gone(newest);
+    front.gateway.log.assert_no_panic();
+}
+
+/// The process that runs with a file of this directory and is not `old`.
+fn successor(directory: &Path, old: u32) -> u32 {
+    let directory = directory.to_str().expect("UTF-8");
+    let found: Vec<u32> = fs::read_dir("/proc")
+        .expect("/proc")
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|pid| *pid != old)
+        .filter(|pid| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains(directory)
+        })
+        .collect();
+    assert_eq!(found.len(), 1, "one process runs with {directory}: {found:?}");
+    found[0]
+}
+
+fn await_gone(pid: u32) {
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    // A zombie has no command line.
+    while !fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default().is_empty() {
+        assert!(std::time::Instant::now() < deadline, "process {pid} did not end");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_socket_passed_as_systemd_does_is_served_with_what_waits_in_it() {
+    let origin = Origin::hello();
+    let socket = TcpListener::bind("127.0.0.1:0").expect("a socket to pass");
+    let listen = socket.local_addr().expect("its address");
+    // A client that came before the gateway.
+    let mut early = Client::connect(listen).expect("connect");
+    early.send_get("/", "").expect("send");
+
+    let admin = free_address();
+    let text = configuration(listen, admin, &[origin.url()], "", "");
+    let start = Start { activation: Some(("web", socket)), ..Start::default() };
+    let gateway = Gateway::run(&text, &start);
+    assert_eq!(early.response().expect("an answer").status, 200);
+    assert_eq!(get(listen, "/").expect("an answer").status, 200);
+    drop(early);
+    await_rest(admin);
+    gateway.stop_sound();
+    // The socket is the one passed: while it is held here, clients are not refused.
+    drop(Client::connect(listen).expect("the socket is still open here"));
+    drop(start);
+}

@@ -1,0 +1,64 @@
+//! The access log: opened again on a signal, and a disk that is full.
+
+use std::fs;
+
+use crate::{
+    Front,
+    support::{
+        admin::await_metrics,
+        client::Client,
+        load::{Connections, Load},
+        origin::Origin,
+    },
+};
+
+#[test]
+fn the_access_log_is_opened_again_and_loses_no_line() {
+    let origin = Origin::hello();
+    let directory = tempfile::tempdir().expect("a directory for the log");
+    let (log, rotated) = (directory.path().join("access.log"), directory.path().join("access.log.1"));
+    let host = format!("access_log.target = {log:?}");
+    let front = Front::start(&[origin.url()], &host, "");
+    let load = Load::start("load", front.listen, 2, Connections::Kept, "/");
+    load.await_more(100);
+    fs::rename(&log, &rotated).expect("rotate");
+    front.gateway.signal("USR1");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while !log.exists() {
+        assert!(std::time::Instant::now() < deadline, "the log is opened again");
+        load.await_more(1);
+    }
+    load.await_more(100);
+    let tally = load.stop();
+    assert!(tally.failed.is_empty(), "{:?}", tally.failed);
+    front.finish(tally.answered.len());
+
+    let lines =
+        |path| fs::read_to_string(path).expect("read the log").lines().map(str::to_owned).collect::<Vec<_>>();
+    let (before, after) = (lines(&rotated), lines(&log));
+    assert!(!before.is_empty() && !after.is_empty(), "{} before, {} after", before.len(), after.len());
+    assert_eq!(before.len() + after.len(), tally.answered.len(), "a line for each request");
+    for line in before.iter().chain(&after) {
+        let entry: serde_json::Value =
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert_eq!(entry["status"], 200, "{line}");
+    }
+}
+
+#[test]
+fn a_full_disk_costs_log_lines_and_nothing_else() {
+    let origin = Origin::hello();
+    let front = Front::start(&[origin.url()], "access_log.target = \"/dev/full\"", "");
+    let mut client = Client::connect(front.listen).expect("connect");
+    for _ in 0..500 {
+        assert_eq!(client.get("/", "").expect("an answer").status, 200);
+    }
+    drop(client);
+    await_metrics(front.admin, "lines that could not be written are counted", |metrics| {
+        metrics.sum("events_lost", &[]) > 0.0
+    });
+    let said = front.gateway.log.lines_with("/dev/full");
+    assert!(!said.is_empty(), "the log says what cannot be written");
+    assert!(said.len() < 50, "and does not say it for each line: {}", said.len());
+    front.finish(500);
+}

@@ -1,0 +1,94 @@
+//! Servers added, drained and removed by API and by file, under load.
+
+use crate::{
+    Front,
+    support::{
+        admin::{Metrics, api},
+        load::{Connections, Load},
+        origin::Origin,
+    },
+};
+
+const KNOBS: &str =
+    "in_flight.algorithm = \"fixed\"\nin_flight.limit = 64\nretries.max = 0\nbalance = \"round_robin\"";
+const SERVERS: &str = "/api/v1/applications/app/servers";
+
+/// Waits until the origin gets requests again.
+fn await_traffic(load: &Load, origin: &Origin) {
+    let before = origin.requests();
+    for _ in 0..50 {
+        load.await_more(20);
+        if origin.requests() > before {
+            return;
+        }
+    }
+    panic!("no request reaches the server");
+}
+
+/// Waits until the origin gets no request any more.
+fn await_silence(load: &Load, origin: &Origin) {
+    for _ in 0..50 {
+        let before = origin.requests();
+        load.await_more(100);
+        if origin.requests() == before {
+            return;
+        }
+    }
+    panic!("requests still reach the server");
+}
+
+fn call(front: &Front, method: &str, path: &str, body: &str, status: u16) -> serde_json::Value {
+    let answer = api(front.admin, method, path, body);
+    assert_eq!(answer.status, status, "{method} {path} {body}: {}", answer.text());
+    serde_json::from_slice(&answer.body).unwrap_or_else(|error| panic!("{error}: {}", answer.text()))
+}
+
+#[test]
+fn servers_come_and_go_under_load_without_one_failed_request() {
+    let (first, second, third) = (Origin::hello(), Origin::hello(), Origin::hello());
+    let front = Front::start(&[first.url()], "", KNOBS);
+    let load = Load::start("load", front.listen, 6, Connections::Kept, "/");
+    load.await_more(100);
+
+    let body = format!("{{\"url\": \"{}\", \"name\": \"second\"}}", second.url());
+    let listed = call(&front, "POST", SERVERS, &body, 200);
+    assert_eq!(listed["servers"].as_array().map(Vec::len), Some(2), "{listed}");
+    await_traffic(&load, &second);
+    call(&front, "POST", SERVERS, &body, 409);
+
+    call(&front, "PATCH", &format!("{SERVERS}/{}", first.address), "{\"drain\": true}", 200);
+    await_silence(&load, &first);
+    call(&front, "PATCH", &format!("{SERVERS}/{}", first.address), "{\"drain\": false}", 200);
+    await_traffic(&load, &first);
+    call(&front, "DELETE", &format!("{SERVERS}/{}", first.address), "", 200);
+    await_silence(&load, &first);
+    call(&front, "DELETE", &format!("{SERVERS}/{}", first.address), "", 404);
+    call(&front, "PATCH", &format!("{SERVERS}/second"), "{\"wait\": 1}", 400);
+
+    // The file is what holds after a reload.
+    front.rewrite(&[second.url(), third.url()], "", KNOBS);
+    await_traffic(&load, &third);
+    front.rewrite(&[third.url()], "", KNOBS);
+    await_silence(&load, &second);
+
+    let tally = load.stop();
+    assert!(tally.failed.is_empty(), "{:#?}", tally.failed);
+    assert_eq!(tally.refused + tally.unanswered.len(), 0);
+    for id in &tally.answered {
+        assert_eq!(first.times(id) + second.times(id) + third.times(id), 1, "{id}: served once");
+    }
+    front.finish(tally.answered.len());
+}
+
+#[test]
+fn without_servers_requests_are_refused_until_one_is_added() {
+    let origin = Origin::hello();
+    let front = Front::start(&[], "", KNOBS);
+    let answer = crate::support::client::get(front.listen, "/").expect("an answer");
+    assert_eq!(answer.status, 503, "{}", answer.text());
+    call(&front, "POST", SERVERS, &format!("{{\"url\": \"{}\"}}", origin.url()), 200);
+    let answer = crate::support::client::get(front.listen, "/").expect("an answer");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let metrics: Metrics = front.finish(2);
+    assert!(metrics.sum("class_refused", &[("reason", "no_server")]) >= 1.0);
+}
