@@ -159,11 +159,8 @@ fn clients_that_leave_while_they_wait_are_never_served() {
         }
         respond(stream, 200, b"hello\n")
     });
-    let front = Front::start(
-        &[origin.url()],
-        "",
-        &format!("{FIXED_ONE}\nhalf_closed = \"gone\"\n{LONG_QUEUE}"),
-    );
+    let front =
+        Front::start(&[origin.url()], "", &format!("{FIXED_ONE}\nhalf_closed = \"gone\"\n{LONG_QUEUE}"));
     let listen = front.listen;
     let mut clients: Vec<_> = (0..4 * EACH).map(|_| Client::connect(listen).expect("connect")).collect();
     // Every fifth has been served before on its connection.
@@ -212,7 +209,8 @@ fn a_client_that_only_stops_sending_is_served() {
         }
         respond(stream, 200, b"hello\n")
     });
-    let front = Front::start(&[origin.url()], "", &format!("{FIXED_ONE}\nhalf_closed = \"waits\"\n{LONG_QUEUE}"));
+    let front =
+        Front::start(&[origin.url()], "", &format!("{FIXED_ONE}\nhalf_closed = \"waits\"\n{LONG_QUEUE}"));
     let listen = front.listen;
     let holder = thread::spawn(move || get(listen, "/hold").map(|answer| answer.status));
     origin.await_requests(1);

@@ -6,7 +6,7 @@ use crate::{
     Front,
     support::{
         admin::await_metrics,
-        client::Client,
+        client::{Client, get},
         load::{Connections, Load},
         origin::Origin,
     },
@@ -55,6 +55,8 @@ fn a_full_disk_costs_log_lines_and_nothing_else() {
     }
     drop(client);
     await_metrics(front.admin, "lines that could not be written are counted", |metrics| {
+        // Counted with the next line.
+        assert_eq!(get(front.listen, "/").expect("an answer").status, 200);
         metrics.sum("events_lost", &[]) > 0.0
     });
     let said = front.gateway.log.lines_with("/dev/full");

@@ -128,7 +128,10 @@ fn each_fault_of_a_server_is_told_from_a_good_response() {
     }
     drop(client);
     for id in &sent {
-        assert_eq!(origin.times(id), 1, "{id}: how often it reached the server");
+        // A pooled connection closed without a word may have been stale: an idempotent request is sent again.
+        let most = if ["GET/close-", "GET/reset-"].iter().any(|path| id.starts_with(path)) { 2 } else { 1 };
+        let times = origin.times(id);
+        assert!((1..=most).contains(&times), "{id}: reached the server {times} times");
     }
     let metrics = front.finish(sent.len());
     let mut expected = std::collections::BTreeMap::new();
@@ -148,7 +151,8 @@ fn each_fault_of_a_server_is_told_from_a_good_response() {
 fn a_server_that_refuses_is_taken_out_and_comes_back() {
     let address = free_address();
     let good = Origin::hello();
-    let knobs = "health.failures.max = 3\nhealth.failures.pause = \"4s\"\nretries.max = 0\nbalance = \"round_robin\"";
+    let knobs =
+        "health.failures.max = 3\nhealth.failures.pause = \"4s\"\nretries.max = 0\nbalance = \"round_robin\"";
     let front = Front::start(&[format!("http://{address}"), good.url()], "", knobs);
     let ask = || get(front.listen, "/").expect("an answer").status;
     let mut asked = 0;

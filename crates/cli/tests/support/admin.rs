@@ -117,7 +117,8 @@ pub(crate) fn await_rest(admin: SocketAddr) -> Metrics {
         let count = |meter| metrics.sum(meter, &[]);
         LEVELS.iter().all(|level| count(level) == 0.0)
             && count("connections_open") == 0.0
-            && count("class_arrived") == count("class_responses") + count("class_left") + count("class_abandoned")
+            && count("class_arrived")
+                == count("class_responses") + count("class_left") + count("class_abandoned")
     })
 }
 

@@ -261,8 +261,9 @@ impl Service {
     }
 
     fn log(&self, entry: access_log::Entry) {
-        if !self.access_log.write(entry) {
-            self.core.meters().host().add(Meter::EVENTS_LOST, 1);
+        let lost = self.access_log.write(entry);
+        if lost > 0 {
+            self.core.meters().host().add(Meter::EVENTS_LOST, lost);
         }
     }
 

@@ -12,7 +12,7 @@ use std::{
     io::{self, Write},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
     },
     thread,
@@ -37,6 +37,8 @@ const BATCH_BYTES: usize = 256 * 1024;
 pub(crate) struct AccessLog {
     sender: SyncSender<Message>,
     on: Arc<AtomicBool>,
+    /// Lines that could not be written and that no core has counted yet.
+    lost: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
@@ -55,8 +57,9 @@ impl AccessLog {
     /// When the file cannot be opened or no thread be started.
     pub(crate) fn start(settings: Option<&Settings>) -> io::Result<Self> {
         let (sender, receiver) = sync_channel(ENTRIES_MAX);
-        let log = Self { sender, on: Arc::new(AtomicBool::new(false)) };
-        thread::Builder::new().name("access-log".into()).spawn(move || Writer::default().run(&receiver))?;
+        let log = Self { sender, on: Arc::new(AtomicBool::new(false)), lost: Arc::default() };
+        let writer = Writer { lost: Arc::clone(&log.lost), ..Writer::default() };
+        thread::Builder::new().name("access-log".into()).spawn(move || writer.run(&receiver))?;
         log.configure(settings)?;
         Ok(log)
     }
@@ -92,11 +95,15 @@ impl AccessLog {
         }
     }
 
-    /// Hands over an entry; false if it is lost.
-    pub(super) fn write(&self, entry: Entry) -> bool {
+    /// Hands over an entry; gives how many lines were lost, this one and those that could not be
+    /// written since the last call.
+    #[must_use]
+    pub(super) fn write(&self, entry: Entry) -> u64 {
+        let unwritten =
+            if self.lost.load(Ordering::Relaxed) == 0 { 0 } else { self.lost.swap(0, Ordering::Relaxed) };
         match self.sender.try_send(Message::Entry(Box::new(entry))) {
-            Ok(()) => true,
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => false,
+            Ok(()) => unwritten,
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => unwritten + 1,
         }
     }
 
@@ -114,6 +121,9 @@ fn ended() -> io::Error {
 struct Writer {
     output: Option<Output>,
     batch: Vec<u8>,
+    /// Lines in the batch.
+    lines: u64,
+    lost: Arc<AtomicU64>,
     /// Whether the last write failed, and was reported.
     failing: bool,
 }
@@ -149,6 +159,7 @@ impl Writer {
         match message {
             Message::Entry(entry) => {
                 if let Some(output) = &self.output {
+                    self.lines += 1;
                     match output.settings.format {
                         LogFormat::Json => entry.write_json(&mut self.batch),
                         LogFormat::Common => entry.write_combined(&mut self.batch),
@@ -186,20 +197,30 @@ impl Writer {
                     tracing::info!("the access log can be written again");
                 }
                 Ok(()) => {}
-                Err(error) if !self.failing => {
-                    self.failing = true;
-                    tracing::error!(%error, "the access log cannot be written; its lines are lost");
+                Err(error) => {
+                    self.lost.fetch_add(self.lines, Ordering::Relaxed);
+                    if !self.failing {
+                        self.failing = true;
+                        tracing::error!(to = output.target(), %error, "the access log cannot be written; its lines are lost");
+                    }
                 }
-                Err(_) => {}
             }
         }
         self.batch.clear();
+        self.lines = 0;
     }
 }
 
 impl Output {
     fn open(settings: Settings) -> io::Result<Self> {
         Ok(Self { sink: Sink::open(&settings.target)?, settings })
+    }
+
+    fn target(&self) -> String {
+        match &self.settings.target {
+            LogTarget::Stdout => "standard output".to_owned(),
+            LogTarget::File(path) => path.display().to_string(),
+        }
     }
 }
 

@@ -105,12 +105,12 @@ fn a_file_moved_away_is_opened_again() {
     let directory = tempfile::tempdir().unwrap();
     let (path, moved) = (directory.path().join("access.log"), directory.path().join("access.log.1"));
     let log = AccessLog::start(Some(&to_file(&path))).unwrap();
-    assert!(log.is_on() && log.write(entry(b"a")));
+    assert!(log.is_on() && log.write(entry(b"a")) == 0);
     log.flush();
     fs::rename(&path, &moved).unwrap();
-    assert!(log.write(entry(b"b")));
+    assert_eq!(log.write(entry(b"b")), 0);
     log.reopen();
-    assert!(log.write(entry(b"c")));
+    assert_eq!(log.write(entry(b"c")), 0);
     log.flush();
     assert_eq!((lines(&moved), lines(&path)), (2, 1));
 }
@@ -120,14 +120,14 @@ fn a_full_disk_loses_lines_and_nothing_else() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("access.log");
     let log = AccessLog::start(Some(&to_file(Path::new("/dev/full")))).unwrap();
-    assert!(log.write(entry(b"lost")));
+    assert_eq!(log.write(entry(b"lost")), 0);
     log.flush();
     log.configure(Some(&to_file(&path))).unwrap();
-    assert!(log.write(entry(b"kept")));
+    assert_eq!(log.write(entry(b"kept")), 1, "the line lost before is told");
     log.flush();
     assert_eq!(lines(&path), 1);
     assert!(log.configure(Some(&to_file(Path::new("/nowhere/at/all")))).is_err());
-    assert!(log.write(entry(b"kept too")));
+    assert_eq!(log.write(entry(b"kept too")), 0);
     log.configure(None).unwrap();
     assert!(!log.is_on());
     assert_eq!(lines(&path), 2);
