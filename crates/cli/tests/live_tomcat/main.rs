@@ -24,7 +24,7 @@ use clients::{Curl, browse, h2load, web_socket, web_socket_over_tls, wrk};
 use sequence::Sequence;
 use support::{
     Gateway, Start,
-    admin::{Metrics, await_rest},
+    admin::{await_metrics, await_rest},
     free_address, report_file, resident_bytes, write_certificate,
 };
 use tomcat::Tomcat;
@@ -90,16 +90,11 @@ fn tomcat_serves_its_clients_through_the_gateway() {
     flat(&tls, "256 MiB down, HTTP/1.1 over TLS", || download(&secure, "--http1.1", GIB / 4));
     flat(&tls, "256 MiB up, HTTP/2 over TLS", || upload(&secure, "--http2", GIB / 4));
 
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a count of bytes compared with a reading in floating point"
-    )]
-    {
-        let metrics = Metrics::read(tls.admin);
+    await_metrics(tls.admin, "the bytes of both directions are counted", |metrics| {
+        #[expect(clippy::cast_precision_loss, reason = "a count of bytes beside a reading in floating point")]
         let moved = (GIB + GIB / 4) as f64;
-        assert!(metrics.sum("class_bytes_out", &[]) >= moved, "bytes of responses are counted");
-        assert!(metrics.sum("class_bytes_in", &[]) >= moved, "bytes of requests are counted");
-    }
+        metrics.sum("class_bytes_out", &[]) >= moved && metrics.sum("class_bytes_in", &[]) >= moved
+    });
     tls.stop();
     plain.stop();
 }
