@@ -14,13 +14,7 @@ use tidegate_control::{
 };
 
 /// Names in backticks that have the form of ours and belong to systemd, Prometheus or nginx.
-const FOREIGN: &[&str] = &[
-    "histogram_quantile",
-    "scrape_configs",
-    "static_configs",
-    "job_name",
-    "ngx_http_upstream_round_robin.c",
-];
+const FOREIGN: &[&str] = &["histogram_quantile", "proxy_next_upstream", "ngx_http_upstream_round_robin.c"];
 
 /// Pages about something of its own, with names of its own: the load generator, and how code is written.
 const APART: &[&str] = &["docs/load.md", "CONTRIBUTING.md", "CHANGELOG.md"];
@@ -208,10 +202,14 @@ fn names() -> BTreeSet<String> {
     for line in read(&root().join("Cargo.toml")).lines() {
         names.extend(line.split_once(" = ").map(|(key, _)| key.to_owned()));
     }
-    for file in ["head.rs", "error.rs", "record.rs", "mod.rs", "access_log/line.rs", "../connection/http1.rs"]
-    {
-        let source = read(&root().join("crates/gateway/src/request").join(file));
-        names.extend(source.split('"').skip(1).step_by(2).map(str::to_owned));
+    let mut folders = vec![root().join("crates/gateway/src")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a readable folder").flatten() {
+            match entry.path() {
+                path if path.is_dir() => folders.push(path),
+                path => names.extend(read(&path).split('"').skip(1).step_by(2).map(str::to_owned)),
+            }
+        }
     }
     let prefixes: Vec<String> = names
         .iter()

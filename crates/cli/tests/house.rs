@@ -116,6 +116,44 @@ fn the_short_loop_needs_neither_tokio_nor_a_c_compiler() {
 }
 
 #[test]
+fn every_dependency_is_used_and_has_its_reason() {
+    let architecture = read(&root().join("ARCHITECTURE.md"));
+    let mut faults = Vec::new();
+    let mut declared = BTreeSet::new();
+    for room in rooms() {
+        let folder = format!("crates/{}/", room.name);
+        let sources: String = files()
+            .iter()
+            .filter(|path| {
+                shown(path).starts_with(&folder) && path.extension().is_some_and(|ext| ext == "rs")
+            })
+            .map(|path| read(path))
+            .collect();
+        for (name, code) in &room.dependencies {
+            declared.insert(name.clone());
+            let uses = [format!("{code}::"), format!("use {code};"), format!("{code} as ")];
+            if !uses.iter().any(|used| sources.contains(used)) {
+                faults.push(format!("crates/{}/Cargo.toml: {name} is not used", room.name));
+            }
+        }
+    }
+    for name in declared.iter().filter(|name| !name.starts_with("tidegate-")) {
+        if !architecture.contains(&format!("`{name}`")) {
+            faults.push(format!("ARCHITECTURE.md: does not say why {name}"));
+        }
+    }
+    let manifest = read(&root().join("Cargo.toml"));
+    let (_, rest) = manifest.split_once("[workspace.dependencies]").expect("the section is there");
+    for line in rest.lines().take_while(|line| !line.starts_with('[')) {
+        let Some((name, _)) = line.split_once(" = ") else { continue };
+        if !name.starts_with('#') && !declared.contains(name) {
+            faults.push(format!("Cargo.toml: no crate takes {name}"));
+        }
+    }
+    none(&faults);
+}
+
+#[test]
 fn every_rust_file_says_its_subject_in_its_first_line() {
     let files = files();
     let rust: Vec<_> = files.iter().filter(|path| path.extension().is_some_and(|ext| ext == "rs")).collect();
@@ -152,7 +190,12 @@ struct Room {
     manifest: PathBuf,
     /// Short names of imported rooms, and whether only tests import them.
     imports: Vec<(String, bool)>,
+    /// Everything its manifest names, with the name it has in code.
+    dependencies: Vec<(String, String)>,
 }
+
+/// Crates whose name in code is not that of the package.
+const NAMED_OTHERWISE: &[(&str, &str)] = &[("rustls-webpki", "webpki")];
 
 fn rooms() -> Vec<Room> {
     let metadata: Value = serde_json::from_str(&cargo(&["metadata", "--no-deps", "--format-version", "1"]))
@@ -173,6 +216,14 @@ fn rooms() -> Vec<Room> {
                     .filter_map(|import| Some((import["name"].as_str()?, import["kind"] == "dev")))
                     .filter(|(name, _)| own.contains(name))
                     .map(|(name, is_test)| (name.trim_start_matches("tidegate-").to_owned(), is_test))
+                    .collect(),
+                dependencies: imports
+                    .iter()
+                    .filter_map(|import| import["name"].as_str())
+                    .map(|name| {
+                        let known = NAMED_OTHERWISE.iter().find(|(package, _)| *package == name);
+                        (name.to_owned(), known.map_or(name, |(_, code)| code).replace('-', "_"))
+                    })
                     .collect(),
                 manifest,
             }
