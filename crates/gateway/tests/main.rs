@@ -8,5 +8,7 @@ mod request_log;
 mod request_permits;
 mod request_refusal;
 mod request_upgrade;
+mod downstream_preface;
+mod downstream_tls;
 mod support;
 mod watch;

@@ -1,0 +1,234 @@
+//! TLS from clients: certificates by name, reloading them, resumption, client certificates.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::TcpStream,
+    path::Path,
+    sync::Arc,
+};
+
+use rustls::{
+    ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, RootCertStore, StreamOwned,
+    SupportedProtocolVersion,
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+    version::{TLS12, TLS13},
+};
+
+use crate::support::{Bed, connect, get, write_certificate};
+
+/// A gateway with a listener `https` and certificates for one.example, two.example and
+/// *.wild.example.
+pub(crate) struct Tls {
+    pub(crate) bed: Bed,
+}
+
+impl Tls {
+    /// Knobs of the host, and lines for the listener.
+    pub(crate) fn new(host: &str, listener: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        write_certificate(directory.path(), "one", &["one.example"]);
+        write_certificate(directory.path(), "two", &["two.example", "*.wild.example"]);
+        write_certificate(directory.path(), "client", &["client.example"]);
+        let listeners = format!(
+            "[[listener]]\nname = \"https\"\naddress = \"127.0.0.1:0\"\n\
+             tls.certificates = [{{ chain = \"one.pem\", key = \"one.key\" }}, {{ chain = \"two.pem\", key = \"two.key\" }}]\n{listener}\n"
+        );
+        Self { bed: Bed::in_directory(directory, host, &listeners, "") }
+    }
+
+    fn path(&self) -> &Path {
+        self.bed.directory.path()
+    }
+
+    pub(crate) fn connect(&self) -> TcpStream {
+        connect(self.bed.running.address("https").unwrap())
+    }
+
+    pub(crate) fn client(&self, config: &Arc<ClientConfig>, name: &str) -> StreamOwned<ClientConnection, TcpStream> {
+        self.client_through(config, name, self.connect())
+    }
+
+    pub(crate) fn client_through<S: Read + Write>(
+        &self,
+        config: &Arc<ClientConfig>,
+        name: &str,
+        stream: S,
+    ) -> StreamOwned<ClientConnection, S> {
+        let name = ServerName::try_from(name.to_owned()).unwrap();
+        StreamOwned::new(ClientConnection::new(Arc::clone(config), name).unwrap(), stream)
+    }
+}
+
+/// A client that trusts the certificates in the directory as they are now.
+pub(crate) fn client_config(tls: &Tls, alpn: &[&str]) -> Arc<ClientConfig> {
+    config_for(tls, &[&TLS13, &TLS12], alpn)
+}
+
+fn config_for(tls: &Tls, versions: &[&'static SupportedProtocolVersion], alpn: &[&str]) -> Arc<ClientConfig> {
+    let mut config = ClientConfig::builder_with_protocol_versions(versions)
+        .with_root_certificates(roots(tls))
+        .with_no_client_auth();
+    config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+    Arc::new(config)
+}
+
+fn roots(tls: &Tls) -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    for name in ["one.pem", "two.pem"] {
+        roots.add(CertificateDer::from_pem_file(tls.path().join(name)).unwrap()).unwrap();
+    }
+    roots
+}
+
+/// The first flight of a client of one.example.
+pub(crate) fn hello_bytes(config: &Arc<ClientConfig>) -> Vec<u8> {
+    let name = ServerName::try_from("one.example").unwrap();
+    let mut client = ClientConnection::new(Arc::clone(config), name).unwrap();
+    let mut bytes = Vec::new();
+    client.write_tls(&mut bytes).unwrap();
+    bytes
+}
+
+/// Whether a fresh client that asks for `name` gets the certificate of that file.
+fn serves(tls: &Tls, name: &str, file: &str) -> bool {
+    let mut client = tls.client(&client_config(tls, &[]), name);
+    // The name need not be in the certificate: then the handshake fails at our side only.
+    let _ = client.flush();
+    let wanted = CertificateDer::from_pem_file(tls.path().join(file)).unwrap();
+    client.conn.peer_certificates().is_some_and(|chain| chain[0] == wanted)
+}
+
+#[test]
+fn the_certificate_is_the_one_of_the_name() {
+    let tls = Tls::new("", "");
+    for (name, file) in [
+        ("one.example", "one.pem"),
+        ("two.example", "two.pem"),
+        ("TWO.example", "two.pem"),
+        ("any.wild.example", "two.pem"),
+    ] {
+        let mut client = tls.client(&client_config(&tls, &[]), name);
+        assert_eq!(get(&mut client, "/").status, 200, "{name}");
+        assert!(serves(&tls, name, file), "{name}");
+    }
+    // Nobody's name, and no name at all: the first.
+    let config = client_config(&tls, &[]);
+    for name in ["other.example", "a.b.wild.example", "127.0.0.1"] {
+        let mut client = tls.client(&config, name);
+        let error = client.flush().unwrap_err().to_string();
+        assert!(error.contains("NotValidForName"), "{name}: {error}");
+    }
+}
+
+#[test]
+fn both_versions_are_spoken_and_the_older_can_be_refused() {
+    let tls = Tls::new("", "");
+    for (version, expected) in [(&TLS12, ProtocolVersion::TLSv1_2), (&TLS13, ProtocolVersion::TLSv1_3)] {
+        let mut client = tls.client(&config_for(&tls, &[version], &[]), "one.example");
+        assert_eq!(get(&mut client, "/").status, 200);
+        assert_eq!(client.conn.protocol_version(), Some(expected));
+    }
+    let tls = Tls::new("", "tls.min_version = \"1.3\"");
+    let mut client = tls.client(&config_for(&tls, &[&TLS12], &[]), "one.example");
+    assert!(client.flush().is_err());
+}
+
+#[test]
+fn alpn_chooses_the_version_of_http() {
+    for (listener, offered, chosen) in [
+        ("", &["h2", "http/1.1"][..], Some(&b"h2"[..])),
+        ("", &["http/1.1"], Some(b"http/1.1")),
+        ("", &[], None),
+        ("tls.http2 = false", &["h2", "http/1.1"], Some(b"http/1.1")),
+    ] {
+        let tls = Tls::new("", listener);
+        let mut client = tls.client(&client_config(&tls, offered), "one.example");
+        client.flush().unwrap();
+        assert_eq!(client.conn.alpn_protocol(), chosen);
+    }
+}
+
+#[test]
+fn requests_follow_one_another_also_when_parked_in_between() {
+    let tls = Tls::new("park.after = \"20ms\"\n", "");
+    let mut client = tls.client(&client_config(&tls, &[]), "one.example");
+    for n in 0..3 {
+        assert_eq!(get(&mut client, &format!("/{n}")).status, 200);
+        crate::support::eventually("parked", || tls.bed.shared.parked().read() == 1);
+    }
+}
+
+#[test]
+fn sessions_resume_on_whichever_core() {
+    for version in [&TLS13, &TLS12] {
+        let tls = Tls::new("", "");
+        let config = config_for(&tls, &[version], &[]);
+        let mut kinds = Vec::new();
+        // Two workers: with so many connections both have had some.
+        for _ in 0..16 {
+            let mut client = tls.client(&config, "one.example");
+            // The response comes after the tickets.
+            assert_eq!(get(&mut client, "/").status, 200);
+            kinds.push(client.conn.handshake_kind().unwrap());
+        }
+        assert_ne!(kinds[0], HandshakeKind::Resumed);
+        assert!(kinds[1..].iter().all(|kind| *kind == HandshakeKind::Resumed), "{kinds:?}");
+    }
+}
+
+#[test]
+fn new_certificates_are_served_and_bad_ones_are_not() {
+    let tls = Tls::new("", "");
+    let old = fs::read(tls.path().join("one.pem")).unwrap();
+    let mut open = tls.client(&client_config(&tls, &[]), "one.example");
+    assert_eq!(get(&mut open, "/").status, 200);
+
+    write_certificate(tls.path(), "one", &["one.example"]);
+    assert!(!serves(&tls, "one.example", "one.pem"));
+    assert!(tls.bed.running.reload_certificates().is_empty());
+    assert!(serves(&tls, "one.example", "one.pem"));
+    assert_eq!(get(&mut open, "/").status, 200);
+
+    let good = fs::read(tls.path().join("one.pem")).unwrap();
+    for (file, content, complaint) in [
+        ("one.pem", &b"nonsense"[..], "no certificate in PEM"),
+        ("one.pem", b"-----BEGIN CERTIFICATE-----\nbm9uc2Vuc2U=\n-----END CERTIFICATE-----\n", "no certificate of TLS"),
+        ("one.pem", &old, "not that of the certificate"),
+        ("one.key", b"", "no private key in PEM"),
+    ] {
+        let before = fs::read(tls.path().join(file)).unwrap();
+        fs::write(tls.path().join(file), content).unwrap();
+        let errors = tls.bed.running.reload_certificates();
+        assert_eq!(errors.len(), 1, "{file}");
+        let message = errors[0].to_string();
+        assert!(message.contains(complaint), "{message}");
+        assert!(message.contains(file) && message.contains("https"), "{message}");
+        fs::write(tls.path().join(file), before).unwrap();
+        // The old one stays.
+        fs::write(tls.path().join("one.pem"), &good).unwrap();
+        assert!(serves(&tls, "one.example", "one.pem"));
+    }
+}
+
+#[test]
+fn client_certificates_are_asked_for() {
+    for (kind, without) in [("optional", true), ("required", false)] {
+        let listener = format!("tls.client_certificates = \"{kind}\"\ntls.client_ca = \"client.pem\"\n");
+        let tls = Tls::new("", &listener);
+        let chain = CertificateDer::from_pem_file(tls.path().join("client.pem")).unwrap();
+        let key = PrivateKeyDer::from_pem_file(tls.path().join("client.key")).unwrap();
+        let with = ClientConfig::builder()
+            .with_root_certificates(roots(&tls))
+            .with_client_auth_cert(vec![chain], key)
+            .unwrap();
+        let mut client = tls.client(&Arc::new(with), "one.example");
+        assert_eq!(get(&mut client, "/").status, 200, "{kind}");
+
+        let mut client = tls.client(&client_config(&tls, &[]), "one.example");
+        let answered = client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").is_ok()
+            && client.flush().is_ok()
+            && client.read(&mut [0; 1]).is_ok_and(|len| len == 1);
+        assert_eq!(answered, without, "{kind}");
+    }
+}
