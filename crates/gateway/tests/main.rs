@@ -1,6 +1,10 @@
 //! The gateway as its clients see it: real sockets, a real server behind it.
 
 mod downstream_http1;
+mod downstream_http2;
+mod downstream_life;
+mod downstream_preface;
+mod downstream_tls;
 mod request_forward;
 mod request_head;
 mod request_house;
@@ -8,7 +12,5 @@ mod request_log;
 mod request_permits;
 mod request_refusal;
 mod request_upgrade;
-mod downstream_preface;
-mod downstream_tls;
 mod support;
 mod watch;

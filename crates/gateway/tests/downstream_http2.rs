@@ -1,0 +1,248 @@
+//! HTTP/2 from clients: by prior knowledge and over TLS, streams, floods, time.
+
+use std::{
+    io::{self, Read, Write},
+    net::TcpStream,
+};
+
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http2::SendRequest;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+
+use crate::support::{Bed, PATIENCE, eventually};
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+const CONTINUATION: u8 = 9;
+const ACK: u8 = 1;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+/// `GET / HTTP/2` of host `a`, in HPACK: three indexed fields and a literal authority.
+const REQUEST: &[u8] = &[0x82, 0x86, 0x84, 0x41, 0x01, b'a'];
+
+/// A client that writes frames as it likes.
+struct Frames {
+    stream: TcpStream,
+}
+
+impl Frames {
+    fn new(bed: &Bed) -> Self {
+        let mut frames = Self { stream: bed.connect() };
+        frames.stream.write_all(PREFACE).unwrap();
+        frames.send(SETTINGS, 0, 0, &[]).unwrap();
+        frames
+    }
+
+    fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> io::Result<()> {
+        let len = u32::try_from(payload.len()).unwrap().to_be_bytes();
+        let head = [&len[1..], &[kind, flags], &stream.to_be_bytes()].concat();
+        self.stream.write_all(&[&head, payload].concat())
+    }
+
+    /// The next frame: kind, flags, stream, payload.
+    fn receive(&mut self) -> io::Result<(u8, u8, u32, Vec<u8>)> {
+        let mut head = [0; 9];
+        self.stream.read_exact(&mut head)?;
+        let len = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let mut payload = vec![0; usize::try_from(len).unwrap()];
+        self.stream.read_exact(&mut payload)?;
+        let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+        Ok((head[3], head[4], stream, payload))
+    }
+
+    /// Reads until the gateway closes; whether it said GOAWAY.
+    fn until_closed(&mut self) -> bool {
+        let mut goaway = false;
+        loop {
+            match self.receive() {
+                Ok((kind, ..)) => goaway |= kind == GOAWAY,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => panic!("still open"),
+                Err(_) => return goaway,
+            }
+        }
+    }
+
+    /// Waits for a frame of that kind.
+    fn until(&mut self, kind: u8) -> (u8, u8, u32, Vec<u8>) {
+        loop {
+            let frame = self.receive().unwrap();
+            if frame.0 == kind {
+                return frame;
+            }
+        }
+    }
+}
+
+fn run<F: Future>(future: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { tokio::time::timeout(PATIENCE, future).await.expect("in time") })
+}
+
+async fn client(bed: &Bed) -> SendRequest<Full<bytes::Bytes>> {
+    let stream = tokio::net::TcpStream::connect(bed.running.address("http").unwrap()).await.unwrap();
+    let (client, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+fn request(path: &str, body: &'static [u8]) -> http::Request<Full<bytes::Bytes>> {
+    http::Request::post(format!("http://app.example{path}")).body(Full::new(body.into())).unwrap()
+}
+
+#[test]
+fn prior_knowledge_is_understood() {
+    let bed = Bed::plain("park.after = \"20ms\"\n");
+    run(async {
+        let mut client = client(&bed).await;
+        for n in 0..3 {
+            let response = client.send_request(request(&format!("/{n}"), b"hello")).await.unwrap();
+            assert_eq!(response.status(), 200);
+            let body = response.into_body().collect().await.unwrap().to_bytes();
+            let body = String::from_utf8(body.to_vec()).unwrap();
+            assert!(body.starts_with(&format!("POST /{n} ")) && body.contains("body: 5"), "{body}");
+        }
+        let many = (0..50).map(|n| client.send_request(request(&format!("/{n}"), b"")));
+        for response in many.collect::<Vec<_>>() {
+            assert_eq!(response.await.unwrap().status(), 200);
+        }
+    });
+}
+
+#[test]
+fn the_preface_may_come_byte_by_byte() {
+    let bed = Bed::plain("");
+    let mut client = bed.connect();
+    client.set_nodelay(true).unwrap();
+    for byte in PREFACE {
+        client.write_all(&[*byte]).unwrap();
+    }
+    let mut frames = Frames { stream: client };
+    frames.send(SETTINGS, 0, 0, &[]).unwrap();
+    frames.send(HEADERS, END_STREAM | END_HEADERS, 1, REQUEST).unwrap();
+    let (.., stream, head) = frames.until(HEADERS);
+    // Indexed field 8: status 200.
+    assert_eq!((stream, head[0]), (1, 0x88));
+}
+
+#[test]
+fn the_bounds_are_announced() {
+    let bed = Bed::plain("h2.streams.max = 7\nhead.bytes.max = \"4KiB\"\n");
+    let mut frames = Frames::new(&bed);
+    let (_, _, _, settings) = frames.until(SETTINGS);
+    let value = |id: u8| {
+        let setting = settings.chunks(6).find(|setting| setting[1] == id).unwrap();
+        u32::from_be_bytes([setting[2], setting[3], setting[4], setting[5]])
+    };
+    // Streams, window, header list (RFC 9113, section 6.5.2).
+    assert_eq!((value(3), value(4), value(6)), (7, 64 * 1024, 4096));
+}
+
+#[test]
+fn rapid_reset_ends_the_connection() {
+    let bed = Bed::plain("h2.resets.max = 20\n");
+    let mut frames = Frames::new(&bed);
+    for stream in (1..4001).step_by(2) {
+        let sent = frames
+            .send(HEADERS, END_STREAM | END_HEADERS, stream, REQUEST)
+            .and_then(|()| frames.send(RST_STREAM, 0, stream, &[0, 0, 0, 8]));
+        if sent.is_err() {
+            break;
+        }
+    }
+    frames.until_closed();
+    eventually("given back", || bed.shared.with_connections(|c, _| c.open()) == 0);
+    let held = || bed.shared.snapshot().applications[0].state.gate().held();
+    eventually("permits given back", || held() == 0);
+}
+
+#[test]
+fn resets_with_time_between_them_end_it_too() {
+    let bed = Bed::plain("h2.resets.max = 20\n");
+    let mut frames = Frames::new(&bed);
+    for n in 0..200 {
+        // A ping between the two: the stream has begun when it is reset.
+        let path_sleeps = [&[0x82, 0x86, 0x04, 0x0a][..], b"/sleep/500", &[0x41, 0x01, b'a']].concat();
+        let stream = 2 * n + 1;
+        let sent = frames
+            .send(HEADERS, END_STREAM | END_HEADERS, stream, &path_sleeps)
+            .and_then(|()| frames.send(PING, 0, 0, &[0; 8]));
+        let ponged = sent.is_ok()
+            && loop {
+                match frames.receive() {
+                    Ok((PING, ..)) => break true,
+                    Ok(_) => {}
+                    Err(_) => break false,
+                }
+            };
+        if !ponged || frames.send(RST_STREAM, 0, stream, &[0, 0, 0, 8]).is_err() {
+            break;
+        }
+    }
+    frames.until_closed();
+}
+
+#[test]
+fn a_header_section_without_end_ends_the_connection() {
+    let bed = Bed::plain("head.bytes.max = \"4KiB\"\n");
+    let mut frames = Frames::new(&bed);
+    frames.send(HEADERS, END_STREAM, 1, REQUEST).unwrap();
+    // A literal field of 100 bytes, again and again, and never END_HEADERS.
+    let field = [&[0, 1, b'x', 96][..], &[b'y'; 96]].concat();
+    let mut sent = 0;
+    while frames.send(CONTINUATION, 0, 1, &field.repeat(10)).is_ok() {
+        sent += 1;
+        assert!(sent < 100_000, "still taken after {sent} frames");
+    }
+    frames.until_closed();
+}
+
+#[test]
+fn floods_of_settings_and_pings_are_bounded_by_their_answers() {
+    for kind in [SETTINGS, PING] {
+        let bed = Bed::plain("body.idle_timeout = \"300ms\"\n");
+        let mut frames = Frames::new(&bed);
+        frames.stream.set_write_timeout(Some(std::time::Duration::from_millis(500))).unwrap();
+        let payload: &[u8] = if kind == PING { &[0; 8] } else { &[] };
+        // We never read: at some point answers find no room, and then nothing more is read.
+        let mut sent = 0;
+        while frames.send(kind, 0, 0, payload).is_ok() {
+            sent += 1;
+            assert!(sent < 5_000_000, "all {sent} taken");
+        }
+    }
+}
+
+#[test]
+fn an_idle_connection_is_told_and_closed() {
+    let bed = Bed::plain("keep_alive.timeout = \"200ms\"\n");
+    let mut frames = Frames::new(&bed);
+    frames.send(HEADERS, END_STREAM | END_HEADERS, 1, REQUEST).unwrap();
+    frames.until(HEADERS);
+    // Answers the ping with which a graceful end begins.
+    loop {
+        match frames.receive() {
+            Ok((PING, flags, _, payload)) if flags & ACK == 0 => {
+                frames.send(PING, ACK, 0, &payload).unwrap();
+            }
+            Ok((GOAWAY, ..)) => break,
+            Ok(_) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    loop {
+        match frames.receive() {
+            Ok((PING, flags, _, payload)) if flags & ACK == 0 => {
+                let _ = frames.send(PING, ACK, 0, &payload);
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => panic!("still open"),
+            Err(_) => return,
+        }
+    }
+}
