@@ -96,7 +96,7 @@ pub(crate) async fn hello(buffer: &mut Buffer<'_>) -> Result<Box<Hello>, Broken>
 
 /// What someone reads who forgot the `s` of `https`.
 const PLAIN_HTTP_TO_TLS: &str = "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\nconnection: close\r\n\
-     content-length: 45\r\n\r\nThis port speaks HTTPS, the request was HTTP.\r\n";
+     content-length: 47\r\n\r\nThis port speaks HTTPS, the request was HTTP.\r\n";
 
 /// Does the handshake, beginning with the bytes in the buffer.
 pub(crate) async fn handshake(

@@ -31,7 +31,7 @@ pub(super) async fn serve_plain(worker: Rc<Worker>, connection: Rc<Connection>, 
             Woken::Late => {
                 let stream = Stream::Plain(connection.socket.clone());
                 let io = ClientIo::new(stream, Bytes::new(), Rc::clone(connection.pulse()));
-                return head_late(&worker, &connection, io).await;
+                return Box::pin(head_late(&worker, &connection, io)).await;
             }
             Woken::Ended => return,
         };

@@ -312,6 +312,7 @@ impl Connection {
 async fn close(mut io: ClientIo, pulse: &Pulse) {
     const LINGER: Duration = Duration::from_secs(2);
     const LINGER_BYTES_MAX: usize = 1024 * 1024;
+    // Boxed, so that connections that are open hold nothing of it.
     let lingering = async {
         if io.shutdown().await.is_err() || pulse.has_ended() {
             return;
@@ -320,10 +321,10 @@ async fn close(mut io: ClientIo, pulse: &Pulse) {
         let mut buffer = [0; 1024];
         while taken < LINGER_BYTES_MAX {
             match io.read(&mut buffer).await {
-                Ok(1..) => taken += buffer.len(),
+                Ok(len @ 1..) => taken += len,
                 _ => return,
             }
         }
     };
-    let _ = tokio::time::timeout(LINGER, lingering).await;
+    let _ = Box::pin(tokio::time::timeout(LINGER, lingering)).await;
 }

@@ -247,11 +247,6 @@ impl Exchange {
     pub(crate) fn answer(&self) {
         self.answered.set(true);
     }
-
-    /// Whether the response's head is ready.
-    pub(crate) fn is_answered(&self) -> bool {
-        self.answered.get()
-    }
 }
 
 impl Drop for Exchange {

@@ -121,12 +121,14 @@ impl Present {
     }
 }
 
+type Verifier = Arc<dyn ClientCertVerifier>;
+
 /// The verifier of clients' certificates, and the context of tickets: a session begun where one
 /// authority was asked for must not be resumed where another is.
 fn client_verifier(
     client_auth: &ClientAuth,
     provider: Arc<CryptoProvider>,
-) -> Result<(Option<Arc<dyn ClientCertVerifier>>, [u8; 32]), TlsError> {
+) -> Result<(Option<Verifier>, [u8; 32]), TlsError> {
     let (path, required) = match client_auth {
         ClientAuth::Off => return Ok((None, [0; 32])),
         ClientAuth::Optional(path) => (path, false),
