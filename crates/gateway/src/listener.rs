@@ -273,3 +273,59 @@ fn describe(listener: &Listener, source: io::Error) -> ListenError {
         _ => ListenError::Other { listener: name, address, source },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listener(address: &str) -> Listener {
+        Listener {
+            name: "test".to_owned(),
+            address: Address::Tcp(address.parse().unwrap()),
+            group: "default".to_owned(),
+            tls: None,
+            proxy_protocol: false,
+            trusted: Vec::new(),
+            redirect_to_https: None,
+            application: None,
+        }
+    }
+
+    #[test]
+    fn every_worker_has_a_socket_of_its_own_at_one_port_and_nobody_else_has() {
+        let sockets = Bound::open(&listener("127.0.0.1:0"), 3, &mut Inherited::default()).unwrap();
+        let addresses: Vec<_> = sockets.iter().map(|socket| socket.address().unwrap()).collect();
+        assert!(addresses.len() == 3 && addresses.iter().all(|address| *address == addresses[0]));
+        let Address::Tcp(taken) = addresses[0] else { panic!() };
+        let error = Bound::open(&listener(&taken.to_string()), 1, &mut Inherited::default()).unwrap_err();
+        assert!(matches!(error, ListenError::InUse { .. }), "{error}");
+        let error = Bound::open(&listener("192.0.2.1:80"), 1, &mut Inherited::default()).unwrap_err();
+        assert!(matches!(error, ListenError::NoSuchAddress { .. }), "{error}");
+    }
+
+    #[test]
+    fn inherited_sockets_are_taken_all_and_what_is_missing_is_added() {
+        for (inherited, workers, expected) in [(1, 3, 3), (3, 3, 3), (4, 2, 4)] {
+            let sockets =
+                Bound::open(&listener("127.0.0.1:0"), inherited, &mut Inherited::default()).unwrap();
+            let mut passed = Inherited::default();
+            passed.add("test", &sockets);
+            let address = sockets[0].address().unwrap();
+            drop(sockets);
+            let taken = Bound::open(&listener("127.0.0.1:0"), workers, &mut passed).unwrap();
+            assert_eq!(taken.len(), expected);
+            assert!(taken.iter().all(|socket| socket.address().unwrap() == address));
+        }
+    }
+
+    #[test]
+    fn accepted_sockets_inherit_what_the_listener_was_given() {
+        let sockets = Bound::open(&listener("127.0.0.1:0"), 1, &mut Inherited::default()).unwrap();
+        let [Bound::Tcp(socket)] = sockets.as_slice() else { panic!() };
+        socket.set_nonblocking(false).unwrap();
+        let _client = std::net::TcpStream::connect(socket.local_addr().unwrap()).unwrap();
+        let (accepted, _) = socket.accept().unwrap();
+        assert!(accepted.nodelay().unwrap());
+        assert!(SockRef::from(&accepted).keepalive().unwrap());
+    }
+}

@@ -243,3 +243,84 @@ impl AsyncWrite for Rewound {
         Pin::new(&mut self.socket).poll_shutdown(context)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    fn run<F: Future>(future: F) -> F::Output {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime
+            .block_on(async { tokio::time::timeout(Duration::from_secs(20), future).await.expect("in time") })
+    }
+
+    async fn pair() -> (Socket, std::net::TcpStream) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (Socket::tcp(listener.accept().await.unwrap().0), client)
+    }
+
+    async fn is_there(socket: &Socket, half_closed: HalfClosed) -> bool {
+        tokio::time::timeout(Duration::from_millis(50), socket.departed(half_closed)).await.is_err()
+    }
+
+    /// What departures rest on: tokio counts the end of a stream to interest in priority, whatever
+    /// lies unread before it, and a reset to interest in errors.
+    #[test]
+    fn a_departure_is_seen_whatever_is_unread() {
+        run(async {
+            let (socket, mut client) = pair().await;
+            client.write_all(&[0; 100_000]).unwrap();
+            assert!(is_there(&socket, HalfClosed::Gone).await);
+            client.shutdown(Shutdown::Write).unwrap();
+            socket.departed(HalfClosed::Gone).await;
+            // It may still read, unless it resets: that is what closing with bytes unread does.
+            assert!(is_there(&socket, HalfClosed::Waits).await);
+            (&mut socket.clone()).write_all(b"unread").await.unwrap();
+            client.read_exact(&mut [0]).unwrap();
+            drop(client);
+            socket.departed(HalfClosed::Waits).await;
+        });
+    }
+
+    /// Giving up readiness after a short read loses nothing: bytes that come later are announced.
+    #[test]
+    fn everything_is_read_and_written_however_it_is_cut() {
+        run(async {
+            let (mut socket, mut client) = pair().await;
+            let echo = std::thread::spawn(move || {
+                let mut bytes = vec![0; 300_000];
+                client.read_exact(&mut bytes).unwrap();
+                for chunk in bytes.chunks(1_000) {
+                    client.write_all(chunk).unwrap();
+                }
+            });
+            let sent: Vec<u8> = (0..300_000_u32).flat_map(|n| n.to_le_bytes()).take(300_000).collect();
+            socket.write_all(&sent).await.unwrap();
+            let mut received = Vec::new();
+            let mut buffer = [0; 777];
+            loop {
+                match socket.read(&mut buffer).await.unwrap() {
+                    0 => break,
+                    len => received.extend_from_slice(&buffer[..len]),
+                }
+            }
+            echo.join().unwrap();
+            assert!(received == sent);
+        });
+    }
+
+    #[test]
+    fn a_reset_leaves_nothing_behind() {
+        run(async {
+            let (socket, mut client) = pair().await;
+            socket.reset_on_close();
+            drop(socket);
+            assert_eq!(client.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+        });
+    }
+}
