@@ -280,7 +280,7 @@ mod tests {
             socket.departed(HalfClosed::Gone).await;
             // It may still read, unless it resets: that is what closing with bytes unread does.
             assert!(is_there(&socket, HalfClosed::Waits).await);
-            (&mut socket.clone()).write_all(b"unread").await.unwrap();
+            socket.clone().write_all(b"unread").await.unwrap();
             client.read_exact(&mut [0]).unwrap();
             drop(client);
             socket.departed(HalfClosed::Waits).await;
