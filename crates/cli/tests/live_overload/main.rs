@@ -63,7 +63,7 @@ impl Arm {
             Self::Direct | Self::Default => String::new(),
             Self::Fixed => format!(
                 "in_flight.algorithm = \"fixed\"\nin_flight.limit = {FIXED_LIMIT}\n\
-                 [application.app.class.default]\nqueue.max = {FIXED_QUEUE}\n"
+                 [application.app.class.default]\nqueue.max = {FIXED_QUEUE}\nqueue.discipline = \"fifo\"\n"
             ),
         }
     }

@@ -238,9 +238,9 @@ knobs! {
             "Requests of the class waiting at once.";
         QUEUE_BYTES_MAX: Bytes = "queue.bytes.max", size(0, 1024 * GIB), Value::Size(16 * MIB),
             "Bytes of request heads of the class waiting at once.";
-        QUEUE_WAIT_MAX: Option<Span> = "queue.wait.max", span(MS, HOUR), Value::Span(S),
+        QUEUE_WAIT_MAX: Option<Span> = "queue.wait.max", span(MS, HOUR), Value::Span(Duration::from_millis(500)),
             "Longest wait; then the request is refused.";
-        QUEUE_DISCIPLINE: Chosen<Discipline> = "queue.discipline", choice::<Discipline>(), Value::Choice("fifo"),
+        QUEUE_DISCIPLINE: Chosen<Discipline> = "queue.discipline", choice::<Discipline>(), Value::Choice("adaptive_lifo"),
             "Order within the class.";
         QUEUE_STANDS_AFTER: Span = "queue.stands_after", span(MS, HOUR), Value::Span(Duration::from_millis(100)),
             "adaptive_lifo: the queue stands once it has not been empty for this long.";
