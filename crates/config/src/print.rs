@@ -86,7 +86,6 @@ impl Printer {
             "admin",
             &settings.admin.map_or_else(|| quoted("none"), |address| quoted(&address.to_string())),
         );
-        self.maybe("state_directory", settings.state_directory.as_deref().map(path));
         match &settings.access_log {
             None => self.pair("access_log.target", &quoted("none")),
             Some(log) => {

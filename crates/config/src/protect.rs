@@ -7,6 +7,7 @@ use tidegate_control::knobs::{Scope, Values};
 use crate::{
     faults::{Fault, FaultList, Faults},
     names::ServerUrl,
+    read::loopback,
     settings::{
         Address, Application, Certificate, Class, ClientAuth, ClientKey, Listener, ListenerTls, Server,
         Settings, TlsVersion, Upstream, UpstreamProtocol, UpstreamTls, WorkerGroup,
@@ -63,13 +64,13 @@ impl Settings {
         }
         let admin: Option<Option<SocketAddr>> = match options.admin.as_str() {
             "none" => Some(None),
-            text => text.parse().ok().map(Some),
+            text => loopback(text).map(Some),
         };
         if admin.is_none() {
             faults.add(Fault::of(
                 "--admin",
-                format!("\"{}\" is no address", options.admin.escape_debug()),
-                "write an IP address and port such as \"127.0.0.1:9900\", or \"none\"",
+                format!("\"{}\" is no loopback address", options.admin.escape_debug()),
+                "write a loopback address and port such as \"127.0.0.1:9900\", or \"none\"",
             ));
         }
         for (option, file) in options.tls.iter().flat_map(|(chain, key)| [("--cert", chain), ("--key", key)])
@@ -146,7 +147,6 @@ impl Settings {
             workers: vec![workers],
             applications: vec![application],
             access_log: None,
-            state_directory: None,
         }
     }
 }

@@ -4,7 +4,7 @@ mod application;
 mod listener;
 mod rule;
 
-use std::{collections::BTreeMap, ops::Range, path::Path};
+use std::{collections::BTreeMap, net::SocketAddr, ops::Range, path::Path};
 
 use tidegate_control::knobs::{Knob, Scope, Value, Values};
 use toml::de::DeTable;
@@ -51,14 +51,18 @@ fn settings(root: &Section<'_>) -> Settings {
     Settings {
         host: knobs(root, Scope::Host),
         admin: root
-            .parsed("admin", |text| if text == "none" { Some(None) } else { text.parse().ok().map(Some) })
+            .parsed("admin", |text| if text == "none" { Some(None) } else { loopback(text).map(Some) })
             .flatten(),
         workers,
         listeners,
         applications,
         access_log: access_log(root),
-        state_directory: root.path("state_directory"),
     }
+}
+
+/// The admin interface asks for no token, so only processes of this host may reach it.
+pub(crate) fn loopback(text: &str) -> Option<SocketAddr> {
+    text.parse().ok().filter(|address: &SocketAddr| address.ip().is_loopback())
 }
 
 fn access_log(root: &Section<'_>) -> Option<AccessLog> {

@@ -20,15 +20,9 @@ pub(crate) static ROOT: Table = Table {
     rows: &[
         Row {
             name: "admin",
-            shape: Shape::Text("an IP address and port such as \"127.0.0.1:9900\", or \"none\""),
+            shape: Shape::Text("a loopback address and port such as \"127.0.0.1:9900\", or \"none\""),
             absent: Absent::Value("127.0.0.1:9900"),
-            doc: "Where the admin API, metrics and health answer.",
-        },
-        Row {
-            name: "state_directory",
-            shape: Shape::Text("a directory's path"),
-            absent: Absent::Means("nothing survives a restart"),
-            doc: "Directory for what must survive a restart.",
+            doc: "Where the admin API, metrics and health answer: to this host only, since they ask for no token.",
         },
         Row {
             name: "access_log.target",

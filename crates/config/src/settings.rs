@@ -20,8 +20,6 @@ pub struct Settings {
     pub applications: Vec<Application>,
     /// Where requests are logged; `None`: nowhere.
     pub access_log: Option<AccessLog>,
-    /// Directory for what must survive a restart.
-    pub state_directory: Option<PathBuf>,
 }
 
 /// Threads that own listeners.

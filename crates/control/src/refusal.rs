@@ -45,8 +45,6 @@ refusals! {
     DeadlinePassed = "deadline_passed", 503, "The deadline of the request has passed.";
     /// The application is closed for maintenance.
     Maintenance = "maintenance", 503, "The application is closed for maintenance.";
-    /// The gateway is draining and takes no new work.
-    Draining = "draining", 503, "The server is shutting down.";
     /// No upstream server is in service.
     NoServer = "no_server", 503, "No server is available.";
     /// The gateway holds as many connections as it may.
@@ -55,8 +53,6 @@ refusals! {
     ClientConnections = "client_connections", 429, "Too many connections from your address.";
     /// As many upgraded connections and long streams are open as may be.
     LongStreams = "long_streams", 503, "Too many streams are open.";
-    /// A memory bound of the gateway was reached.
-    Memory = "memory", 503, "The server is out of room.";
 }
 
 impl Refusal {

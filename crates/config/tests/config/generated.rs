@@ -267,17 +267,18 @@ fn application(number: u16) -> impl Strategy<Value = Application> {
 }
 
 fn settings() -> impl Strategy<Value = Settings> {
-    let admin = option::of(any::<(std::net::IpAddr, u16)>().prop_map(SocketAddr::from));
+    let loopback = select(vec![std::net::IpAddr::from([127, 0, 0, 1]), std::net::Ipv6Addr::LOCALHOST.into()]);
+    let admin = option::of((loopback, any::<u16>()).prop_map(SocketAddr::from));
     let target = prop_oneof![Just(LogTarget::Stdout), file().prop_map(LogTarget::File)];
     let format = select(vec![LogFormat::Json, LogFormat::Common]);
     let log = option::of((target, format).prop_map(|(target, format)| AccessLog { target, format }));
     let threads = option::of(1..=1024_usize);
     (
-        (knobs_of(Scope::Host), admin, threads, log, option::of(file())),
+        (knobs_of(Scope::Host), admin, threads, log),
         (listener(0), listener(1)),
         (application(0), application(1)),
     )
-        .prop_map(|((host, admin, threads, access_log, state_directory), listeners, applications)| {
+        .prop_map(|((host, admin, threads, access_log), listeners, applications)| {
             Settings {
                 host,
                 admin,
@@ -285,7 +286,6 @@ fn settings() -> impl Strategy<Value = Settings> {
                 listeners: <[_; 2]>::from(listeners).into(),
                 applications: <[_; 2]>::from(applications).into(),
                 access_log,
-                state_directory,
             }
         })
 }
