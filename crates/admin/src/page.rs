@@ -70,9 +70,12 @@ fn chart(page: &mut String, seconds: &[Second]) {
          {} seconds: arrived, good and refused; at most {top}\">",
         seconds.len()
     );
-    let lines: [(&str, fn(&Second) -> u64); 3] =
-        [("arrived", |s| s.arrived), ("refused", |s| s.refused), ("good", |s| s.good)];
-    for (class, value) in lines {
+    for class in ["arrived", "refused", "good"] {
+        let value = |second: &Second| match class {
+            "arrived" => second.arrived,
+            "refused" => second.refused,
+            _ => second.good,
+        };
         let _ = write!(page, "<polyline class=\"{class}\" points=\"");
         for (index, second) in seconds.iter().enumerate() {
             #[expect(clippy::cast_precision_loss, reason = "pixels")]

@@ -7,7 +7,7 @@
 /// steps are the Poisson arrivals within one service time; with `p0` its share of departures that
 /// leave nobody, the throughput is `1 / (p0 + rho)` of the arrival rate (Gross & Harris,
 /// Fundamentals of Queueing Theory, section 5.1.8).
-pub fn md1k_throughput(rho: f64, k: usize) -> f64 {
+pub(crate) fn md1k_throughput(rho: f64, k: usize) -> f64 {
     // Arrivals within a service time: Poisson with mean rho.
     let mut arrivals = vec![(-rho).exp()];
     for n in 1..k {

@@ -69,6 +69,15 @@ impl Arm {
     }
 }
 
+/// What the repetitions of one load and arm gave.
+#[derive(Default)]
+struct Cell {
+    /// Share of min(offered, capacity).
+    goodput: Vec<f64>,
+    p95_ms: Vec<f64>,
+    p99_ms: Vec<f64>,
+}
+
 /// Origin and, unless direct, gateway, fresh for each cell so that no backlog is inherited.
 struct Bench {
     origin: Origin,
@@ -170,8 +179,7 @@ fn goodput_holds_under_overload_where_direct_access_collapses() {
     let extent = Extent::of_environment();
     let capacity = capacity();
     println!("capacity {capacity:.1}/s");
-    // Goodput as a share of min(offered, capacity), and percentiles in ms, by load and arm.
-    let mut cells: BTreeMap<(u64, Arm), (Vec<f64>, Vec<f64>, Vec<f64>)> = BTreeMap::new();
+    let mut cells: BTreeMap<(u64, Arm), Cell> = BTreeMap::new();
     for repetition in 0..extent.repetitions {
         for load in extent.loads {
             for arm in Arm::ALL {
@@ -181,16 +189,17 @@ fn goodput_holds_under_overload_where_direct_access_collapses() {
                 // Of what was really offered: a Poisson stream of a few seconds is some percent off.
                 let offered = report.total.offered_per_s.min(capacity);
                 let cell = cells.entry(((load * 100.0) as u64, arm)).or_default();
-                cell.0.push(report.total.goodput_per_s / offered);
-                cell.1.push(report.total.good_latency_ms.p95);
-                cell.2.push(report.total.good_latency_ms.p99);
+                cell.goodput.push(report.total.goodput_per_s / offered);
+                cell.p95_ms.push(report.total.good_latency_ms.p95);
+                cell.p99_ms.push(report.total.good_latency_ms.p99);
             }
         }
     }
     let mut rows = Vec::new();
     println!("{:>6}  {:<16} {:>9} {:>8} {:>8}", "load", "arm", "goodput %", "p95 ms", "p99 ms");
-    for ((load, arm), (goodput, p95, p99)) in &mut cells {
-        let (goodput, p95, p99) = (median(goodput), median(p95), median(p99));
+    for ((load, arm), cell) in &mut cells {
+        let (goodput, p95, p99) =
+            (median(&mut cell.goodput), median(&mut cell.p95_ms), median(&mut cell.p99_ms));
         let load = *load as f64 / 100.0;
         println!("{load:>6.1}  {:<16} {:>9.1} {p95:>8.0} {p99:>8.0}", arm.name(), goodput * 100.0);
         rows.push((load, *arm, goodput, p95, p99));
