@@ -278,15 +278,13 @@ fn settings() -> impl Strategy<Value = Settings> {
         (listener(0), listener(1)),
         (application(0), application(1)),
     )
-        .prop_map(|((host, admin, threads, access_log), listeners, applications)| {
-            Settings {
-                host,
-                admin,
-                workers: vec![WorkerGroup { name: "group".to_owned(), threads }],
-                listeners: <[_; 2]>::from(listeners).into(),
-                applications: <[_; 2]>::from(applications).into(),
-                access_log,
-            }
+        .prop_map(|((host, admin, threads, access_log), listeners, applications)| Settings {
+            host,
+            admin,
+            workers: vec![WorkerGroup { name: "group".to_owned(), threads }],
+            listeners: <[_; 2]>::from(listeners).into(),
+            applications: <[_; 2]>::from(applications).into(),
+            access_log,
         })
 }
 
