@@ -187,9 +187,9 @@ impl Gate {
 }
 
 impl Held {
-    /// Gives the permit back with what came of the exchange.
-    pub fn finish(mut self, outcome: Outcome) {
-        self.give_back(outcome);
+    /// Gives the permit back with what came of the exchange; says when that was.
+    pub fn finish(mut self, outcome: Outcome) -> Timestamp {
+        self.give_back(outcome).unwrap_or_else(|| self.gate.shared.clock.now())
     }
 
     /// Gives the weight back and goes on as a long stream.
@@ -217,11 +217,13 @@ impl Held {
         self.permit.as_ref().map_or(Timestamp::EPOCH, Permit::started)
     }
 
-    fn give_back(&mut self, outcome: Outcome) {
-        if let Some(permit) = self.permit.take() {
-            self.gate.shared.held.fetch_sub(1, Ordering::Relaxed);
-            self.gate.with(|admission, now| admission.depart(now, permit, outcome));
-        }
+    fn give_back(&mut self, outcome: Outcome) -> Option<Timestamp> {
+        let permit = self.permit.take()?;
+        self.gate.shared.held.fetch_sub(1, Ordering::Relaxed);
+        Some(self.gate.with(|admission, now| {
+            admission.depart(now, permit, outcome);
+            now
+        }))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::Timestamp;
 /// Round Robin: Load Balancing for Latency", 2016. Deviation: the value of an observed server never
 /// decays to zero, which would say "unknown", but to 1 ns.
 ///
-/// Time that stands still or runs backwards counts as no time. Cost: one exponential a call. `exp`
+/// Time that stands still or runs backwards counts as no time. Cost: at most one exponential a call. `exp`
 /// is the platform's; its last bit may differ between platforms.
 ///
 /// ```
@@ -75,6 +75,9 @@ impl PeakEwma {
 
     /// The weight that what was observed still has.
     fn kept(&self, now: Timestamp) -> f64 {
-        (-(now.since(self.observed).as_nanos() as f64) / self.tau_ns).exp()
+        match now.since(self.observed).as_nanos() {
+            0 => 1.0,
+            age_ns => (-(age_ns as f64) / self.tau_ns).exp(),
+        }
     }
 }

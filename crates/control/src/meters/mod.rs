@@ -199,21 +199,28 @@ impl Meter {
     /// distributions; levels have no cells, they are read).
     #[must_use]
     pub const fn offset(self) -> usize {
-        let (mut offset, mut i) = (0, 0);
+        Self::OFFSETS[self as usize]
+    }
+
+    /// Added up once, for counting is done several times a request.
+    const OFFSETS: [usize; Self::ALL.len()] = {
+        let mut offsets = [0; Self::ALL.len()];
+        let mut i = 0;
         while i < Self::ALL.len() {
-            let other = Self::ALL[i];
-            if other as usize == self as usize {
-                return offset;
-            }
-            if other.scope() as usize == self.scope() as usize
-                && other.kind() as usize == self.kind() as usize
-            {
-                offset += other.cells();
+            let (meter, mut before) = (Self::ALL[i], 0);
+            while before < i {
+                let other = Self::ALL[before];
+                if other.scope() as usize == meter.scope() as usize
+                    && other.kind() as usize == meter.kind() as usize
+                {
+                    offsets[i] += other.cells();
+                }
+                before += 1;
             }
             i += 1;
         }
-        offset
-    }
+        offsets
+    };
 
     /// Cells of a scope and kind in all.
     #[must_use]

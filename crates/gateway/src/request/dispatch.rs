@@ -3,7 +3,7 @@
 use std::{cell::Cell, rc::Rc, sync::Arc};
 
 use http::{HeaderMap, Method, Request, Response, header};
-use tidegate_control::{Refusal, ServerId, classify::cookie_values, knobs::keys, meters::Meter};
+use tidegate_control::{Refusal, ServerId, Timestamp, classify::cookie_values, knobs::keys, meters::Meter};
 use tidegate_runtime::{CoreApplication, servers::Server};
 
 use super::{
@@ -32,6 +32,8 @@ pub(super) struct Errand {
     pub(super) connection: Rc<Connection>,
     /// Key for consistent hashing.
     pub(super) hash: u64,
+    /// When it was let in.
+    pub(super) started: Timestamp,
     /// Set once the client has left.
     pub(super) left: Rc<Cell<bool>>,
 }
@@ -50,17 +52,19 @@ impl Errand {
         let mut retries_left = settings.values.get(keys::RETRIES_MAX);
         let mut failed: Vec<ServerId> = Vec::new();
         let mut failure = Failure::Refused(Refusal::NoServer);
-        let now = self.service.now();
+        let mut now = self.started;
         self.local(|local| local.retry_budget.request(now));
         loop {
             let hint = ChooseHint { hash: self.hash, sticky: visited.as_deref(), exclude: &failed };
             let Some(chosen) = self.service.upstreams.choose(&self.application, hint) else {
                 failure = self.vacancy(&failed, failure).await?;
+                now = self.service.now();
                 continue;
             };
             let server = Arc::clone(chosen.server());
             let sticky = chosen.sticky_value();
-            let error = match self.service.upstreams.send(chosen, request, &self.connection.facts).await {
+            let sent = self.service.upstreams.send(chosen, request, &self.connection.facts, now).await;
+            let error = match sent {
                 Ok(response) => return Ok(Answered { response, server, sticky }),
                 Err(error) => error,
             };
@@ -79,6 +83,7 @@ impl Errand {
                 }
                 _ => return Err(failure),
             }
+            now = self.service.now();
             retries_left -= 1;
             failed.push(server.id());
             self.application.class(self.class).add(Meter::RETRIES, 1);

@@ -49,8 +49,9 @@ pub(super) fn request(
     }
     let host = host(parts.uri.authority(), &mut parts.headers, application);
     forwarded::write(&mut parts.headers, facts, host);
-    let id = match parts.headers.get(request_id::FIELD) {
-        Some(id) if facts.trusted && request_id::is_acceptable(id) => id.clone(),
+    let given = if facts.trusted { parts.headers.get(request_id::FIELD) } else { None };
+    let id = match given {
+        Some(id) if request_id::is_acceptable(id) => id.clone(),
         _ => {
             let id = ids.next();
             parts.headers.insert(request_id::FIELD, id.clone());
@@ -93,14 +94,16 @@ fn host(
     let asked = match authority {
         // Both agree, or the head would have been refused.
         Some(authority) => HeaderValue::from_str(authority.as_str()).ok(),
-        None => headers.get(header::HOST).cloned(),
+        None => hop_by_hop::find(headers, &header::HOST).cloned(),
     };
     let told = match &application.settings.upstream.host {
         Some(host) => HeaderValue::from_str(host).ok(),
         None if authority.is_some() => asked.clone(),
         None => {
             // Already there, but for HTTP/1.0.
-            headers.entry(header::HOST).or_insert(HeaderValue::from_static(""));
+            if asked.is_none() {
+                headers.insert(header::HOST, HeaderValue::from_static(""));
+            }
             return asked;
         }
     };

@@ -4,15 +4,18 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 /// Fields that end here whether or not `Connection` names them. `Trailer` goes on: the fields it
 /// announces do.
-const FIELDS: [HeaderName; 7] = [
-    header::CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    header::PROXY_AUTHENTICATE,
-    header::PROXY_AUTHORIZATION,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-];
+fn ends_here(name: &HeaderName) -> bool {
+    match *name {
+        header::CONNECTION | header::TRANSFER_ENCODING | header::UPGRADE => true,
+        header::PROXY_AUTHENTICATE | header::PROXY_AUTHORIZATION => true,
+        _ => matches!(name.as_str(), "keep-alive" | "proxy-connection"),
+    }
+}
+
+/// What `Connection` says of the connection itself: these name no field.
+fn is_option(token: &[u8]) -> bool {
+    token.eq_ignore_ascii_case(b"close") || token.eq_ignore_ascii_case(b"keep-alive")
+}
 
 /// Fields that `Connection` cannot take away: naming them there is an attack on whoever comes next,
 /// and what a body's length is, is not the sender's to hide.
@@ -21,9 +24,13 @@ fn is_protected(name: &HeaderName) -> bool {
 }
 
 /// Removes the fields that end at this hop. `TE` is left saying `trailers`, or nothing.
+///
+/// Few messages have more than one of them, so it goes over the fields that are there instead of
+/// looking up each that may be: that would hash ten names.
 pub(super) fn remove(headers: &mut HeaderMap) {
-    if headers.contains_key(header::CONNECTION) {
+    if find(headers, &header::CONNECTION).is_some() {
         let named: Vec<HeaderName> = tokens(headers, &header::CONNECTION)
+            .filter(|token| !is_option(token))
             .filter_map(|token| HeaderName::from_bytes(token).ok())
             .filter(|name| !is_protected(name))
             .collect();
@@ -31,16 +38,22 @@ pub(super) fn remove(headers: &mut HeaderMap) {
             headers.remove(name);
         }
     }
-    for name in &FIELDS {
+    while let Some(name) = headers.keys().find(|name| ends_here(name)).cloned() {
         headers.remove(name);
     }
-    if headers.contains_key(header::TE) {
+    if find(headers, &header::TE).is_some() {
         let trailers = tokens(headers, &header::TE).any(|token| token.eq_ignore_ascii_case(b"trailers"));
         headers.remove(header::TE);
         if trailers {
             headers.insert(header::TE, HeaderValue::from_static("trailers"));
         }
     }
+}
+
+/// The first line of a field, found by going over those that are there: for some dozen of them that
+/// costs less than hashing the name.
+pub(super) fn find<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
+    headers.iter().find(|(other, _)| *other == name).map(|(_, value)| value)
 }
 
 /// The protocol a request or response switches to: `Upgrade`, where `Connection` names it.

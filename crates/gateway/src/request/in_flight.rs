@@ -37,7 +37,7 @@ enum Lease {
 impl InFlight {
     /// The exchange of `record` begins.
     pub(super) fn begin(service: &Rc<Service>, record: &mut Record, held: Held) -> Self {
-        let started = service.now();
+        let started = held.started();
         record.start(started);
         Self {
             service: Rc::clone(service),
@@ -50,15 +50,13 @@ impl InFlight {
 
     /// The server's message has ended; gives the time.
     pub(super) fn finish(self, status: StatusCode) -> Timestamp {
-        let now = self.service.now();
-        if let Lease::Permit(held) = self.lease {
-            let time = now.since(self.started);
-            self.application.class(self.class).record(Meter::SERVICE_TIME, time);
-            self.service.local(self.application.application.id, |local| {
-                local.service_time(self.class).record(time);
-            });
-            held.finish(error::outcome(status));
-        }
+        let Lease::Permit(held) = self.lease else { return self.service.now() };
+        let now = held.finish(error::outcome(status));
+        let time = now.since(self.started);
+        self.application.class(self.class).record(Meter::SERVICE_TIME, time);
+        self.service.local(self.application.application.id, |local| {
+            local.service_time(self.class).record(time);
+        });
         now
     }
 
@@ -90,6 +88,11 @@ impl InFlight {
 
     pub(super) const fn is_stream(&self) -> bool {
         matches!(self.lease, Lease::Stream(_))
+    }
+
+    /// When its permit was granted.
+    pub(super) const fn started(&self) -> Timestamp {
+        self.started
     }
 
     /// When it counts as a long stream.

@@ -196,6 +196,7 @@ impl Service {
             class: record.class(),
             connection: Rc::clone(&connection),
             hash,
+            started: in_flight.started(),
             left: Rc::clone(&left),
         };
         let exchange = Box::pin(errand.run(Request::from_parts(parts, body)));

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
 
-use super::{accept::Form, response_body::ResponseBody};
+use super::{accept::Form, hop_by_hop::find, response_body::ResponseBody};
 
 pub(super) const REASON: HeaderName = HeaderName::from_static("tidegate-reason");
 
@@ -35,7 +35,7 @@ pub(super) struct Asked {
 
 impl Asked {
     pub(super) fn of(method: &Method, headers: &HeaderMap) -> Self {
-        Self { method: method.clone(), accept: headers.get(header::ACCEPT).cloned() }
+        Self { method: method.clone(), accept: find(headers, &header::ACCEPT).cloned() }
     }
 }
 

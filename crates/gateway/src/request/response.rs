@@ -54,7 +54,7 @@ impl Service {
         let (mut head, upstream) = answered.response.into_parts();
         let application = Rc::clone(record.application());
         let status = head.status;
-        record.answer(self.now());
+        record.answer(upstream.answered_at());
         record.set_server(&answered.server);
         if status == StatusCode::SWITCHING_PROTOCOLS {
             return tunnel(connection, record, in_flight, head, upstream, forwarded);
@@ -143,7 +143,7 @@ impl Read {
 
 /// Server-sent events stream for as long as anybody listens.
 fn is_event_stream(headers: &HeaderMap) -> bool {
-    let Some(media) = headers.get(header::CONTENT_TYPE) else { return false };
+    let Some(media) = hop_by_hop::find(headers, &header::CONTENT_TYPE) else { return false };
     let media = media.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
     media.trim_ascii().eq_ignore_ascii_case(b"text/event-stream")
 }

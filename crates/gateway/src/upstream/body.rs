@@ -25,6 +25,9 @@ use crate::body::BodyError;
 #[derive(Debug)]
 pub(crate) struct UpstreamBody {
     state: State,
+    answered_at: Timestamp,
+    /// Whether anything of it had to be waited for.
+    has_waited: bool,
 }
 
 /// An upgraded connection to a server.
@@ -94,11 +97,18 @@ impl UpstreamBody {
                 },
                 Lease::Http2(stream) => State::Http2 { exchange, stream, incoming, timer: None },
             },
+            answered_at: now,
+            has_waited: false,
         };
         if body.incoming().is_some_and(Body::is_end_stream) {
             body.finish(now);
         }
         body
+    }
+
+    /// When the head came.
+    pub(crate) const fn answered_at(&self) -> Timestamp {
+        self.answered_at
     }
 
     /// The connection, after a 101.
@@ -135,7 +145,8 @@ impl UpstreamBody {
 
     fn finish_now(&mut self) {
         if let State::Http1 { exchange, .. } | State::Http2 { exchange, .. } = &self.state {
-            let now = exchange.clock.now();
+            // What came along with the head ended when that came.
+            let now = if self.has_waited { exchange.clock.now() } else { self.answered_at };
             self.finish(now);
         }
     }
@@ -202,7 +213,10 @@ impl Body for UpstreamBody {
             }
         };
         match polled {
-            Poll::Pending => Poll::Pending,
+            Poll::Pending => {
+                this.has_waited = true;
+                Poll::Pending
+            }
             Poll::Ready(Some(Ok(frame))) => {
                 if frame.is_trailers() || this.incoming().is_some_and(Body::is_end_stream) {
                     this.finish_now();

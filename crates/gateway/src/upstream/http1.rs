@@ -91,10 +91,11 @@ impl Http1 {
         }))
     }
 
-    /// Sends a request and waits for the response's head.
+    /// Sends a request, now, and waits for the response's head.
     pub(super) async fn send(
         &mut self,
         mut request: Request<RequestBody>,
+        now: Instant,
     ) -> Result<Response<Incoming>, Unanswered> {
         *request.version_mut() = Version::HTTP_11;
         if matches!(*request.method(), Method::GET | Method::HEAD)
@@ -115,7 +116,7 @@ impl Http1 {
         let (parts, body) = request.into_parts();
         let (body, progress) = Outgoing::new(body);
         let mut response = std::pin::pin!(self.sender.try_send_request(Request::from_parts(parts, body)));
-        let mut patience = Patience::new(progress.as_deref(), self.plan.response_timeout);
+        let mut patience = Patience::new(progress.as_deref(), self.plan.response_timeout, now);
         let outcome = std::future::poll_fn(|context| {
             self.driven.poll(context);
             if let Poll::Ready(outcome) = response.as_mut().poll(context) {
@@ -245,13 +246,15 @@ impl Driven {
 pub(super) struct Patience<'a> {
     progress: Option<&'a Progress>,
     timeout: Duration,
+    began: Instant,
     /// The piece of the body from which the timer was armed.
     armed: Option<u64>,
 }
 
 impl<'a> Patience<'a> {
-    pub(super) const fn new(progress: Option<&'a Progress>, timeout: Duration) -> Self {
-        Self { progress, timeout, armed: None }
+    /// Patience that begins at `began`.
+    pub(super) const fn new(progress: Option<&'a Progress>, timeout: Duration, began: Instant) -> Self {
+        Self { progress, timeout, began, armed: None }
     }
 
     /// Ready when it has run out.
@@ -266,7 +269,8 @@ impl<'a> Patience<'a> {
             Some(progress) => progress.pieces(),
         };
         if self.armed != Some(piece) {
-            timer.as_mut().reset(Instant::now() + self.timeout);
+            let since = if self.progress.is_none() { self.began } else { Instant::now() };
+            timer.as_mut().reset(since + self.timeout);
             self.armed = Some(piece);
         }
         timer.poll(context)

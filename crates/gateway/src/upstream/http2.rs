@@ -141,10 +141,11 @@ impl Http2 {
 }
 
 impl Stream {
-    /// Sends a request and waits for the response's head.
+    /// Sends a request, now, and waits for the response's head.
     pub(super) async fn send(
         &self,
         mut request: Request<RequestBody>,
+        now: Instant,
     ) -> Result<Response<Incoming>, Unanswered> {
         let plan = &self.connection.plan;
         let again = match request.body() {
@@ -166,12 +167,12 @@ impl Stream {
         let mut sender = self.connection.sender.clone();
         let mut response = std::pin::pin!(sender.try_send_request(Request::from_parts(parts, body)));
         let mut timer: Option<Pin<Box<Sleep>>> = None;
-        let mut patience = Patience::new(progress.as_deref(), plan.response_timeout);
+        let mut patience = Patience::new(progress.as_deref(), plan.response_timeout, now);
         let outcome = std::future::poll_fn(|context| {
             if let Poll::Ready(outcome) = response.as_mut().poll(context) {
                 return Poll::Ready(Some(outcome));
             }
-            let timer = timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now())));
+            let timer = timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(now)));
             ready!(patience.poll(timer.as_mut(), context));
             Poll::Ready(None)
         })

@@ -7,6 +7,7 @@ use tidegate_runtime::{
     Clock,
     servers::{Endpoint, Server},
 };
+use tokio::time::Instant;
 
 use super::{
     plan::Plan,
@@ -41,9 +42,10 @@ async fn probe(server: &Server, plan: &Rc<Plan>, clock: Clock) -> Result<(), Str
     let lease = Pool::connect_apart(server, plan, plan.probe_timeout, clock.now())
         .await
         .map_err(|failure| failure.message)?;
+    let now = Instant::now();
     let sent = match lease {
-        Lease::Http1(mut http1) => http1.send(request).await,
-        Lease::Http2(stream) => stream.send(request).await,
+        Lease::Http1(mut http1) => http1.send(request, now).await,
+        Lease::Http2(stream) => stream.send(request, now).await,
     };
     let status = sent.map_err(|unanswered| unanswered.failure.message)?.status();
     if status.as_u16() < 400 { Ok(()) } else { Err(format!("answered {status}")) }

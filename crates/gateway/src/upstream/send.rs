@@ -2,7 +2,11 @@
 
 use http::{Request, Response, header::UPGRADE};
 use hyper::body::Incoming;
-use tidegate_control::meters::{Meter, UpstreamError};
+use tidegate_control::{
+    Timestamp,
+    meters::{Meter, UpstreamError},
+};
+use tokio::time::Instant;
 
 use super::{
     Upstreams,
@@ -26,6 +30,8 @@ impl Upstreams {
     /// A pooled connection that proves stale before anything was answered is replaced by a fresh
     /// one, unseen, if the request did not reach the server or is idempotent and can be had again.
     ///
+    /// `now` is the present time; the caller has just read it.
+    ///
     /// Dropping the future closes the connection; on HTTP/2 it resets the stream.
     ///
     /// # Errors
@@ -36,13 +42,14 @@ impl Upstreams {
         chosen: Chosen,
         request: Request<RequestBody>,
         client: &ConnectionFacts,
+        now: Timestamp,
     ) -> Result<Response<UpstreamBody>, SendError> {
         let clock = *self.core.shared().clock();
-        let asked_upgrade = request.headers().contains_key(UPGRADE);
+        let asked_upgrade = request.headers().keys().any(|name| *name == UPGRADE);
         let ends = if chosen.plan.is_per_client() { Ends::of(client) } else { None };
         let server = &chosen.server;
         server.cells.add(Meter::SERVER_REQUESTS, 1);
-        let started = clock.now();
+        let mut sent_at = now;
         let mut request = request;
         let mut tries = 0;
         let (response, lease) = loop {
@@ -55,10 +62,11 @@ impl Upstreams {
                     let opened = || server.cells.add(Meter::CONNECTS, 1);
                     let acquired =
                         server.pool.acquire(&server.shared, &chosen.plan, ends, || clock.now(), opened).await;
+                    sent_at = clock.now();
                     match acquired {
                         Ok(lease) => lease,
                         Err(failure) => {
-                            server.failed(failure.kind, clock.now());
+                            server.failed(failure.kind, sent_at);
                             return Err(SendError {
                                 kind: failure.kind,
                                 message: failure.message,
@@ -70,7 +78,7 @@ impl Upstreams {
                     }
                 }
             };
-            match exchange(lease, request).await {
+            match exchange(lease, request, Instant::from_std(clock.instant(sent_at))).await {
                 Ok(answered) => break answered,
                 Err((unanswered, was_used)) if was_used && tries < TRIES_MAX => match again(unanswered) {
                     Ok(back) => request = back,
@@ -79,7 +87,8 @@ impl Upstreams {
                 Err((unanswered, _)) => return Err(give_up(&chosen, unanswered, clock.now())),
             }
         };
-        self.answered(chosen, response, lease, started, asked_upgrade)
+        // The time to connect is part of it: a server that is slow to accept is slow.
+        self.answered(chosen, response, lease, now, asked_upgrade)
     }
 
     fn answered(
@@ -87,7 +96,7 @@ impl Upstreams {
         chosen: Chosen,
         mut response: Response<Incoming>,
         lease: Lease,
-        started: tidegate_control::Timestamp,
+        started: Timestamp,
         asked_upgrade: bool,
     ) -> Result<Response<UpstreamBody>, SendError> {
         let clock = *self.core.shared().clock();
@@ -105,20 +114,22 @@ impl Upstreams {
     }
 }
 
-/// One try over one connection. The failure comes with whether the connection had been used before.
+/// One try over one connection, begun at `now`. The failure comes with whether the connection had been
+/// used before.
 async fn exchange(
     lease: Lease,
     request: Request<RequestBody>,
+    now: Instant,
 ) -> Result<(Response<Incoming>, Lease), (Unanswered, bool)> {
     match lease {
         Lease::Http1(mut http1) => {
             let was_used = http1.is_used;
-            match http1.send(request).await {
+            match http1.send(request, now).await {
                 Ok(response) => Ok((response, Lease::Http1(http1))),
                 Err(unanswered) => Err((unanswered, was_used)),
             }
         }
-        Lease::Http2(stream) => match stream.send(request).await {
+        Lease::Http2(stream) => match stream.send(request, now).await {
             Ok(response) => Ok((response, Lease::Http2(stream))),
             Err(unanswered) => Err((unanswered, true)),
         },
@@ -141,7 +152,7 @@ fn again(mut unanswered: Unanswered) -> Result<Request<RequestBody>, Unanswered>
     }
 }
 
-fn give_up(chosen: &Chosen, unanswered: Unanswered, now: tidegate_control::Timestamp) -> SendError {
+fn give_up(chosen: &Chosen, unanswered: Unanswered, now: Timestamp) -> SendError {
     let Unanswered { failure, request, has_reached, client, .. } = unanswered;
     if client.is_none() {
         chosen.server.failed(failure.kind, now);

@@ -69,7 +69,7 @@ fn a_pause_ends_by_itself() {
         let failing = if id.index() == 0 { &raw } else { &other };
         let server = async { failing.accept().await.reset() };
         let get = request(Method::GET, "/", RequestBody::Empty);
-        let (sent, ()) = tokio::join!(bench.upstreams.send(first, get, &bench.client), server);
+        let (sent, ()) = tokio::join!(bench.send_to(first, get), server);
         assert!(sent.is_err());
         assert_ne!(bench.choose().server().id(), id);
         while bench.choose().server().id() != id {

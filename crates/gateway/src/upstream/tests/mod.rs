@@ -116,7 +116,15 @@ impl Bench {
     }
 
     async fn send(&self, request: Request<RequestBody>) -> Result<Response<UpstreamBody>, SendError> {
-        self.upstreams.send(self.choose(), request, &self.client).await
+        self.send_to(self.choose(), request).await
+    }
+
+    async fn send_to(
+        &self,
+        chosen: Chosen,
+        request: Request<RequestBody>,
+    ) -> Result<Response<UpstreamBody>, SendError> {
+        self.upstreams.send(chosen, request, &self.client, self.shared.clock().now()).await
     }
 
     async fn get(&self, path: &str) -> Result<Response<UpstreamBody>, SendError> {
