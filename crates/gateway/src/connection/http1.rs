@@ -88,11 +88,12 @@ async fn serve(
         service_fn(move |request: Request<Incoming>| {
             let exchange = connection.begin();
             answered.set(false);
-            let answered = Rc::clone(&answered);
-            let serving = Rc::clone(&worker.service).serve(Rc::clone(&connection), request, judged.take());
+            let (service, connection) = (Rc::clone(&worker.service), Rc::clone(&connection));
+            let (answered, judged) = (Rc::clone(&answered), judged.take());
             // Boxed for each request: an idle connection then holds nothing of it.
             Box::pin(async move {
-                let (head, body) = serving.await.into_parts();
+                // Called in here, or the future would have room for it twice.
+                let (head, body) = service.serve(connection, request, judged).await.into_parts();
                 exchange.answer();
                 answered.set(true);
                 Ok::<_, Infallible>(Response::from_parts(head, Guarded::new(body, exchange)))

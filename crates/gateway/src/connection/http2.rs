@@ -19,9 +19,10 @@ pub(super) async fn serve(worker: Rc<Worker>, connection: Rc<Connection>, stream
         let (worker, connection) = (Rc::clone(&worker), Rc::clone(&connection));
         service_fn(move |request: Request<Incoming>| {
             let exchange = connection.begin();
-            let serving = Rc::clone(&worker.service).serve(Rc::clone(&connection), request, None);
+            let (service, connection) = (Rc::clone(&worker.service), Rc::clone(&connection));
             async move {
-                let (head, body) = serving.await.into_parts();
+                // Called in here, or the future would have room for it twice.
+                let (head, body) = service.serve(connection, request, None).await.into_parts();
                 exchange.answer();
                 Ok::<_, Infallible>(Response::from_parts(head, Guarded::new(body, exchange)))
             }

@@ -57,7 +57,7 @@ impl Errand {
         loop {
             let hint = ChooseHint { hash: self.hash, sticky: visited.as_deref(), exclude: &failed };
             let Some(chosen) = self.service.upstreams.choose(&self.application, hint) else {
-                failure = self.vacancy(&failed, failure).await?;
+                failure = Box::pin(self.vacancy(&failed, failure)).await?;
                 now = self.service.now();
                 continue;
             };

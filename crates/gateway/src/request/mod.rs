@@ -119,7 +119,7 @@ impl Service {
         requests.set(requests.get().saturating_add(1));
         let ruling = match judged {
             Some(Judged::Start(judgement) | Judged::Refuse(judgement)) => judgement.ruling,
-            Some(judged @ Judged::Wait(_)) => match judged.settled(&connection).await {
+            Some(judged @ Judged::Wait(_)) => match Box::pin(judged.settled(&connection)).await {
                 Some(Judged::Start(judgement) | Judged::Refuse(judgement)) => judgement.ruling,
                 Some(Judged::Wait(_)) | None => return Response::new(ResponseBody::broken()),
             },
@@ -165,8 +165,8 @@ impl Service {
         } else {
             let intake = Intake::new(incoming, *self.core.shared().clock(), bounds);
             let counts = intake.received();
-            let gathered = self.gather(&connection, &mut record, intake, held, exchange).await;
-            match gathered {
+            // Boxed, so that a request without a body carries nothing of it along.
+            match Box::pin(self.gather(&connection, &mut record, intake, held, exchange)).await {
                 Ok(gathered) => {
                     received = Some(counts);
                     gathered

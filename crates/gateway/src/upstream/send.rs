@@ -60,8 +60,11 @@ impl Upstreams {
                 Some(lease) => lease,
                 None => {
                     let opened = || server.cells.add(Meter::CONNECTS, 1);
-                    let acquired =
-                        server.pool.acquire(&server.shared, &chosen.plan, ends, || clock.now(), opened).await;
+                    // Boxed, as all that happens rarely: every exchange is moved about and held with room
+                    // for whatever it may come to wait for.
+                    let now = || clock.now();
+                    let opening = server.pool.acquire(&server.shared, &chosen.plan, ends, now, opened);
+                    let acquired = Box::pin(opening).await;
                     sent_at = clock.now();
                     match acquired {
                         Ok(lease) => lease,
@@ -129,7 +132,7 @@ async fn exchange(
                 Err(unanswered) => Err((unanswered, was_used)),
             }
         }
-        Lease::Http2(stream) => match stream.send(request, now).await {
+        Lease::Http2(stream) => match Box::pin(stream.send(request, now)).await {
             Ok(response) => Ok((response, Lease::Http2(stream))),
             Err(unanswered) => Err((unanswered, true)),
         },
