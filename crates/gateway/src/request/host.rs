@@ -41,7 +41,7 @@ impl<'a> Host<'a> {
                 (name.strip_suffix('.').unwrap_or(name), port)
             }
         };
-        if name.is_empty() || name.starts_with('.') || name.contains("..") {
+        if name.is_empty() || name.starts_with('.') || name.ends_with('.') || name.contains("..") {
             return None;
         }
         let port = match port.strip_prefix(':') {
@@ -117,6 +117,8 @@ mod tests {
             "..",
             ".a",
             "a..b",
+            "a..",
+            "a..:80",
             "é.example",
             "a\u{0}b",
         ] {
