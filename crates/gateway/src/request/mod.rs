@@ -211,7 +211,7 @@ impl Service {
             record.add_bytes_in(received.bytes());
         }
         let relayed = match answered {
-            Ok(answered) => self.relay(&connection, record, in_flight, answered, &forwarded).await,
+            Ok(answered) => self.relay(&connection, record, in_flight, answered, &forwarded),
             Err(failure) => {
                 in_flight.fail(failure.outcome());
                 Err(Unanswered::new(record, failure))

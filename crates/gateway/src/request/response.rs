@@ -1,6 +1,11 @@
 //! A server's answer on its way to the client: its head edited, its body brought off the server.
 
-use std::{collections::VecDeque, future::poll_fn, pin::Pin, rc::Rc, task::Poll};
+use std::{
+    collections::VecDeque,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll, Waker},
+};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, Version, header, response::Parts};
@@ -43,7 +48,7 @@ impl Service {
     ///
     /// What is there of the body is read at once. If that is all of it, the permit goes back before
     /// the client has seen a byte; else a task reads ahead of the client.
-    pub(super) async fn relay(
+    pub(super) fn relay(
         self: &Rc<Self>,
         connection: &Rc<Connection>,
         mut record: Record,
@@ -70,7 +75,7 @@ impl Service {
         let bytes_max = values.get(keys::SPOOL).0;
         let mut read = Read { frames: VecDeque::new(), bytes: 0, spooled: self.spool().account() };
         let mut upstream = upstream;
-        let body = match read.what_is_there(&mut upstream, bytes_max).await {
+        let body = match read.what_is_there(&mut upstream, bytes_max) {
             Ok(true) => {
                 drop(upstream);
                 record.serve(in_flight.finish(status));
@@ -107,31 +112,26 @@ struct Read {
 
 impl Read {
     /// Reads what is there, as far as `bytes_max` and memory allow; whether that was all.
-    async fn what_is_there(
-        &mut self,
-        upstream: &mut UpstreamBody,
-        bytes_max: u64,
-    ) -> Result<bool, BodyError> {
-        poll_fn(|context| {
-            loop {
-                if upstream.is_end_stream() {
-                    return Poll::Ready(Ok(true));
-                }
-                if self.bytes >= bytes_max || (self.bytes >= FREE_BYTES && !self.is_granted()) {
-                    return Poll::Ready(Ok(false));
-                }
-                match Pin::new(&mut *upstream).poll_frame(context) {
-                    Poll::Ready(Some(Ok(frame))) => {
-                        self.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
-                        self.frames.push_back(frame);
-                    }
-                    Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
-                    Poll::Ready(None) => return Poll::Ready(Ok(true)),
-                    Poll::Pending => return Poll::Ready(Ok(false)),
-                }
+    fn what_is_there(&mut self, upstream: &mut UpstreamBody, bytes_max: u64) -> Result<bool, BodyError> {
+        // Whoever reads the rest asks again first, and is woken then.
+        let mut quiet = Context::from_waker(Waker::noop());
+        loop {
+            if upstream.is_end_stream() {
+                return Ok(true);
             }
-        })
-        .await
+            if self.bytes >= bytes_max || (self.bytes >= FREE_BYTES && !self.is_granted()) {
+                return Ok(false);
+            }
+            match Pin::new(&mut *upstream).poll_frame(&mut quiet) {
+                Poll::Ready(Some(frame)) => {
+                    let frame = frame?;
+                    self.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
+                    self.frames.push_back(frame);
+                }
+                Poll::Ready(None) => return Ok(true),
+                Poll::Pending => return Ok(false),
+            }
+        }
     }
 
     /// Whether memory is granted for what was read so far.

@@ -81,13 +81,25 @@ impl Upstreams {
                     }
                 }
             };
-            match exchange(lease, request, Instant::from_std(clock.instant(sent_at))).await {
-                Ok(answered) => break answered,
-                Err((unanswered, was_used)) if was_used && tries < TRIES_MAX => match again(unanswered) {
-                    Ok(back) => request = back,
-                    Err(unanswered) => return Err(give_up(&chosen, unanswered, clock.now())),
+            let sent_at = Instant::from_std(clock.instant(sent_at));
+            // The failure comes with whether the connection had been used before.
+            let (unanswered, was_used) = match lease {
+                Lease::Http1(mut http1) => {
+                    let was_used = http1.is_used;
+                    match http1.send(request, sent_at).await {
+                        Ok(response) => break (response, Lease::Http1(http1)),
+                        Err(unanswered) => (unanswered, was_used),
+                    }
+                }
+                Lease::Http2(stream) => match Box::pin(stream.send(request, sent_at)).await {
+                    Ok(response) => break (response, Lease::Http2(stream)),
+                    Err(unanswered) => (unanswered, true),
                 },
-                Err((unanswered, _)) => return Err(give_up(&chosen, unanswered, clock.now())),
+            };
+            let is_worth_it = was_used && tries < TRIES_MAX;
+            match if is_worth_it { again(unanswered) } else { Err(unanswered) } {
+                Ok(back) => request = back,
+                Err(unanswered) => return Err(give_up(&chosen, unanswered, clock.now())),
             }
         };
         // The time to connect is part of it: a server that is slow to accept is slow.
@@ -114,28 +126,6 @@ impl Upstreams {
         let (parts, incoming) = response.into_parts();
         let body = UpstreamBody::new(exchange, lease, incoming, parts.status, parts.version, now);
         Ok(Response::from_parts(parts, body))
-    }
-}
-
-/// One try over one connection, begun at `now`. The failure comes with whether the connection had been
-/// used before.
-async fn exchange(
-    lease: Lease,
-    request: Request<RequestBody>,
-    now: Instant,
-) -> Result<(Response<Incoming>, Lease), (Unanswered, bool)> {
-    match lease {
-        Lease::Http1(mut http1) => {
-            let was_used = http1.is_used;
-            match http1.send(request, now).await {
-                Ok(response) => Ok((response, Lease::Http1(http1))),
-                Err(unanswered) => Err((unanswered, was_used)),
-            }
-        }
-        Lease::Http2(stream) => match Box::pin(stream.send(request, now)).await {
-            Ok(response) => Ok((response, Lease::Http2(stream))),
-            Err(unanswered) => Err((unanswered, true)),
-        },
     }
 }
 
