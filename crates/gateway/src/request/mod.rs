@@ -115,46 +115,11 @@ impl Service {
         request: Request<Incoming>,
         judged: Option<Judged>,
     ) -> Response<ResponseBody> {
-        let requests = &connection.facts.requests;
-        requests.set(requests.get().saturating_add(1));
-        let ruling = match judged {
-            Some(Judged::Start(judgement) | Judged::Refuse(judgement)) => judgement.ruling,
-            Some(judged @ Judged::Wait(_)) => match Box::pin(judged.settled(&connection)).await {
-                Some(Judged::Start(judgement) | Judged::Refuse(judgement)) => judgement.ruling,
-                Some(Judged::Wait(_)) | None => return Response::new(ResponseBody::broken()),
-            },
-            None => None,
-        };
-        let ruling = match ruling {
-            Some(ruling) => *ruling,
-            None => self.rule(&connection, Head::of(&request)),
-        };
         let asked = Asked::of(request.method(), request.headers());
-        let (arrived, held) = match ruling {
-            Ruling::Start(arrived, held) => (arrived, held),
-            Ruling::Wait(arrived, waiting) => match wait(&connection, &arrived.record, waiting).await {
-                Some(Ok(held)) => (arrived, held),
-                Some(Err(refusal)) => {
-                    return refuse(arrived.record, Refused { refusal, retry_after: None }, &asked);
-                }
-                None => return Response::new(ResponseBody::broken()),
-            },
-            Ruling::Refuse(arrived, refused) => return refuse(arrived.record, refused, &asked),
-            Ruling::BadBody(arrived, fault) => return bad_body(arrived.record, fault, &asked),
-            Ruling::Turn(turn) => return self.turn_away(&connection.facts, turn, Head::of(&request)),
+        let (arrived, held) = match self.admitted(&connection, &request, judged, &asked).await {
+            Admitted::Start(arrived, held) => (arrived, held),
+            Admitted::Answer(response) => return response,
         };
-        self.carry_out(connection, request, arrived, held, asked).await
-    }
-
-    /// Carries out a request that was admitted.
-    async fn carry_out(
-        self: Rc<Self>,
-        connection: Rc<Connection>,
-        request: Request<Incoming>,
-        arrived: Arrived,
-        held: Held,
-        asked: Asked,
-    ) -> Response<ResponseBody> {
         let (mut parts, incoming) = request.into_parts();
         let Arrived { mut record, exchange, hash, ends_here, wants_upgrade, bounds } = arrived;
         let application = Rc::clone(record.application());
@@ -171,7 +136,7 @@ impl Service {
                     received = Some(counts);
                     gathered
                 }
-                Err(Ungathered::Left) => return Response::new(ResponseBody::broken()),
+                Err(Ungathered::Left) => return broken(),
                 Err(Ungathered::Refused(refusal)) => {
                     record.add_bytes_in(counts.bytes());
                     let refused = Refused { refusal, retry_after: None };
@@ -205,7 +170,7 @@ impl Service {
             biased;
             answered = awaited => answered,
             // The codec does not look while it has a request under way.
-            () = connection.departed(half_closed(&record)) => return Response::new(ResponseBody::broken()),
+            () = connection.departed(half_closed(&record)) => return broken(),
         };
         if let Some(received) = &received {
             record.add_bytes_in(received.bytes());
@@ -222,6 +187,39 @@ impl Service {
             let mut response = fail(record, failure, received.as_deref(), &asked);
             response.headers_mut().insert(request_id::FIELD, forwarded.request_id.clone());
             response
+        })
+    }
+
+    /// Waits for the verdict on a request, which may have been given already.
+    async fn admitted(
+        self: &Rc<Self>,
+        connection: &Rc<Connection>,
+        request: &Request<Incoming>,
+        judged: Option<Judged>,
+        asked: &Asked,
+    ) -> Admitted {
+        let ruling = match judged {
+            Some(Judged::Start(judgement) | Judged::Refuse(judgement)) => judgement.ruling,
+            Some(judged @ Judged::Wait(_)) => match Box::pin(judged.settled(connection)).await {
+                Some(Judged::Start(judgement) | Judged::Refuse(judgement)) => judgement.ruling,
+                Some(Judged::Wait(_)) | None => return Admitted::Answer(broken()),
+            },
+            None => None,
+        };
+        let ruling = match ruling {
+            Some(ruling) => *ruling,
+            None => self.rule(connection, Head::of(request)),
+        };
+        Admitted::Answer(match ruling {
+            Ruling::Start(arrived, held) => return Admitted::Start(arrived, held),
+            Ruling::Wait(arrived, waiting) => match wait(connection, &arrived.record, waiting).await {
+                Some(Ok(held)) => return Admitted::Start(arrived, held),
+                Some(Err(refusal)) => refuse(arrived.record, Refused { refusal, retry_after: None }, asked),
+                None => broken(),
+            },
+            Ruling::Refuse(arrived, refused) => refuse(arrived.record, refused, asked),
+            Ruling::BadBody(arrived, fault) => bad_body(arrived.record, fault, asked),
+            Ruling::Turn(turn) => self.turn_away(&connection.facts, turn, Head::of(request)),
         })
     }
 
@@ -307,6 +305,19 @@ impl Local {
         }
         &mut self.service_times[index]
     }
+}
+
+/// What becomes of a request once its verdict is there.
+enum Admitted {
+    /// It is carried out.
+    Start(Arrived, Held),
+    /// It is over.
+    Answer(Response<ResponseBody>),
+}
+
+/// No response at all: nobody is there to get it.
+fn broken() -> Response<ResponseBody> {
+    Response::new(ResponseBody::broken())
 }
 
 /// Why a request's body is not there.
