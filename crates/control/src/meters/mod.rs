@@ -164,7 +164,7 @@ meters! {
     }
     Class {
         ARRIVED = "arrived", Count, None, "" &[], "Requests that arrived.";
-        STARTED = "started", Count, None, "" &[], "Requests sent on to a server.";
+        STARTED = "started", Count, None, "" &[], "Requests that were admitted and went for a server; one that then found none is refused as well.";
         REFUSED = "refused", Count, None, "reason" REFUSALS, "Requests refused, by reason.";
         WOULD_REFUSE = "would_refuse", Count, None, "reason" REFUSALS, "Requests that would have been refused, in mode watch.";
         LEFT = "left", Count, None, "" &[], "Clients that left while their request waited.";

@@ -15,7 +15,8 @@ use tidegate_control::{
     admission::Exchange,
     classify::{RequestFacts, TlsFacts},
     client_rate::RetryAfter,
-    knobs::{BalancePolicy, keys},
+    knobs::{BalancePolicy, Mode, keys},
+    meters::Meter,
 };
 use tidegate_runtime::{CoreApplication, Entry, Held, View, Waiting};
 
@@ -145,11 +146,18 @@ impl Service {
         if values.get(keys::MAINTENANCE) {
             return refuse(arrived, Refusal::Maintenance, None);
         }
-        if values.get(keys::CLIENT_RATE).is_some() {
+        let mode = values.get(keys::MODE).0;
+        if mode != Mode::Off && values.get(keys::CLIENT_RATE).is_some() {
             let key = client_key::rate_key(&snapshot.settings.client_key, client, head.headers);
-            let taken = snapshot.state.with_clients(|clients, now| clients.take(now, key));
-            if let Err(RetryAfter(after)) = taken {
-                return refuse(arrived, Refusal::ClientRate, Some(after));
+            match snapshot.state.with_clients(|clients, now| clients.take(now, key)) {
+                Err(RetryAfter(after)) if mode == Mode::Enforce => {
+                    return refuse(arrived, Refusal::ClientRate, Some(after));
+                }
+                Err(_) => {
+                    let class = application.class(exchange.class);
+                    class.add_labelled(Meter::WOULD_REFUSE, Refusal::ClientRate.index(), 1);
+                }
+                Ok(()) => {}
             }
         }
         if !arrived.bounds.admit(examined.length) {
