@@ -10,7 +10,7 @@ use std::{
 use tidegate_control::{
     ClassId, Timestamp,
     admission::{Admission, AdmissionSettings, Arrival, Exchange, Outcome, Rate},
-    knobs::{Algorithm, Scope, Values},
+    knobs::{Algorithm, Knob, Scope, Value, Values},
 };
 
 /// Counts what the present thread allocates and hands on to the system.
@@ -63,7 +63,9 @@ fn at(ms: u64) -> Timestamp {
 }
 
 fn admission(algorithm: Algorithm) -> Admission {
-    let class = Values::defaults(Scope::Class);
+    let mut class = Values::defaults(Scope::Class);
+    class.set(Knob::QUEUE_DISCIPLINE, Value::Choice("fifo")).unwrap();
+    class.set(Knob::QUEUE_WAIT_MAX, Value::Span(Duration::from_secs(1))).unwrap();
     let mut settings = AdmissionSettings {
         algorithm,
         ..AdmissionSettings::from_values(&Values::defaults(Scope::Application), &[&class; 3])

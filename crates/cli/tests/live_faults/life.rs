@@ -177,7 +177,7 @@ fn the_binary_is_replaced_under_load_without_one_failed_or_refused_request() {
     let mut front = front;
     let old = front.gateway.pid();
     front.gateway.signal("USR2");
-    front.gateway.log.await_line("ready", 2);
+    front.gateway.log.await_line(" ready", 2);
     assert_eq!(front.gateway.ended(), Some(0), "the old process ends well");
     let new = successor(front.gateway.directory.path(), old);
     kept.await_more(200);
@@ -185,7 +185,7 @@ fn the_binary_is_replaced_under_load_without_one_failed_or_refused_request() {
 
     // And again, by its successor.
     signal(new, "USR2");
-    front.gateway.log.await_line("ready", 3);
+    front.gateway.log.await_line(" ready", 3);
     await_gone(new);
     let newest = successor(front.gateway.directory.path(), new);
     kept.await_more(200);

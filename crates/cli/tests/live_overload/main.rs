@@ -100,7 +100,7 @@ impl Bench {
         let gateway = gateway.then(|| {
             let listen = free_address();
             let configuration = format!(
-                "[[listener]]\naddress = \"{listen}\"\n[application.app]\nservers = [\"{}\"]\n{knobs}",
+                "admin = \"none\"\n[[listener]]\naddress = \"{listen}\"\n[application.app]\nservers = [\"{}\"]\n{knobs}",
                 origin.url()
             );
             let gateway = Gateway::run(&configuration, &Start { cpus: &[REST_CPU], ..Start::default() });

@@ -90,7 +90,7 @@ impl Gateway {
             .expect("start tidegate");
         let log = Log::of(child.stderr.take().expect("piped"));
         let gateway = Self { child, log, directory };
-        gateway.log.await_line("ready", 1);
+        gateway.log.await_line(" ready", 1);
         gateway
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    knobs::{Algorithm, Discipline, Mode, SchedulerKind, Scope, Values},
+    knobs::{Algorithm, Discipline, Knob, Mode, SchedulerKind, Scope, Value, Values},
     limit::LimitBounds,
 };
 
@@ -16,7 +16,9 @@ fn at(ms: u64) -> Timestamp {
 
 /// A fixed limit, `classes` classes with the knobs' defaults.
 fn settings(limit: u32, classes: usize) -> AdmissionSettings {
-    let class = Values::defaults(Scope::Class);
+    let mut class = Values::defaults(Scope::Class);
+    class.set(Knob::QUEUE_DISCIPLINE, Value::Choice("fifo")).unwrap();
+    class.set(Knob::QUEUE_WAIT_MAX, Value::Span(Duration::from_secs(1))).unwrap();
     AdmissionSettings {
         algorithm: Algorithm::Fixed,
         limit: LimitBounds { initial: limit, min: 1, max: 1000 },

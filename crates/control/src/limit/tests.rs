@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     ClassId, Ticket,
     admission::{Admission, AdmissionSettings, Arrival, Exchange, Permit},
-    knobs::{Scope, Values},
+    knobs::{Knob, Scope, Value, Values},
 };
 
 /// A linear congruential generator (Knuth's MMIX constants).
@@ -66,7 +66,9 @@ struct Report {
 /// Poisson arrivals at `load` times the capacity through admission for `seconds`; the first ten do not count.
 /// `change` is applied to the server half-way.
 fn run(algorithm: Algorithm, server: Server, load: f64, seconds: u64, change: Option<Server>) -> Report {
-    let class = Values::defaults(Scope::Class);
+    let mut class = Values::defaults(Scope::Class);
+    class.set(Knob::QUEUE_DISCIPLINE, Value::Choice("fifo")).unwrap();
+    class.set(Knob::QUEUE_WAIT_MAX, Value::Span(Duration::from_secs(1))).unwrap();
     let settings = AdmissionSettings {
         algorithm,
         ..AdmissionSettings::from_values(&Values::defaults(Scope::Application), &[&class])
