@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, rc::Rc, sync::Arc};
 
-use http::{HeaderMap, Method, Request, Response, header};
+use http::{HeaderMap, Request, Response, header};
 use tidegate_control::{Refusal, ServerId, Timestamp, classify::cookie_values, knobs::keys, meters::Meter};
 use tidegate_runtime::{CoreApplication, servers::Server};
 
@@ -46,7 +46,8 @@ impl Errand {
     /// application's budget, and only while the client is there.
     pub(super) async fn run(self, mut request: Request<RequestBody>) -> Result<Answered, Failure> {
         let settings = &self.application.application.settings;
-        let idempotent = is_idempotent(request.method());
+        // RFC 9110, section 9.2.2.
+        let idempotent = request.method().is_idempotent();
         let cookie = settings.upstream.sticky_cookie.as_deref();
         let visited = cookie.and_then(|name| value_of_cookie(request.headers(), name));
         let mut retries_left = settings.values.get(keys::RETRIES_MAX);
@@ -117,11 +118,6 @@ impl Errand {
     fn local<R>(&self, f: impl FnOnce(&mut super::Local) -> R) -> R {
         self.service.local(self.application.application.id, f)
     }
-}
-
-/// Methods that do the same however often they are received (RFC 9110, section 9.2.2).
-const fn is_idempotent(method: &Method) -> bool {
-    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS | Method::PUT | Method::DELETE)
 }
 
 fn value_of_cookie(headers: &HeaderMap, name: &str) -> Option<String> {
