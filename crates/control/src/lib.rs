@@ -17,6 +17,7 @@
 //! command line and documentation grow.
 
 pub mod admission;
+pub mod archive;
 pub mod balance;
 pub mod classify;
 pub mod client_rate;

@@ -77,6 +77,24 @@ impl Distribution {
         self.sum_nanos += sum_nanos;
     }
 
+    /// Adds what has come since `before`, an earlier state of `now`.
+    pub fn merge_difference(&mut self, now: &Self, before: &Self) {
+        for ((mine, now), before) in self.counts.iter_mut().zip(now.counts.iter()).zip(before.counts.iter()) {
+            *mine += now.saturating_sub(*before);
+        }
+        self.count += now.count.saturating_sub(before.count);
+        self.sum_nanos += now.sum_nanos.saturating_sub(before.sum_nanos);
+    }
+
+    /// Forgets every value.
+    pub fn clear(&mut self) {
+        if self.count > 0 {
+            self.counts.fill(0);
+        }
+        self.count = 0;
+        self.sum_nanos = 0;
+    }
+
     /// Number of values.
     #[must_use]
     pub const fn count(&self) -> u64 {

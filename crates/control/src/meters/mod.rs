@@ -154,6 +154,13 @@ meters! {
         SPOOLED = "spooled", Level, Bytes, "" &[], "Memory in use for bodies read ahead.";
         BROKEN_PREFACES = "broken_prefaces", Count, None, "" &[], "Client connections closed because their PROXY header or TLS hello was missing, malformed, not trusted or late.";
         BAD_REQUESTS = "bad_requests", Count, None, "" &[], "Requests answered 4xx because they broke the protocol or a bound, before classification.";
+        GATEWAY_CPU = "gateway_cpu", Count, Seconds, "" &[], "Processor time used by the gateway; its rate is a number of processors.";
+        GATEWAY_MEMORY = "gateway_memory", Level, Bytes, "" &[], "Resident memory of the gateway.";
+        HOST_CPU = "host_cpu", Count, Seconds, "" &[], "Processor time used on the host, by whatever; its rate is a number of processors.";
+        MEMORY_AVAILABLE = "memory_available", Level, Bytes, "" &[], "Memory of the host that can be had without swapping.";
+        CPU_PRESSURE = "cpu_pressure", Count, Seconds, "" &[], "Time in which something on the host waited for a processor (PSI, some).";
+        MEMORY_PRESSURE = "memory_pressure", Count, Seconds, "" &[], "Time in which something on the host waited for memory (PSI, some).";
+        IO_PRESSURE = "io_pressure", Count, Seconds, "" &[], "Time in which something on the host waited for storage (PSI, some).";
         EVENTS_LOST = "events_lost", Count, None, "" &[], "Log lines and events dropped because their writer could not keep up.";
     }
     Application {
@@ -170,7 +177,7 @@ meters! {
         LEFT = "left", Count, None, "" &[], "Clients that left while their request waited.";
         ABANDONED = "abandoned", Count, None, "" &[], "Clients that left after their request had started and before its response was complete.";
         RESPONSES = "responses", Count, None, "status" STATUS_CLASSES, "Responses sent, by status class.";
-        GOOD = "good", Count, None, "" &[], "Goodput: responses without error, complete within goodput.within.";
+        GOOD = "goodput", Count, None, "" &[], "Goodput: responses without error, complete within goodput.within.";
         QUEUED = "queued", Level, None, "" &[], "Requests waiting.";
         WAITING_TIME = "waiting_time", Distribution, Seconds, "" &[], "From arrival until sent on to a server.";
         SERVICE_TIME = "service_time", Distribution, Seconds, "" &[], "From sent on until the server's end of message.";
