@@ -8,8 +8,7 @@
 pub mod grammar;
 mod machine;
 mod path;
-#[cfg(test)]
-mod reference;
+pub mod reference;
 mod settings;
 #[cfg(test)]
 mod tests;

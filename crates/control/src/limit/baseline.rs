@@ -59,6 +59,13 @@ impl Baseline {
         self.probe.as_ref().map(|probe| probe.limit)
     }
 
+    /// The limit never goes below `min` from now on: a probe that does is given up.
+    pub(super) fn set_min(&mut self, min: u32) {
+        if self.probe.as_ref().is_some_and(|probe| probe.limit < min) {
+            self.probe = None;
+        }
+    }
+
     /// Learns from an exchange under `limit`, which never goes below `min`. True while a probe goes on or has just ended: the sample
     /// then says nothing about the limit.
     pub(super) fn sample(&mut self, sample: &Sample, limit: f64, min: u32) -> bool {

@@ -113,5 +113,6 @@ impl Limit for Gradient2 {
     fn set_bounds(&mut self, bounds: LimitBounds) {
         self.bounds = bounds;
         self.limit = bounds.clamp(self.limit);
+        self.baseline.set_min(bounds.min);
     }
 }

@@ -106,6 +106,7 @@ impl Limit for Vegas {
     fn set_bounds(&mut self, bounds: LimitBounds) {
         self.bounds = bounds;
         self.limit = bounds.clamp(self.limit);
+        self.baseline.set_min(bounds.min);
     }
 }
 

@@ -12,14 +12,11 @@ mod strict;
 #[cfg(test)]
 mod tests;
 
+use crate::{ClassId, Timestamp, knobs::SchedulerKind};
 pub use deficit_round_robin::DeficitRoundRobin;
 pub use earliest_deadline::EarliestDeadline;
 pub use round_robin::RoundRobin;
 pub use strict::Strict;
-#[cfg(test)]
-pub(crate) use tests::NaiveDeficitRoundRobin;
-
-use crate::{ClassId, Timestamp, knobs::SchedulerKind};
 
 /// The request a class would serve next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,56 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-
-/// Deficit round robin as the paper writes it: turn by turn.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct NaiveDeficitRoundRobin {
-    shares: Vec<u64>,
-    deficits: Vec<u64>,
-    turn: usize,
-    paid: bool,
-}
-
-impl NaiveDeficitRoundRobin {
-    pub(crate) fn set_shares(&mut self, shares: &[u32]) {
-        for (class, share) in shares.iter().enumerate() {
-            if class == self.shares.len() {
-                self.shares.push(0);
-                self.deficits.push(0);
-            }
-            self.shares[class] = u64::from(*share);
-        }
-    }
-
-    /// The class to serve of those that offer a weight; charges it.
-    pub(crate) fn next(&mut self, offers: &[(usize, u32)]) -> Option<usize> {
-        if offers.is_empty() {
-            return None;
-        }
-        loop {
-            if let Some(&(class, weight)) = offers.iter().find(|(class, _)| *class == self.turn) {
-                if !self.paid {
-                    self.deficits[class] += self.shares[class];
-                    self.paid = true;
-                }
-                if self.deficits[class] >= u64::from(weight) {
-                    self.deficits[class] -= u64::from(weight);
-                    return Some(class);
-                }
-            }
-            self.turn = (self.turn + 1) % self.shares.len();
-            self.paid = false;
-        }
-    }
-
-    pub(crate) fn emptied(&mut self, class: usize) {
-        self.deficits[class] = 0;
-        if self.turn == class {
-            self.turn = (self.turn + 1) % self.shares.len();
-            self.paid = false;
-        }
-    }
-}
+use crate::admission::reference::NaiveDeficitRoundRobin;
 
 fn candidates(offers: &[(usize, u32)]) -> Vec<Candidate> {
     offers

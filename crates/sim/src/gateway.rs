@@ -1,0 +1,408 @@
+//! Tidegate as a front: the admission and the client rates that the gateway drives, driven in virtual time.
+//!
+//! What the gateway does between a socket and [`Admission`] is done here for a request that is already
+//! there: the client's rate, admission with its queue, the permit that lingers when a client leaves,
+//! the server's response timeout. Knobs are the gateway's, by their paths.
+
+use std::{collections::VecDeque, time::Duration};
+
+use tidegate_control::{
+    Refusal, Ticket, Timestamp,
+    admission::{Admission, AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit},
+    client_rate::{ClientRateSettings, ClientRates},
+    knobs::{Fault, Knob, Mode, Scope, Value, Values, keys},
+    meters::Distribution,
+};
+
+use crate::{
+    Done, End, Front, Levels, Request, ServerView, Verdict,
+    scenario::{Application, START},
+};
+
+/// Bytes of a request's head while it waits.
+const HEAD_BYTES: u32 = 400;
+
+/// The reason in results of an exchange that took longer than `upstream.response.timeout`.
+pub const RESPONSE_TIMEOUT: &str = "response_timeout";
+
+/// A permit of a client that has left is held for this long at least.
+const LINGER_MIN: Duration = Duration::from_millis(10);
+
+/// Tidegate before an application.
+#[derive(Debug)]
+pub struct Gateway {
+    name: String,
+    application: Values,
+    classes: Vec<Class>,
+    admission: Admission,
+    clients: ClientRates,
+    now: Timestamp,
+    /// By the slot of a request.
+    held: Vec<Held>,
+    /// Ids of what waits, by the index of its ticket.
+    waiting: Vec<u64>,
+    tickets: Vec<Ticket>,
+    decided: Vec<(u64, Verdict)>,
+    /// When exchanges have taken too long, by start.
+    timeouts: VecDeque<(Timestamp, u64)>,
+    /// When permits of clients that left are given back, by slot.
+    lingering: Vec<(Timestamp, u64)>,
+    queued: u64,
+}
+
+#[derive(Debug)]
+struct Class {
+    name: String,
+    values: Values,
+    service_times: Distribution,
+    linger: Option<Duration>,
+}
+
+/// What the gateway holds for a request.
+#[derive(Debug, Default)]
+enum Held {
+    #[default]
+    Nothing,
+    Place {
+        ticket: Ticket,
+    },
+    Permit {
+        id: u64,
+        permit: Permit,
+    },
+}
+
+/// A knob that cannot be set so.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KnobError {
+    /// There is no such knob of this application.
+    #[error(
+        "{path}: there is no such knob of {application} (a path is application/knob or application/class/knob)"
+    )]
+    Unknown {
+        /// As given.
+        path: String,
+        /// Whose knobs there are.
+        application: String,
+    },
+    /// The knob does not take that value.
+    #[error("{path}: {fault}")]
+    Value {
+        /// As given.
+        path: String,
+        /// What the row allows.
+        fault: Fault,
+    },
+}
+
+impl Gateway {
+    /// Knobs as given: the application's, and by class its name and knobs, the default class first.
+    ///
+    /// # Panics
+    ///
+    /// If there is no class, or values belong to other scopes.
+    #[must_use]
+    pub fn new(name: &str, application: Values, classes: Vec<(String, Values)>) -> Self {
+        let classes: Vec<Class> = classes
+            .into_iter()
+            .map(|(name, values)| Class {
+                name,
+                values,
+                service_times: Distribution::default(),
+                linger: None,
+            })
+            .collect();
+        let admission = Admission::new(&settings(&application, &classes), START);
+        let clients = ClientRates::new(START, ClientRateSettings::from_values(&application));
+        Self {
+            name: name.to_owned(),
+            application,
+            classes,
+            admission,
+            clients,
+            now: START,
+            held: Vec::new(),
+            waiting: Vec::new(),
+            tickets: Vec::new(),
+            decided: Vec::new(),
+            timeouts: VecDeque::new(),
+            lingering: Vec::new(),
+            queued: 0,
+        }
+    }
+
+    /// Knobs at their defaults, but priority, weight and `goodput.within` as the scenario's classes have them.
+    ///
+    /// # Panics
+    ///
+    /// If the scenario's values are outside the knobs' ranges.
+    #[must_use]
+    pub fn of(application: &Application) -> Self {
+        let classes = application.classes.iter().map(|class| {
+            let mut values = Values::defaults(Scope::Class);
+            for (knob, value) in [
+                (Knob::PRIORITY, Value::Count(u64::from(class.priority))),
+                (Knob::WEIGHT, Value::Count(u64::from(class.weight))),
+                (Knob::GOODPUT_WITHIN, Value::Span(class.good_within)),
+            ] {
+                values.set(knob, value).unwrap_or_else(|fault| panic!("class {}: {fault}", class.name));
+            }
+            (class.name.clone(), values)
+        });
+        Self::new(&application.name, Values::defaults(Scope::Application), classes.collect())
+    }
+
+    /// Sets a knob by its path, `shop/in_flight.limit` or `shop/home/ingress.rate`, to a value as people write it.
+    ///
+    /// # Errors
+    ///
+    /// An unknown path, or a value that the knob's row does not allow; nothing changes.
+    pub fn set(&mut self, path: &str, text: &str) -> Result<(), KnobError> {
+        let (knob, _) = self.knob(path)?;
+        let value = knob.parse(text).map_err(|fault| KnobError::Value { path: path.to_owned(), fault })?;
+        self.apply(&[(path, value)])
+    }
+
+    /// The row of a knob and its present value.
+    ///
+    /// # Errors
+    ///
+    /// An unknown path.
+    pub fn knob(&self, path: &str) -> Result<(Knob, Value), KnobError> {
+        let (values, knob) = self.find(path)?;
+        let values = values.map_or(&self.application, |class| &self.classes[class].values);
+        Ok((knob, values.value(knob)))
+    }
+
+    /// Sets knobs, all or none, as one change.
+    ///
+    /// # Errors
+    ///
+    /// The first unknown path or value that a row does not allow.
+    pub fn apply(&mut self, changes: &[(&str, Value)]) -> Result<(), KnobError> {
+        let mut found = Vec::new();
+        for (path, value) in changes {
+            let (class, knob) = self.find(path)?;
+            knob.check(*value).map_err(|fault| KnobError::Value { path: (*path).to_owned(), fault })?;
+            found.push((class, knob, *value));
+        }
+        for (class, knob, value) in found {
+            let values = match class {
+                None => &mut self.application,
+                Some(class) => &mut self.classes[class].values,
+            };
+            let set = values.set(knob, value);
+            debug_assert!(set.is_ok(), "it was checked");
+        }
+        self.admission.configure(self.now, &settings(&self.application, &self.classes));
+        self.clients.configure(self.now, ClientRateSettings::from_values(&self.application));
+        Ok(())
+    }
+
+    /// Admission as it stands.
+    #[must_use]
+    pub const fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
+    /// The scope of a path (`None`: the application) and its knob.
+    fn find(&self, path: &str) -> Result<(Option<usize>, Knob), KnobError> {
+        let unknown = || KnobError::Unknown { path: path.to_owned(), application: self.name.clone() };
+        let rest =
+            path.strip_prefix(&self.name).and_then(|rest| rest.strip_prefix('/')).ok_or_else(unknown)?;
+        if let Some(knob) = Knob::find(Scope::Application, rest) {
+            return Ok((None, knob));
+        }
+        let (class, knob) = rest.split_once('/').ok_or_else(unknown)?;
+        let class = self.classes.iter().position(|known| known.name == class).ok_or_else(unknown)?;
+        Ok((Some(class), Knob::find(Scope::Class, knob).ok_or_else(unknown)?))
+    }
+
+    fn hold(&mut self, slot: usize, held: Held) {
+        if self.held.len() <= slot {
+            self.held.resize_with(slot + 1, Held::default);
+        }
+        self.held[slot] = held;
+    }
+
+    fn started(&mut self, id: u64, slot: usize, permit: Permit) {
+        let timeout = self.application.get(keys::RESPONSE_TIMEOUT);
+        self.timeouts.push_back((self.now + timeout, id));
+        self.hold(slot, Held::Permit { id, permit });
+    }
+
+    /// Takes back what is held for a request, if it is a permit.
+    fn permit(&mut self, id: u64, slot: usize) -> Option<Permit> {
+        let held = self.held.get_mut(slot)?;
+        if !matches!(held, Held::Permit { id: other, .. } if *other == id) {
+            return None;
+        }
+        match std::mem::take(held) {
+            Held::Permit { permit, .. } => Some(permit),
+            _ => None,
+        }
+    }
+}
+
+impl Front for Gateway {
+    fn arrive(&mut self, now: Timestamp, request: &Request) -> Verdict {
+        self.now = now;
+        let mode = self.application.get(keys::MODE).0;
+        if mode != Mode::Off
+            && self.application.get(keys::CLIENT_RATE).is_some()
+            && self.clients.take(now, u64::from(request.client)).is_err()
+            && mode == Mode::Enforce
+        {
+            return Verdict::Refuse(Refusal::ClientRate.name());
+        }
+        let class = &self.classes[request.class.index()].values;
+        let exchange = Exchange {
+            class: request.class,
+            priority: u8::try_from(class.get(keys::PRIORITY)).unwrap_or(u8::MAX),
+            weight: u32::try_from(class.get(keys::WEIGHT)).unwrap_or(u32::MAX),
+            deadline: request.deadline,
+            bytes: HEAD_BYTES,
+        };
+        match self.admission.arrive(now, exchange) {
+            Arrival::Start(permit) => {
+                self.started(request.id, request.slot(), permit);
+                Verdict::Start
+            }
+            Arrival::Wait(ticket) => {
+                self.queued += 1;
+                let index = ticket.index as usize;
+                if self.waiting.len() <= index {
+                    self.waiting.resize(index + 1, 0);
+                }
+                self.waiting[index] = request.id;
+                self.hold(request.slot(), Held::Place { ticket });
+                Verdict::Wait
+            }
+            Arrival::Refuse(refusal) => Verdict::Refuse(refusal.name()),
+        }
+    }
+
+    fn leave(&mut self, now: Timestamp, request: &Request) {
+        self.now = now;
+        let Some(held) = self.held.get_mut(request.slot()) else { return };
+        let Held::Place { ticket } = std::mem::take(held) else { return };
+        self.queued -= 1;
+        if let Departure::AlreadyGranted(permit) = self.admission.leave(now, ticket) {
+            self.admission.depart(now, permit, Outcome::Ignore);
+        }
+    }
+
+    fn abandoned(&mut self, now: Timestamp, request: &Request) {
+        self.now = now;
+        let Some(Held::Permit { permit, .. }) = self.held.get(request.slot()) else { return };
+        if let Some(linger) = self.classes[permit.class().index()].linger {
+            self.lingering.push((permit.started() + linger, request.id));
+        }
+    }
+
+    fn depart(&mut self, now: Timestamp, request: &Request, done: &Done) {
+        self.now = now;
+        // Without: it was given back when it had lingered or the response had taken too long.
+        let Some(permit) = self.permit(request.id, request.slot()) else { return };
+        let class = &mut self.classes[permit.class().index()];
+        let outcome = match done.end {
+            End::Success => {
+                let nanos = u64::try_from(done.service_time.as_nanos()).unwrap_or(u64::MAX);
+                class.service_times.record(nanos, 1);
+                Outcome::Success
+            }
+            // 500: it says nothing of load. 503: it does.
+            End::Error => Outcome::Ignore,
+            End::ServerRefused => Outcome::Drop,
+        };
+        self.admission.depart(now, permit, outcome);
+        // Whoever is first may go.
+        while let Some((_, id)) = self.timeouts.front() {
+            let slot = slot(*id);
+            if matches!(self.held.get(slot), Some(Held::Permit { id: other, .. }) if other == id) {
+                break;
+            }
+            self.timeouts.pop_front();
+        }
+    }
+
+    fn decided(&mut self, out: &mut Vec<(u64, Verdict)>) {
+        out.append(&mut self.decided);
+        self.admission.drain_decided(&mut self.tickets);
+        let mut tickets = std::mem::take(&mut self.tickets);
+        for ticket in tickets.drain(..) {
+            let Some(&id) = self.waiting.get(ticket.index as usize) else { continue };
+            // A client that has left may be among them.
+            let slot = slot(id);
+            if !matches!(self.held.get(slot), Some(Held::Place { ticket: own }) if *own == ticket) {
+                continue;
+            }
+            match self.admission.collect(self.now, ticket) {
+                Some(Ok(permit)) => {
+                    self.queued -= 1;
+                    self.started(id, slot, permit);
+                    out.push((id, Verdict::Start));
+                }
+                Some(Err(refusal)) => {
+                    self.queued -= 1;
+                    self.held[slot] = Held::Nothing;
+                    out.push((id, Verdict::Refuse(refusal.name())));
+                }
+                None => {}
+            }
+        }
+        self.tickets = tickets;
+    }
+
+    fn next_timeout(&self) -> Option<Timestamp> {
+        let own = self.timeouts.front().map(|(moment, _)| *moment);
+        let lingers = self.lingering.iter().map(|(moment, _)| *moment).min();
+        [self.admission.next_timeout(), own, lingers].into_iter().flatten().min()
+    }
+
+    fn advance(&mut self, now: Timestamp) {
+        self.now = now;
+        while let Some((_, id)) = self.timeouts.front().copied().filter(|(moment, _)| *moment <= now) {
+            self.timeouts.pop_front();
+            if let Some(permit) = self.permit(id, slot(id)) {
+                self.admission.depart(now, permit, Outcome::Drop);
+                self.decided.push((id, Verdict::Refuse(RESPONSE_TIMEOUT)));
+            }
+        }
+        let mut lingering = std::mem::take(&mut self.lingering);
+        lingering.retain(|(moment, id)| {
+            if *moment <= now
+                && let Some(permit) = self.permit(*id, slot(*id))
+            {
+                self.admission.depart(now, permit, Outcome::Ignore);
+            }
+            *moment > now
+        });
+        self.lingering = lingering;
+        self.admission.advance(now);
+    }
+
+    fn tick(&mut self, now: Timestamp, _server: &ServerView) {
+        self.now = now;
+        let longest = self.application.get(keys::RESPONSE_TIMEOUT);
+        for class in &mut self.classes {
+            let known = class.service_times.quantile(0.99).map(Duration::from_nanos);
+            class.linger = known.map(|time| time.max(LINGER_MIN).min(longest));
+        }
+    }
+
+    fn levels(&self) -> Levels {
+        let levels = self.admission.levels();
+        Levels { in_flight: levels.in_flight, limit: Some(f64::from(levels.limit)), queued: self.queued }
+    }
+}
+
+fn settings(application: &Values, classes: &[Class]) -> AdmissionSettings {
+    let values: Vec<&Values> = classes.iter().map(|class| &class.values).collect();
+    AdmissionSettings::from_values(application, &values)
+}
+
+const fn slot(id: u64) -> usize {
+    crate::front::slot(id)
+}
