@@ -144,7 +144,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[expect(clippy::cast_precision_loss, reason = "a number of draws")]
     fn samples_have_the_moments_that_are_said() {
         let draws = [
             Draw::Constant(0.3),

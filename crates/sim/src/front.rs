@@ -41,7 +41,6 @@ impl Request {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the lower 28 bits")]
 pub(crate) const fn slot(id: u64) -> usize {
     (id & SLOTS) as usize
 }

@@ -64,7 +64,6 @@ impl Random {
     /// # Panics
     ///
     /// If there are none.
-    #[expect(clippy::cast_possible_truncation, reason = "below the length")]
     pub fn pick<T: Clone>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len() as u64) as usize].clone()
     }
