@@ -22,6 +22,7 @@ pub mod balance;
 pub mod classify;
 pub mod client_rate;
 pub mod connections;
+pub mod controller;
 pub mod health;
 pub mod ids;
 pub mod in_flight;

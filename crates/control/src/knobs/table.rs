@@ -294,6 +294,20 @@ impl Knob {
         Err(Fault { found: value.to_string(), expected: self.expected() })
     }
 
+    /// The allowed value nearest to `value`, see [`Kind::nearest`].
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] if no allowed value is like it.
+    pub fn nearest(self, value: Value) -> Result<Value, Fault> {
+        if self.is_optional() && value == Value::None {
+            return Ok(value);
+        }
+        self.kind()
+            .nearest(value)
+            .ok_or_else(|| Fault { found: value.to_string(), expected: self.expected() })
+    }
+
     /// Reads a value as people write it and checks it.
     ///
     /// # Errors
