@@ -49,6 +49,8 @@ enum Command {
     Demo(demo::Demo),
     /// Loads a web server without coordinated omission, or is the server to be loaded.
     Load(Box<tidegate_load::cli::Arguments>),
+    /// Experiments on overload control, simulated or live, with report and plots.
+    Lab(Box<tidegate_lab::cli::Arguments>),
 }
 
 #[derive(Debug, Args)]
@@ -113,6 +115,10 @@ impl Command {
             Self::Check(check) => check::run(&check.config, check.print)?,
             Self::Demo(demo) => demo::run(&demo)?,
             Self::Load(load) => return Ok(tidegate_load::cli::run(*load)),
+            Self::Lab(lab) => {
+                let tidegate = std::env::current_exe().map_err(Failure::work)?;
+                return Ok(tidegate_lab::cli::run(&lab, &tidegate));
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
