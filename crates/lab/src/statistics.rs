@@ -97,8 +97,7 @@ pub fn jain(shares: &[f64]) -> Option<f64> {
 /// The 97.5 % quantile of Student's t: exact for few degrees of freedom, from there the expansion in
 /// powers of 1/ν around the normal quantile (Abramowitz & Stegun 26.7.5), whose error is under 0.001.
 fn student_t_975(degrees: usize) -> f64 {
-    const FEW: [f64; 10] =
-        [f64::INFINITY, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262];
+    const FEW: [f64; 10] = [f64::INFINITY, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262];
     if let Some(exact) = FEW.get(degrees) {
         return *exact;
     }
@@ -117,8 +116,7 @@ mod tests {
 
     #[test]
     fn student_t_agrees_with_printed_tables() {
-        for (degrees, printed) in [(1, 12.706), (9, 2.262), (10, 2.228), (29, 2.045), (100, 1.984)]
-        {
+        for (degrees, printed) in [(1, 12.706), (9, 2.262), (10, 2.228), (29, 2.045), (100, 1.984)] {
             let found = student_t_975(degrees);
             assert!((found - printed).abs() < 0.001, "{degrees}: {found}");
         }
