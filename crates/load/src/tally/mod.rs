@@ -1,13 +1,16 @@
 //! What one thread records while it runs, and how the threads' records become one.
 
+mod seconds;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use hdrhistogram::Histogram;
 
+pub(crate) use self::seconds::{LatencyPerSecond, PerSecond};
 use crate::outcome::{ErrorKind, Phase};
 
-/// The longest latency told apart, in microseconds; longer ones count as this.
-const LATENCY_US_MAX: u64 = 3_600_000_000;
+/// The longest time told apart, in microseconds; longer ones count as this.
+const LATENCY_US_MAX: u64 = 24 * 3_600_000_000;
 
 /// Latencies in microseconds, three significant digits.
 #[derive(Clone, Debug)]
@@ -29,34 +32,8 @@ impl Latencies {
 impl Default for Latencies {
     fn default() -> Self {
         let histogram = Histogram::new_with_bounds(1, LATENCY_US_MAX, 3)
-            .unwrap_or_else(|_| unreachable!("1 to an hour at three digits is a valid range"));
+            .unwrap_or_else(|_| unreachable!("1 to a day at three digits is a valid range"));
         Self(histogram)
-    }
-}
-
-/// Counts per second since the start of the run; the index is the second.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PerSecond(pub(crate) Vec<u64>);
-
-impl PerSecond {
-    /// The plan bounds a run to ten days and its drain, so this vector to 7 MB.
-    pub(crate) fn count(&mut self, since_start: Duration) {
-        let second = usize::try_from(since_start.as_secs()).unwrap_or(usize::MAX).min(1_000_000);
-        if self.0.len() <= second {
-            self.0.resize(second + 1, 0);
-        }
-        if let Some(count) = self.0.get_mut(second) {
-            *count += 1;
-        }
-    }
-
-    fn add(&mut self, other: &Self) {
-        if self.0.len() < other.0.len() {
-            self.0.resize(other.0.len(), 0);
-        }
-        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
-            *mine += theirs;
-        }
     }
 }
 
@@ -78,7 +55,55 @@ pub(crate) struct ClassTally {
     pub(crate) good_latency: Latencies,
     pub(crate) refused_latency: Latencies,
     pub(crate) send_lag: Latencies,
+    /// Of a class with sessions.
+    pub(crate) sessions: Option<Box<SessionTally>>,
+    /// Of a class that follows.
+    pub(crate) waits: Option<Box<WaitTally>>,
     pub(crate) series: SeriesTally,
+}
+
+/// Sessions, those that were meant to begin in the warm-up left out.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SessionTally {
+    pub(crate) started: u64,
+    pub(crate) completed: u64,
+    pub(crate) refused: u64,
+    pub(crate) refused_at_entry: u64,
+    pub(crate) abandoned: u64,
+    pub(crate) length: Latencies,
+    pub(crate) pages: Vec<PageTally>,
+    pub(crate) images: PageTally,
+}
+
+/// Requests for one page, over all their tries.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PageTally {
+    pub(crate) requests: u64,
+    pub(crate) good: u64,
+    pub(crate) refused: u64,
+    pub(crate) timeouts: u64,
+    pub(crate) failed: u64,
+    pub(crate) latency: Latencies,
+}
+
+/// Clients who were told to come back, those meant to start in the warm-up left out.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WaitTally {
+    pub(crate) redirects: u64,
+    pub(crate) promises: u64,
+    pub(crate) returned: u64,
+    pub(crate) kept: u64,
+    pub(crate) broken: u64,
+    /// Clients who left instead of waiting.
+    pub(crate) left: u64,
+    /// Requests that are over, by how often their client came back.
+    pub(crate) by_returns: BTreeMap<u32, u64>,
+    /// The waits promised.
+    pub(crate) promised: Latencies,
+    /// From the promised time to the start of the client's next try.
+    pub(crate) return_lag: Latencies,
+    /// From the first promised time to the good reply.
+    pub(crate) overdue: Latencies,
 }
 
 /// The whole run second by second, warm-up and drain included.
@@ -91,6 +116,15 @@ pub(crate) struct SeriesTally {
     pub(crate) refused: PerSecond,
     pub(crate) timeouts: PerSecond,
     pub(crate) failed: PerSecond,
+    /// Promises given to clients told to wait.
+    pub(crate) promised: PerSecond,
+    /// Clients who stopped waiting: they came back, or the run ended.
+    pub(crate) returned: PerSecond,
+    pub(crate) sessions_started: PerSecond,
+    pub(crate) sessions_completed: PerSecond,
+    pub(crate) sessions_refused: PerSecond,
+    pub(crate) sessions_abandoned: PerSecond,
+    pub(crate) good_latency: LatencyPerSecond,
 }
 
 impl ClassTally {
@@ -109,7 +143,57 @@ impl ClassTally {
         self.good_latency.add(&other.good_latency);
         self.refused_latency.add(&other.refused_latency);
         self.send_lag.add(&other.send_lag);
+        if let Some(theirs) = &other.sessions {
+            self.sessions.get_or_insert_default().add(theirs);
+        }
+        if let Some(theirs) = &other.waits {
+            self.waits.get_or_insert_default().add(theirs);
+        }
         self.series.add(&other.series);
+    }
+}
+
+impl SessionTally {
+    fn add(&mut self, other: &Self) {
+        self.started += other.started;
+        self.completed += other.completed;
+        self.refused += other.refused;
+        self.refused_at_entry += other.refused_at_entry;
+        self.abandoned += other.abandoned;
+        self.length.add(&other.length);
+        self.images.add(&other.images);
+        if self.pages.len() < other.pages.len() {
+            self.pages.resize_with(other.pages.len(), PageTally::default);
+        }
+        for (mine, theirs) in self.pages.iter_mut().zip(&other.pages) {
+            mine.add(theirs);
+        }
+    }
+}
+
+impl PageTally {
+    fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.good += other.good;
+        self.refused += other.refused;
+        self.timeouts += other.timeouts;
+        self.failed += other.failed;
+        self.latency.add(&other.latency);
+    }
+}
+
+impl WaitTally {
+    fn add(&mut self, other: &Self) {
+        self.redirects += other.redirects;
+        self.promises += other.promises;
+        self.returned += other.returned;
+        self.kept += other.kept;
+        self.broken += other.broken;
+        self.left += other.left;
+        add_counts(&mut self.by_returns, &other.by_returns);
+        self.promised.add(&other.promised);
+        self.return_lag.add(&other.return_lag);
+        self.overdue.add(&other.overdue);
     }
 }
 
@@ -122,6 +206,13 @@ impl SeriesTally {
         self.refused.add(&other.refused);
         self.timeouts.add(&other.timeouts);
         self.failed.add(&other.failed);
+        self.promised.add(&other.promised);
+        self.returned.add(&other.returned);
+        self.sessions_started.add(&other.sessions_started);
+        self.sessions_completed.add(&other.sessions_completed);
+        self.sessions_refused.add(&other.sessions_refused);
+        self.sessions_abandoned.add(&other.sessions_abandoned);
+        self.good_latency.add(&other.good_latency);
     }
 }
 
@@ -165,6 +256,8 @@ pub(crate) struct ThreadTally {
     pub(crate) classes: Vec<ClassTally>,
     pub(crate) connections: ConnectionTally,
     pub(crate) cpu: Duration,
+    /// Of the busiest thread.
+    pub(crate) cpu_max: Duration,
 }
 
 fn add_counts<K: Ord + Copy>(to: &mut BTreeMap<K, u64>, from: &BTreeMap<K, u64>) {

@@ -1,32 +1,20 @@
-//! `tidegate load`: the command line of the generator and of its test origin.
+//! The options of `tidegate load`, and the plan they make.
 
 use std::{
-    io::{IsTerminal as _, Write as _},
-    net::{SocketAddr, TcpStream, ToSocketAddrs as _},
-    path::PathBuf,
-    process::ExitCode,
-    sync::{Arc, mpsc},
-    thread,
-    time::{Duration, Instant},
+    path::{Path, PathBuf},
+    time::Duration,
 };
 
-use clap::{Args, Subcommand, ValueEnum};
-use tokio::signal::unix::{SignalKind, signal};
+use clap::{Args, ValueEnum};
 
+use super::{Command, CommandError};
 use crate::{
     arrivals::Arrivals,
-    engine::run_blocking_with,
     error::LoadError,
-    live::{Live, LiveCounts},
-    origin::{Origin, OriginError, Settings},
-    plan::{ClassPlan, Plan, Protocol, RetryPlan, TlsPlan, TlsVersions},
+    plan::{ClassPlan, FollowPlan, Plan, Protocol, RetryPlan, Signatures, TlsPlan, TlsVersions},
+    session::Sessions,
     units::{UnitError, parse_duration},
 };
-
-/// How long a new server may take to accept the first connection.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long `load origin` measures its capacity.
-const CALIBRATION: Duration = Duration::from_secs(1);
 
 /// Load a server and measure what it does, or be the server to be loaded.
 #[derive(Debug, Args)]
@@ -39,38 +27,55 @@ const CALIBRATION: Duration = Duration::from_secs(1);
   60/s:30s,600/s:4s,3/s:32s          a schedule (also after `poisson:`)
   poisson:repeat:600/s:2s,0/s:4s     on/off bursts
   closed:64  closed:64:think=1s      64 clients, each with its next request after its last
+  trace:access.log:speed=2           times and paths of an access log, here at twice its pace
 
 EXAMPLES:
   tidegate load http://127.0.0.1:8080/ -a poisson:200/s -d 30s -w 5s
   tidegate load http://127.0.0.1:8080/ -a closed:64 -d 10s --json
   tidegate load http://127.0.0.1:8080/ -d 30s \\
       --class 'critical;poisson:20/s;header=x-class: critical' --class 'regular;poisson:100/s;path=/list'
+  tidegate load https://127.0.0.1:8443/ -k -a poisson:2/s -d 10m --sessions examples/load/auction-bidding.toml
+  tidegate load http://127.0.0.1:8080/ -a poisson:600/s -d 30s --follow --report run.html
   tidegate load --plan plan.toml
   tidegate load origin --listen 127.0.0.1:9000 --cost 16ms --for 60s"
 )]
 pub struct Arguments {
     #[command(subcommand)]
-    command: Option<Command>,
+    pub(super) command: Option<Command>,
     /// Server and path, such as http://127.0.0.1:8080/search
     #[arg(required_unless_present = "plan")]
     url: Option<String>,
-    /// Read everything from a TOML plan; the other options then change only --seed and --json
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "arrivals", "class", "duration"])]
+    /// Read everything from a TOML plan; beside it only --seed, --json and --report count
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "arrivals", "class", "duration", "sessions"])]
     plan: Option<PathBuf>,
     /// When requests start (see below) [default: poisson:10/s unless --class is given]
     #[arg(short, long, value_name = "ARRIVALS", conflicts_with = "class")]
     arrivals: Option<Arrivals>,
     /// A class of its own: NAME;ARRIVALS and any of ;path=… ;method=… ;header=Name: value ;body=BYTES
-    /// ;timeout=… ;retries=N, else as the options say. Repeatable
+    /// ;timeout=… ;retries=N ;sessions=FILE ;follow=yes|no, else as the options say. Repeatable
     #[arg(short, long, value_name = "CLASS")]
     class: Vec<String>,
-    /// How long requests start [default: the schedule's length, or 10s]
+    /// Sessions instead of single requests: a TOML file of pages, where they lead and think times.
+    /// Arrivals then are those of sessions, or a closed loop's clients
+    #[arg(long, value_name = "FILE")]
+    sessions: Option<PathBuf>,
+    /// The page sessions begin with, instead of the file's
+    #[arg(long, value_name = "PAGE", requires = "sessions")]
+    entry: Option<String>,
+    /// Mean think time of sessions, instead of the file's
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "sessions")]
+    think: Option<Duration>,
+    /// How long requests start [default: the length of the schedule or trace, or 10s]
     #[arg(short, long, value_parser = parse_duration)]
     duration: Option<Duration>,
     /// Time at the start that is left out of the figures
     #[arg(short, long, value_parser = parse_duration, default_value = "0s")]
     warmup: Duration,
-    /// Stop each class after so many requests
+    /// How long at most what is under way at the end is waited for [default: as long as it can take, up
+    /// to 10m]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    drain: Option<Duration>,
+    /// Stop each class after so many requests, or sessions
     #[arg(short = 'n', long, value_name = "N")]
     requests: Option<u64>,
     /// How long a client waits for a reply before it leaves
@@ -85,6 +90,16 @@ pub struct Arguments {
     /// Wait as a refusal's Retry-After says, up to this
     #[arg(long, value_name = "MOST", value_parser = parse_duration)]
     retry_after: Option<Duration>,
+    /// Follow redirects and `Refresh`: go where the reply says, at the time it says. Who waits holds no
+    /// connection
+    #[arg(long)]
+    follow: bool,
+    /// The longest wait a client agrees to; told to wait longer, it leaves
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "1h")]
+    wait_max: Duration,
+    /// Share of those told to wait who come back, 0 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
+    returning: f64,
     /// Request method
     #[arg(short = 'X', long, default_value = "GET")]
     method: String,
@@ -103,6 +118,9 @@ pub struct Arguments {
     /// A new connection for each request
     #[arg(long)]
     new_connections: bool,
+    /// A new connection after so many requests
+    #[arg(long, value_name = "N", conflicts_with = "new_connections")]
+    reconnect: Option<u32>,
     /// Accept any certificate
     #[arg(short = 'k', long)]
     insecure: bool,
@@ -115,6 +133,13 @@ pub struct Arguments {
     /// Make each TLS handshake a full one
     #[arg(long)]
     no_resume: bool,
+    /// Share of new connections that offer to resume where they can, 0 to 1; the others make a full
+    /// handshake
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0, conflicts_with = "no_resume")]
+    resume_share: f64,
+    /// Signatures accepted of the server, so which kind of its certificates is used
+    #[arg(long, value_enum, default_value_t = Signed::Any)]
+    signatures: Signed,
     /// TLS server name (SNI), if not the URL's host
     #[arg(long, value_name = "NAME")]
     server_name: Option<String>,
@@ -127,56 +152,18 @@ pub struct Arguments {
     /// Most requests in flight
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     in_flight: usize,
+    /// Most clients who wait or think at once
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    waiting: usize,
     /// Seed of the arrival times
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Print the result as JSON (schema tidegate-load/1)
     #[arg(long)]
-    json: bool,
-}
-
-/// What `tidegate load` can do beside loading.
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Serve as an origin whose capacity is known: CPU work, bodies of any size, echo, uploads
-    Origin(OriginArguments),
-}
-
-#[derive(Debug, Args)]
-struct OriginArguments {
-    /// Address to listen on; port 0 lets the system choose
-    #[arg(short, long, default_value = "127.0.0.1:0")]
-    listen: SocketAddr,
-    /// Threads that do CPU work, one request at a time each
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    workers: usize,
-    /// Event-loop threads
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    threads: usize,
-    /// CPU time of each request (16ms), or of a path prefix (/search=50ms). Repeatable
-    #[arg(long, value_name = "[PREFIX=]TIME")]
-    cost: Vec<String>,
-    /// Requests that may wait for a worker
-    #[arg(long, value_name = "N", default_value_t = Settings::default().queue)]
-    queue: usize,
-    /// Processors of the worker threads, such as 0
-    #[arg(long, value_name = "CPUS", value_delimiter = ',')]
-    worker_cpu: Vec<usize>,
-    /// Processors of the event-loop threads
-    #[arg(long, value_name = "CPUS", value_delimiter = ',')]
-    thread_cpu: Vec<usize>,
-    /// PEM file of the certificate chain: HTTPS instead of HTTP
-    #[arg(long, value_name = "FILE", requires = "key")]
-    cert: Option<PathBuf>,
-    /// PEM file of the certificate's key
-    #[arg(long, value_name = "FILE", requires = "cert")]
-    key: Option<PathBuf>,
-    /// End after this time [default: at SIGINT or SIGTERM]
-    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
-    span: Option<Duration>,
-    /// Print the address and at the end the counts as JSON lines
-    #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
+    /// Write a page with tables and plots; it needs nothing else to be shown
+    #[arg(long, value_name = "FILE")]
+    pub(super) report: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -197,74 +184,15 @@ enum Tls {
     Only13,
 }
 
-/// Why the command failed.
-#[derive(Debug, thiserror::Error)]
-enum CommandError {
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    #[error(transparent)]
-    Origin(#[from] OriginError),
-    #[error("{0}")]
-    Usage(String),
-    #[error("cannot write the result: {0}")]
-    Output(#[from] std::io::Error),
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Signed {
+    Any,
+    Rsa,
+    Ecdsa,
 }
 
-/// Carries out `tidegate load`: the result goes to standard output, faults and progress to
-/// standard error. Exit code 0 done, 1 failed, 2 bad input.
-#[must_use]
-pub fn run(arguments: Arguments) -> ExitCode {
-    let done = match arguments.command {
-        Some(Command::Origin(origin)) => serve(origin),
-        None => load(arguments),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            let bad_input = match &error {
-                CommandError::Load(error) => error.is_bad_input(),
-                CommandError::Origin(error) => {
-                    matches!(error, OriginError::Setting(_) | OriginError::Tls { .. })
-                }
-                CommandError::Usage(_) => true,
-                CommandError::Output(_) => false,
-            };
-            ExitCode::from(if bad_input { 2 } else { 1 })
-        }
-    }
-}
-
-fn load(arguments: Arguments) -> Result<(), CommandError> {
-    let json = arguments.json;
-    let plan = plan(arguments)?;
-    plan.check()?;
-    probe(&plan)?;
-    let live = Arc::new(Live::new(&plan));
-    on_signal(Arc::clone(&live));
-    let (finish, finished) = mpsc::channel();
-    let progress = std::io::stderr().is_terminal().then(|| {
-        let (live, length) = (Arc::clone(&live), plan.length().unwrap_or_default());
-        thread::spawn(move || show_progress(&live, length, &finished))
-    });
-    let report = run_blocking_with(&plan, &live);
-    drop(finish);
-    if let Some(progress) = progress {
-        // The line is for the eye only.
-        let _ = progress.join();
-    }
-    let report = report?;
-    let mut out = std::io::stdout().lock();
-    if json {
-        serde_json::to_writer(&mut out, &report).map_err(std::io::Error::from)?;
-        writeln!(out)?;
-    } else {
-        write!(out, "{report}")?;
-    }
-    Ok(())
-}
-
-fn plan(arguments: Arguments) -> Result<Plan, CommandError> {
+/// The plan that the command line describes.
+pub(super) fn plan(arguments: Arguments) -> Result<Plan, CommandError> {
     if let Some(path) = arguments.plan {
         let fault = |fault: String| LoadError::File { path: path.clone(), fault };
         let text = std::fs::read_to_string(&path).map_err(|cause| fault(cause.to_string()))?;
@@ -277,6 +205,16 @@ fn plan(arguments: Arguments) -> Result<Plan, CommandError> {
     let mut base = ClassPlan::poisson("all", 10.0).method(&arguments.method).timeout(arguments.timeout);
     base.body_bytes = arguments.body;
     base.requests_max = arguments.requests;
+    if let Some(file) = &arguments.sessions {
+        base.sessions = Some(sessions(file, arguments.entry.as_deref(), arguments.think)?);
+    }
+    if arguments.follow {
+        base.follow = Some(FollowPlan {
+            wait_max: arguments.wait_max,
+            returning: arguments.returning,
+            ..FollowPlan::default()
+        });
+    }
     for line in &arguments.header {
         add_header(&mut base, line)?;
     }
@@ -297,13 +235,18 @@ fn plan(arguments: Arguments) -> Result<Plan, CommandError> {
         }
     }
     plan.duration = arguments.duration;
-    plan.duration = plan.length().or(Some(Duration::from_secs(10)));
+    if !plan.has_trace() {
+        plan.duration = plan.length().or(Some(Duration::from_secs(10)));
+    }
+    plan.drain = arguments.drain;
     plan.warmup = arguments.warmup;
     plan.seed = arguments.seed;
     plan.threads = arguments.threads;
     plan.cpus = arguments.cpu;
     plan.in_flight_max = arguments.in_flight;
+    plan.waiting_max = arguments.waiting;
     plan.keep_alive = !arguments.new_connections;
+    plan.requests_per_connection = arguments.reconnect;
     plan.h2_connections = arguments.h2_connections;
     plan.protocol = match arguments.http {
         Http::One => Protocol::Http1,
@@ -319,6 +262,12 @@ fn plan(arguments: Arguments) -> Result<Plan, CommandError> {
             Tls::Only13 => TlsVersions::Only13,
         },
         resume: !arguments.no_resume,
+        resume_share: arguments.resume_share,
+        signatures: match arguments.signatures {
+            Signed::Any => Signatures::Any,
+            Signed::Rsa => Signatures::Rsa,
+            Signed::Ecdsa => Signatures::Ecdsa,
+        },
         server_name: arguments.server_name,
     };
     Ok(plan)
@@ -345,6 +294,14 @@ fn class(base: &ClassPlan, text: &str) -> Result<ClassPlan, CommandError> {
                 class.body_bytes =
                     value.parse().map_err(|_| fault(format!("body: `{value}` is no number of bytes")))?
             }
+            "sessions" => class.sessions = Some(Sessions::File(value.into())),
+            "follow" => {
+                class.follow = match value {
+                    "yes" => Some(class.follow.unwrap_or_default()),
+                    "no" => None,
+                    _ => return Err(fault(format!("follow: `{value}` is neither yes nor no"))),
+                }
+            }
             "timeout" => class.timeout = parse_duration(value).map_err(|cause| fault(cause.to_string()))?,
             "retries" => {
                 let retries = value.parse().map_err(|_| fault(format!("retries: `{value}` is no number")))?;
@@ -364,159 +321,26 @@ fn class(base: &ClassPlan, text: &str) -> Result<ClassPlan, CommandError> {
     Ok(class)
 }
 
+/// The session file with what the command line changes of it.
+fn sessions(file: &Path, entry: Option<&str>, think: Option<Duration>) -> Result<Sessions, CommandError> {
+    let sessions = Sessions::File(file.to_owned());
+    if entry.is_none() && think.is_none() {
+        return Ok(sessions);
+    }
+    let fault = |fault| LoadError::Plan(vec![format!("sessions: {fault}")]);
+    let mut model = sessions.read().map_err(fault)?;
+    if let Some(entry) = entry {
+        entry.clone_into(&mut model.entry);
+    }
+    model.think = think.unwrap_or(model.think);
+    Ok(model.into())
+}
+
 fn add_header(class: &mut ClassPlan, line: &str) -> Result<(), CommandError> {
     let (name, value) = line
         .split_once(':')
         .ok_or_else(|| CommandError::Usage(format!("header `{line}` has no colon; write `Name: value`")))?;
     class.headers.insert(name.trim().to_owned(), value.trim().to_owned());
-    Ok(())
-}
-
-/// Says at once that nothing listens, instead of a report of refused connections.
-fn probe(plan: &Plan) -> Result<(), LoadError> {
-    let target = plan.resolve()?.target;
-    let name = format!("{}:{}", target.host, target.port);
-    let addresses = (target.host.as_str(), target.port)
-        .to_socket_addrs()
-        .map_err(|source| LoadError::Resolve { host: target.host.clone(), source })?;
-    let mut last = std::io::Error::from(std::io::ErrorKind::AddrNotAvailable);
-    for address in addresses {
-        match TcpStream::connect_timeout(&address, PROBE_TIMEOUT) {
-            Ok(_) => return Ok(()),
-            Err(fault) => last = fault,
-        }
-    }
-    Err(LoadError::Unreachable { target: name, source: last })
-}
-
-/// The first SIGINT or SIGTERM ends the run with its report; the second ends the process.
-fn on_signal(live: Arc<Live>) {
-    thread::spawn(move || {
-        if wait_for_signal(None) {
-            live.stop();
-            if wait_for_signal(None) {
-                std::process::exit(1);
-            }
-        }
-    });
-}
-
-/// Waits for SIGINT or SIGTERM, or until the time is up; whether a signal came.
-fn wait_for_signal(span: Option<Duration>) -> bool {
-    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
-        return false;
-    };
-    runtime.block_on(async {
-        let (Ok(mut interrupt), Ok(mut terminate)) =
-            (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-        else {
-            return false;
-        };
-        let time_up = async {
-            match span {
-                Some(span) => tokio::time::sleep(span).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            _ = interrupt.recv() => true,
-            _ = terminate.recv() => true,
-            () = time_up => false,
-        }
-    })
-}
-
-/// One line a second on the terminal until the run is over.
-fn show_progress(live: &Live, length: Duration, finished: &mpsc::Receiver<()>) {
-    let begin = Instant::now();
-    let mut before = LiveCounts::default();
-    while let Err(mpsc::RecvTimeoutError::Timeout) = finished.recv_timeout(Duration::from_secs(1)) {
-        let now = live.read().into_iter().fold(LiveCounts::default(), |mut sum, class| {
-            sum.offered += class.offered;
-            sum.good += class.good;
-            sum.refused += class.refused;
-            sum.timeouts += class.timeouts;
-            sum.failed += class.failed;
-            sum.in_flight += class.in_flight;
-            sum.good_latency_us += class.good_latency_us;
-            sum
-        });
-        let good = now.good - before.good;
-        let mean_ms = (now.good_latency_us - before.good_latency_us) as f64 / 1e3 / good.max(1) as f64;
-        eprint!(
-            "\r\x1b[K{:>4.0}/{:.0} s  offered {}/s  good {good}/s ({mean_ms:.1} ms)  refused {}/s  \
-             timeouts {}/s  failed {}/s  in flight {}",
-            begin.elapsed().as_secs_f64(),
-            length.as_secs_f64(),
-            now.offered - before.offered,
-            now.refused - before.refused,
-            now.timeouts - before.timeouts,
-            now.failed - before.failed,
-            now.in_flight,
-        );
-        before = now;
-    }
-    eprint!("\r\x1b[K");
-}
-
-fn serve(arguments: OriginArguments) -> Result<(), CommandError> {
-    let mut settings = Settings {
-        listen: arguments.listen,
-        workers: arguments.workers,
-        threads: arguments.threads,
-        queue: arguments.queue,
-        worker_cpus: arguments.worker_cpu,
-        thread_cpus: arguments.thread_cpu,
-        tls: arguments.cert.zip(arguments.key),
-        ..Settings::default()
-    };
-    for text in &arguments.cost {
-        let (prefix, time) = text.rsplit_once('=').map_or((None, text.as_str()), |(p, t)| (Some(p), t));
-        let cost =
-            parse_duration(time).map_err(|fault| CommandError::Usage(format!("--cost {text}: {fault}")))?;
-        match prefix {
-            Some(prefix) => settings.costs.push((prefix.to_owned(), cost)),
-            None => settings.cost = cost,
-        }
-    }
-    let origin = Origin::start(&settings)?;
-    let capacity = (!settings.cost.is_zero()).then(|| origin.calibrate(settings.cost, CALIBRATION));
-    let mut out = std::io::stdout().lock();
-    if arguments.json {
-        let begun =
-            serde_json::json!({"url": origin.url(), "capacity_per_s": capacity, "workers": origin.workers()});
-        writeln!(out, "{begun}")?;
-    } else {
-        writeln!(out, "listening on {}", origin.url())?;
-        if let Some(capacity) = capacity {
-            let cost_ms = settings.cost.as_secs_f64() * 1e3;
-            writeln!(
-                out,
-                "capacity {capacity:.1} requests/s of {cost_ms} ms CPU on {} worker(s)",
-                origin.workers()
-            )?;
-        }
-    }
-    out.flush()?;
-    drop(out);
-    wait_for_signal(arguments.span);
-    let stats = origin.stats();
-    let mut out = std::io::stdout().lock();
-    if arguments.json {
-        serde_json::to_writer(&mut out, &stats).map_err(std::io::Error::from)?;
-        writeln!(out)?;
-    } else {
-        writeln!(
-            out,
-            "{} connections, {} requests; work: {} begun, {} done, {} of them for clients who had left, {} refused",
-            stats.connections,
-            stats.requests,
-            stats.work_started,
-            stats.work_completed,
-            stats.work_for_nobody,
-            stats.work_refused
-        )?;
-    }
     Ok(())
 }
 
@@ -541,6 +365,59 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory as _;
         Program::command().debug_assert();
+    }
+
+    #[test]
+    fn every_option_is_documented() {
+        use clap::CommandFactory as _;
+        let page = include_str!("../../../../docs/load.md");
+        let command = Program::command();
+        let undocumented: Vec<_> = command
+            .get_arguments()
+            .filter_map(|argument| argument.get_long())
+            .filter(|name| *name != "help" && !page.contains(&format!("`--{name}")))
+            .collect();
+        assert!(undocumented.is_empty(), "docs/load.md does not name {undocumented:?}");
+    }
+
+    #[test]
+    fn the_documented_plan_and_sessions_are_right() {
+        let page = include_str!("../../../../docs/load.md");
+        let block = |kind: &str| {
+            let (_, rest) = page.split_once(&format!("```toml {kind}\n")).expect("a block");
+            rest.split_once("```").expect("its end").0
+        };
+        Plan::from_toml(block("plan")).expect("a plan").check().expect("no fault");
+        let model = crate::session::SessionModel::from_toml(block("session")).expect("a model");
+        let class = ClassPlan::poisson("a", 1.0).sessions(model);
+        Plan::new("http://x/").duration(Duration::from_secs(1)).class(class).check().expect("no fault");
+    }
+
+    #[test]
+    fn sessions_and_waits_come_from_options() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/load/auction-bidding.toml");
+        let line = ["http://x/", "-a", "closed:5", "--sessions", file, "--entry", "Browse", "--think", "1s"];
+        let plan = plan_of(&[&line[..], &["--follow", "--wait-max", "5m", "--drain", "1m"]].concat())
+            .expect("a plan");
+        plan.check().expect("no fault");
+        let Some(Sessions::Model(model)) = &plan.classes[0].sessions else { panic!("a model") };
+        assert_eq!((model.entry.as_str(), model.think), ("Browse", Duration::from_secs(1)));
+        assert_eq!(
+            plan.classes[0].follow.as_ref().map(|follow| follow.wait_max),
+            Some(Duration::from_secs(300))
+        );
+        for (more, said) in [
+            (&["--entry", "Nowhere"][..], "there is no page `Nowhere`; there are AboutMe"),
+            (&["--entry", "Home", "--returning", "2"], "follow.returning: must be from 0 to 1"),
+            (&["--entry", "Home", "-X", "POST"], "have path, method and body of their own"),
+            (&["--entry", "Home", "--reconnect", "0"], "requests_per_connection: must be at least 1"),
+            (&["--entry", "Home", "--resume-share", "1.5"], "tls.resume_share: must be from 0 to 1"),
+        ] {
+            let line = ["http://x/", "-a", "1/s", "--follow", "--sessions", file];
+            let fault =
+                plan_of(&[&line[..], more].concat()).expect("a plan").check().expect_err(said).to_string();
+            assert!(fault.contains(said), "{said}: {fault}");
+        }
     }
 
     #[test]

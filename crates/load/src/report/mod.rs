@@ -7,6 +7,9 @@
 //! percentiles are of requests whose intended start lies after the warm-up; `series` covers the
 //! whole run, its index is the second since the first intended start.
 
+mod series;
+mod sessions;
+
 use std::{
     collections::BTreeMap,
     ops::Range,
@@ -15,14 +18,23 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+pub use self::{
+    series::Series,
+    sessions::{PageReport, SessionReport, WaitReport},
+};
 use crate::{
+    live::{Live, LiveClass},
     outcome::{ErrorKind, Phase},
-    plan::Plan,
+    plan::{Plan, Resolved},
+    session::Chain,
     tally::{ClassTally, ConnectionTally, Latencies, ThreadTally},
 };
 
 /// The name of the JSON form.
 pub const SCHEMA: &str = "tidegate-load/1";
+
+/// A thread busier than this has no time left for a faster server.
+const BUSY_SHARE: f64 = 0.95;
 
 /// One run's result.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -62,6 +74,8 @@ pub struct GeneratorReport {
     pub cpu_s: f64,
     /// Mean share of a processor each thread used, 0 to 1.
     pub cpu_share: f64,
+    /// The share of the busiest thread.
+    pub cpu_share_max: f64,
     /// From intended start to the moment the request was begun.
     pub send_lag_ms: Summary,
     /// The bound on the 99th percentile of the send lag.
@@ -136,31 +150,16 @@ pub struct ClassReport {
     pub good_latency_ms: Summary,
     /// Latency of refusals, from the intended start of the try.
     pub refused_latency_ms: Summary,
+    /// Its sessions, if it has any.
+    pub sessions: Option<SessionReport>,
+    /// Its clients who were told to come back, if it follows.
+    pub waits: Option<WaitReport>,
     /// Second by second, warm-up and drain included.
     pub series: Series,
     #[serde(skip)]
     good_latency: Option<Latencies>,
     #[serde(skip)]
     refused_latency: Option<Latencies>,
-}
-
-/// Counts per second since the first intended start, all of one length.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Series {
-    /// Requests, by intended start.
-    pub offered: Vec<u64>,
-    /// Tries, by when they were begun.
-    pub sent: Vec<u64>,
-    /// Good replies, by when they were complete.
-    pub good: Vec<u64>,
-    /// Good replies, by their request's intended start.
-    pub good_by_start: Vec<u64>,
-    /// Refusals, by when they were complete.
-    pub refused: Vec<u64>,
-    /// Timeouts, by when the client left.
-    pub timeouts: Vec<u64>,
-    /// Failures and replies of other statuses, by when they came.
-    pub failed: Vec<u64>,
 }
 
 /// A distribution of times in milliseconds; zeros if `count` is zero.
@@ -193,18 +192,22 @@ pub struct Summary {
 impl Report {
     pub(crate) fn new(
         plan: &Plan,
-        length: Duration,
+        resolved: &Resolved,
         began_at: SystemTime,
         elapsed: Duration,
         tally: ThreadTally,
-        stopped_early: bool,
+        live: &Live,
     ) -> Self {
-        let measured_s = length.saturating_sub(plan.warmup).as_secs_f64();
+        let measured_s = resolved.length.saturating_sub(plan.warmup).as_secs_f64();
         let mut total = ClassTally::default();
         for class in &tally.classes {
             total.add(class);
         }
-        let classes = plan.classes.iter().zip(&tally.classes);
+        let waiting_most = |class| live.class(class).map_or(0, LiveClass::waiting_most);
+        let classes = plan.classes.iter().zip(&tally.classes).enumerate().map(|(index, (class, tally))| {
+            let chain = resolved.classes.get(index).and_then(|class| class.chain.as_deref());
+            ClassReport::new(&class.name, tally, chain, waiting_most(index), measured_s)
+        });
         Self {
             schema: SCHEMA.to_owned(),
             url: plan.url.clone(),
@@ -215,11 +218,17 @@ impl Report {
             warmup_s: plan.warmup.as_secs_f64(),
             measured_s,
             elapsed_s: elapsed.as_secs_f64(),
-            stopped_early,
-            generator: GeneratorReport::new(plan, elapsed, tally.cpu, &total),
+            stopped_early: live.is_stopped(),
+            generator: GeneratorReport::new(plan, elapsed, &tally, &total),
             connections: ConnectionReport::new(&tally.connections),
-            classes: classes.map(|(class, tally)| ClassReport::new(&class.name, tally, measured_s)).collect(),
-            total: ClassReport::new("total", &total, measured_s),
+            classes: classes.collect(),
+            total: ClassReport::new(
+                "total",
+                &total,
+                None,
+                (0..plan.classes.len()).map(waiting_most).sum(),
+                measured_s,
+            ),
         }
     }
 
@@ -243,7 +252,13 @@ impl Report {
 }
 
 impl ClassReport {
-    fn new(name: &str, tally: &ClassTally, measured_s: f64) -> Self {
+    fn new(
+        name: &str,
+        tally: &ClassTally,
+        chain: Option<&Chain>,
+        waiting_most: u64,
+        measured_s: f64,
+    ) -> Self {
         let per_s = |count: u64| if measured_s > 0.0 { count as f64 / measured_s } else { 0.0 };
         Self {
             name: name.to_owned(),
@@ -263,6 +278,11 @@ impl ClassReport {
             goodput_per_s: per_s(tally.good),
             good_latency_ms: Summary::of(&tally.good_latency),
             refused_latency_ms: Summary::of(&tally.refused_latency),
+            sessions: tally.sessions.as_ref().map(|sessions| {
+                let names = chain.into_iter().flat_map(Chain::names);
+                SessionReport::new(sessions, names, measured_s)
+            }),
+            waits: tally.waits.as_ref().map(|waits| WaitReport::new(waits, waiting_most)),
             series: Series::of(tally),
             good_latency: Some(tally.good_latency.clone()),
             refused_latency: Some(tally.refused_latency.clone()),
@@ -304,10 +324,11 @@ impl ClassReport {
 }
 
 impl GeneratorReport {
-    fn new(plan: &Plan, elapsed: Duration, cpu: Duration, total: &ClassTally) -> Self {
+    fn new(plan: &Plan, elapsed: Duration, tally: &ThreadTally, total: &ClassTally) -> Self {
         let send_lag_ms = Summary::of(&total.send_lag);
         let lag_bound_ms = plan.lag_bound.as_secs_f64() * 1e3;
-        let cpu_share = cpu.as_secs_f64() / (elapsed.as_secs_f64().max(1e-9) * plan.threads as f64);
+        let share_of = |cpu: Duration| cpu.as_secs_f64() / elapsed.as_secs_f64().max(1e-9);
+        let cpu_share_max = share_of(tally.cpu_max);
         let mut reasons = Vec::new();
         if send_lag_ms.p99 > lag_bound_ms {
             reasons.push(format!(
@@ -320,6 +341,13 @@ impl GeneratorReport {
             reasons.push(format!(
                 "{} requests were not sent because {} were in flight; raise in_flight_max",
                 total.overruns, plan.in_flight_max
+            ));
+        }
+        if cpu_share_max > BUSY_SHARE {
+            reasons.push(format!(
+                "a thread was busy {:.0} % of the time: a faster server would not have shown; add threads \
+                 or processors",
+                cpu_share_max * 100.0
             ));
         }
         let local = total.errors.get(&ErrorKind::LocalLimit).copied().unwrap_or(0);
@@ -336,8 +364,9 @@ impl GeneratorReport {
         }
         Self {
             threads: plan.threads,
-            cpu_s: cpu.as_secs_f64(),
-            cpu_share,
+            cpu_s: tally.cpu.as_secs_f64(),
+            cpu_share: share_of(tally.cpu) / plan.threads as f64,
+            cpu_share_max,
             send_lag_ms,
             lag_bound_ms,
             overruns: total.overruns,
@@ -361,28 +390,6 @@ impl ConnectionReport {
             tls13: tally.tls13,
             setup_ms: Summary::of(&tally.setup),
         }
-    }
-}
-
-impl Series {
-    fn of(tally: &ClassTally) -> Self {
-        let series = &tally.series;
-        let all = [
-            &series.offered,
-            &series.sent,
-            &series.good,
-            &series.good_by_start,
-            &series.refused,
-            &series.timeouts,
-            &series.failed,
-        ];
-        let length = all.iter().map(|counts| counts.0.len()).max().unwrap_or_default();
-        let [offered, sent, good, good_by_start, refused, timeouts, failed] = all.map(|counts| {
-            let mut padded = counts.0.clone();
-            padded.resize(length, 0);
-            padded
-        });
-        Self { offered, sent, good, good_by_start, refused, timeouts, failed }
     }
 }
 
