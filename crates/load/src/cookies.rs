@@ -12,9 +12,9 @@ const COOKIES_MAX: usize = 50;
 /// The longest name, value and path together, in bytes.
 const COOKIE_BYTES_MAX: usize = 4096;
 
-/// The cookies of one client; empty it is a pointer.
+/// The cookies of one client.
 #[derive(Debug, Default)]
-pub(crate) struct Jar(Option<Box<Vec<Cookie>>>);
+pub(crate) struct Jar(Vec<Cookie>);
 
 #[derive(Debug)]
 struct Cookie {
@@ -31,7 +31,7 @@ impl Jar {
         else {
             return;
         };
-        let cookies = self.0.get_or_insert_default();
+        let cookies = &mut self.0;
         let place = cookies.iter().position(|old| old.name == cookie.name && old.path == cookie.path);
         match (place, is_gone) {
             (Some(place), true) => {
@@ -55,8 +55,8 @@ impl Jar {
 
     /// The `Cookie` header of a request for `path`, if there is anything to send.
     pub(crate) fn header(&self, path: &str, now: Instant) -> Option<HeaderValue> {
-        let cookies = self.0.as_ref()?;
-        let mut matching: Vec<&Cookie> = cookies
+        let mut matching: Vec<&Cookie> = self
+            .0
             .iter()
             .filter(|cookie| cookie.expires.is_none_or(|expires| now < expires))
             .filter(|cookie| path_matches(path, &cookie.path))
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jar_is_bounded_and_empty_it_is_a_pointer() {
+    fn a_jar_is_bounded() {
         let now = Instant::now();
         let lines: Vec<String> = (0..=COOKIES_MAX).map(|n| format!("n{n}={n}; Path=/")).collect();
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
@@ -186,7 +186,6 @@ mod tests {
         assert_eq!(text.split("; ").count(), COOKIES_MAX);
         assert!(text.starts_with("n1=1; "));
         assert_eq!(sent(&jar(&[&format!("big={}", "x".repeat(5000))], now), "/", now), "");
-        assert_eq!(size_of::<Jar>(), size_of::<usize>());
     }
 
     proptest! {
