@@ -147,6 +147,7 @@ impl Settings {
             workers: vec![workers],
             applications: vec![application],
             access_log: None,
+            controllers: Vec::new(),
         }
     }
 }
