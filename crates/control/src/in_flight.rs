@@ -38,13 +38,14 @@ pub struct InFlight {
     limit: u32,
     total: u64,
     classes: Vec<u64>,
+    started: Vec<u64>,
 }
 
 impl InFlight {
     /// Nothing in flight under `limit` weight units (1 to 2³²−1), with `classes` classes.
     #[must_use]
     pub fn new(limit: u32, classes: usize) -> Self {
-        Self { limit: limit.max(1), total: 0, classes: vec![0; classes] }
+        Self { limit: limit.max(1), total: 0, classes: vec![0; classes], started: vec![0; classes] }
     }
 
     /// Sets `R0`. What is in flight stays.
@@ -62,6 +63,7 @@ impl InFlight {
     pub fn grow(&mut self, classes: usize) {
         if classes > self.classes.len() {
             self.classes.resize(classes, 0);
+            self.started.resize(classes, 0);
         }
     }
 
@@ -82,6 +84,9 @@ impl InFlight {
         self.total += u64::from(weight);
         if let Some(sum) = self.classes.get_mut(class.index()) {
             *sum += u64::from(weight);
+        }
+        if let Some(count) = self.started.get_mut(class.index()) {
+            *count += 1;
         }
     }
 
@@ -104,6 +109,18 @@ impl InFlight {
     #[must_use]
     pub fn class(&self, class: ClassId) -> u64 {
         self.classes.get(class.index()).copied().unwrap_or(0)
+    }
+
+    /// Weight in flight, dense by class.
+    #[must_use]
+    pub fn classes(&self) -> &[u64] {
+        &self.classes
+    }
+
+    /// Exchanges ever started, dense by class.
+    #[must_use]
+    pub fn started(&self) -> &[u64] {
+        &self.started
     }
 
     /// `R`: what is left of the limit; negative when the top priority has passed it or the limit fell.

@@ -19,6 +19,7 @@
 pub mod admission;
 pub mod archive;
 pub mod balance;
+pub mod capacity;
 pub mod classify;
 pub mod client_rate;
 pub mod connections;

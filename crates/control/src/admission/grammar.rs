@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     ClassId, Refusal, Ticket, Timestamp,
+    capacity::{CapacityBounds, PowerRatioSettings},
     knobs::{Algorithm, Discipline, Mode, SchedulerKind},
     limit::LimitBounds,
     queue::QueueSettings,
@@ -128,8 +129,20 @@ pub fn settings(mut next: impl FnMut() -> u8) -> AdmissionSettings {
                 Algorithm::Aimd,
                 Algorithm::Vegas,
                 Algorithm::Gradient2,
+                Algorithm::KneeTrack,
+                Algorithm::KneeTrack,
+                Algorithm::PowerRatio,
             ],
         ),
+        capacity: CapacityBounds {
+            floor: pick(next(), &[None, None, Some(3.0), Some(500.0)]),
+            ceiling: pick(next(), &[None, None, Some(50.0), Some(1000.0)]),
+        },
+        power_ratio: PowerRatioSettings {
+            initial_per_s: pick(next(), &[15.0, 200.0, 2000.0]),
+            epoch: millis(pick(next(), &[5, 100])),
+            ..PowerRatioSettings::default()
+        },
         limit: LimitBounds {
             initial: u32::from(next() % 8) + 1,
             min: u32::from(next() % 3) + 1,

@@ -1,11 +1,14 @@
 //! The composition: one application's admission.
 
+use std::time::Duration;
+
 use super::{
-    AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit, Standing,
+    AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit, Rate, Standing,
     path::{Answer, Path, whole},
 };
 use crate::{
     ClassId, Refusal, Ticket, Timestamp,
+    capacity::{CapacityBounds, CapacityEvent, Given},
     in_flight::{InFlight, TOP_PRIORITY},
     knobs::Mode,
     limit::{Limit, Limiter, Sample},
@@ -88,6 +91,12 @@ pub struct Admission {
     mode: Mode,
     path: Path,
     limiter: Limiter,
+    capacity: CapacityBounds,
+    /// What somebody told of the capacity.
+    told: Option<Given>,
+    /// The rate of starts that is set, and the one in force: lower where the limiter says so.
+    egress: Option<Rate>,
+    egress_in_force: Option<Rate>,
     /// In mode `watch`: what in truth is in flight; the path counts shadows.
     watched: Option<InFlight>,
     /// Number of the present or last spell of watching.
@@ -127,11 +136,16 @@ impl Admission {
             mode: Mode::Enforce,
             path,
             limiter,
+            capacity: settings.capacity,
+            told: None,
+            egress: None,
+            egress_in_force: None,
             watched: None,
             spell: 0,
             long_streams: 0,
             long_streams_max: settings.long_streams_max,
         };
+        admission.configure_limiter(settings);
         admission.set_mode(settings.mode);
         admission
     }
@@ -150,7 +164,7 @@ impl Admission {
         } else {
             self.limiter = Limiter::new(settings.algorithm, settings.limit);
         }
-        self.path.in_flight.set_limit(self.limiter.limit());
+        self.configure_limiter(settings);
         self.long_streams_max = settings.long_streams_max;
         if let Some(watched) = &mut self.watched {
             watched.grow(settings.classes.len());
@@ -270,13 +284,21 @@ impl Admission {
     /// Fires what is due: waits, deadlines, tokens. Every other call does so first by itself.
     pub fn advance(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
-        self.path.advance(self.now);
+        if self.advance_limiter() {
+            self.path.settle(self.now);
+        } else {
+            self.path.advance(self.now);
+        }
     }
 
     /// When [`advance`](Self::advance) must be called next, if nothing else happens.
     #[must_use]
-    pub const fn next_timeout(&self) -> Option<Timestamp> {
-        self.path.next_timeout()
+    pub fn next_timeout(&self) -> Option<Timestamp> {
+        // A limit that finds its way by itself wants to move while it keeps something waiting.
+        let tick = (self.mode == Mode::Enforce && self.path.is_held())
+            .then(|| self.limiter.next_tick().map(|tick| tick.max(self.now)))
+            .flatten();
+        [self.path.next_timeout(), tick].into_iter().flatten().min()
     }
 
     /// Moves the tickets decided since the last call to `out`, in the order decided. A client that has
@@ -305,6 +327,34 @@ impl Admission {
     #[must_use]
     pub const fn limiter(&self) -> &Limiter {
         &self.limiter
+    }
+
+    /// Somebody tells the capacity, requests a second, from now on for `valid_for` or until told otherwise; `None`
+    /// takes it back. While it is in force it goes before the knobs.
+    pub fn tell_capacity(&mut self, now: Timestamp, per_s: Option<f64>, valid_for: Option<Duration>) {
+        self.advance(now);
+        self.told = per_s.map(|per_s| Given::new(self.now, per_s, valid_for));
+        self.bound_capacity();
+        self.settle();
+    }
+
+    /// Forgets the capacity found and searches again.
+    pub fn rediscover(&mut self, now: Timestamp) {
+        self.advance(now);
+        self.limiter.rediscover();
+        self.settle();
+    }
+
+    /// Servers were lost or added: the capacity is `factor` times what it was.
+    pub fn resize(&mut self, now: Timestamp, factor: f64) {
+        self.advance(now);
+        self.limiter.resize(factor);
+        self.settle();
+    }
+
+    /// Moves what has happened to the capacity since the last call to `out`.
+    pub fn drain_capacity_events(&mut self, out: &mut Vec<CapacityEvent>) {
+        self.limiter.drain_events(out);
     }
 
     /// Panics if something is inconsistent: permits, queues, lists, deadlines, timers, or something
@@ -357,13 +407,70 @@ impl Admission {
         let held = self.watched.is_none() && self.path.held_since(permit.started);
         self.limiter.sample(&Sample {
             now: self.now,
+            class: permit.class,
             response_time: permit.age(self.now),
             in_flight: permit.in_flight,
             limit_utilised: held || permit.in_flight >= limit,
             outcome,
             weight: permit.weight,
         });
-        self.path.in_flight.set_limit(self.limiter.limit());
+        self.apply_limit();
+    }
+
+    /// Tells the limiter that time has passed. True if others may start now.
+    fn advance_limiter(&mut self) -> bool {
+        if self.mode != Mode::Enforce {
+            return false;
+        }
+        if self.told.is_some_and(|told| told.per_s(self.now).is_none()) {
+            self.told = None;
+            self.bound_capacity();
+        }
+        let load = self.path.load(self.now);
+        self.limiter.advance(self.now, &load);
+        self.apply_limit()
+    }
+
+    /// Puts the limiter's limit and rate in force. True if one of them has changed: the caller then settles.
+    fn apply_limit(&mut self) -> bool {
+        let limit = self.limit_in_force();
+        let egress = Rate::lower(self.egress, self.limiter.rate());
+        let changed = limit != self.path.in_flight.limit() || egress != self.egress_in_force;
+        if changed {
+            self.path.in_flight.set_limit(limit);
+            self.egress_in_force = egress;
+            self.path.set_egress(self.now, egress);
+        }
+        changed
+    }
+
+    fn settle(&mut self) {
+        if self.apply_limit() {
+            self.path.settle(self.now);
+        }
+    }
+
+    /// A limit that is found by holding requests back is not known before it has: in mode `watch` nothing is held back.
+    fn limit_in_force(&self) -> u32 {
+        match &self.limiter {
+            Limiter::KneeTrack(knee) if self.mode == Mode::Watch && knee.knee().is_none() => {
+                knee.bounds().max
+            }
+            limiter => limiter.limit(),
+        }
+    }
+
+    fn configure_limiter(&mut self, settings: &AdmissionSettings) {
+        self.limiter.set_power_ratio(settings.power_ratio);
+        self.capacity = settings.capacity;
+        self.bound_capacity();
+        self.egress = settings.egress;
+        self.apply_limit();
+    }
+
+    fn bound_capacity(&mut self) {
+        let bounds = self.told.map_or(self.capacity, |told| told.bounds(self.now, self.capacity));
+        self.limiter.set_capacity_bounds(bounds);
     }
 
     fn set_mode(&mut self, mode: Mode) {
@@ -381,6 +488,7 @@ impl Admission {
         }
         self.path.set_shadow(mode == Mode::Watch);
         self.mode = mode;
+        self.apply_limit();
     }
 }
 

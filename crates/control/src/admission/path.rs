@@ -10,6 +10,7 @@ use crate::{
     ClassId, Refusal, Ticket, Timestamp,
     in_flight::{InFlight, TOP_PRIORITY},
     knobs::SchedulerKind,
+    limit::Load,
     queue::{ClassQueue, Entry, Newcomer, Phase, WaitTable},
     scheduler::{Candidate, Scheduler},
     token_bucket::TokenBucket,
@@ -86,7 +87,6 @@ impl Path {
     /// New knobs. The caller dispatches afterwards.
     pub(super) fn configure(&mut self, now: Timestamp, settings: &AdmissionSettings) {
         set_bucket(&mut self.ingress, now, settings.ingress);
-        set_bucket(&mut self.egress, now, settings.egress);
         for (id, class) in settings.classes.iter().enumerate() {
             match self.classes.get_mut(id) {
                 Some(present) => present.configure(now, class),
@@ -273,6 +273,27 @@ impl Path {
                 }
             }
         }
+    }
+
+    /// How things stand, for the limit.
+    pub(super) fn load(&mut self, now: Timestamp) -> Load<'_> {
+        let rate_holds = !self.busy.is_empty() && !is_ready(now, &mut self.egress);
+        Load {
+            in_flight: self.in_flight.classes(),
+            started: self.in_flight.started(),
+            limit_holds: self.held,
+            rate_holds,
+        }
+    }
+
+    /// Whether the in-flight limit keeps something waiting.
+    pub(super) const fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// The rate at which requests start over all classes.
+    pub(super) fn set_egress(&mut self, now: Timestamp, rate: Option<Rate>) {
+        set_bucket(&mut self.egress, now, rate);
     }
 
     /// Whether the in-flight limit has kept something waiting since `since`.

@@ -36,11 +36,12 @@ const GRADIENT_MIN: f64 = 0.5;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tidegate_control::{Timestamp, admission::Outcome, limit::{Gradient2, Limit, LimitBounds, Sample}};
+/// use tidegate_control::{ClassId, Timestamp, admission::Outcome, limit::{Gradient2, Limit, LimitBounds, Sample}};
 ///
 /// let mut gradient = Gradient2::new(LimitBounds { initial: 16, min: 1, max: 100 });
 /// let mut sample = Sample {
 ///     now: Timestamp::from_nanos(1_000_000_000),
+///     class: ClassId(0),
 ///     response_time: Duration::from_millis(16),
 ///     in_flight: 1,
 ///     limit_utilised: false,

@@ -26,11 +26,12 @@ use super::{Limit, LimitBounds, Sample, baseline::Baseline, whole, window::Windo
 ///
 /// ```
 /// use std::time::Duration;
-/// use tidegate_control::{Timestamp, admission::Outcome, limit::{Limit, LimitBounds, Sample, Vegas}};
+/// use tidegate_control::{ClassId, Timestamp, admission::Outcome, limit::{Limit, LimitBounds, Sample, Vegas}};
 ///
 /// let mut vegas = Vegas::new(LimitBounds { initial: 10, min: 1, max: 100 });
 /// let mut sample = Sample {
 ///     now: Timestamp::from_nanos(1_000_000_000),
+///     class: ClassId(0),
 ///     response_time: Duration::from_millis(16),
 ///     in_flight: 1,
 ///     limit_utilised: false,
