@@ -119,9 +119,12 @@ pub struct Levels<'a> {
     pub in_flight: u64,
     /// The in-flight limit, weight units.
     pub limit: u32,
+    /// Capacity as found or given, work units a second; one is what a request of the default class costs.
+    pub capacity: Option<f64>,
     /// Long streams open.
     pub long_streams: u64,
     path: &'a Path,
+    limiter: &'a Limiter,
 }
 
 impl Admission {
@@ -318,8 +321,10 @@ impl Admission {
         Levels {
             in_flight: self.in_flight().total(),
             limit: self.path.in_flight.limit(),
+            capacity: self.limiter.work_capacity(),
             long_streams: self.long_streams,
             path: &self.path,
+            limiter: &self.limiter,
         }
     }
 
@@ -496,6 +501,11 @@ impl Levels<'_> {
     /// Requests waiting, by class. In mode `watch`, shadows.
     pub fn queued(&self) -> impl Iterator<Item = (ClassId, usize)> + '_ {
         self.path.queued()
+    }
+
+    /// What a request of each class costs, where one of the default class costs 1; `None`: not known.
+    pub fn costs(&self) -> impl Iterator<Item = (ClassId, Option<f64>)> + '_ {
+        self.path.queued().map(|(class, _)| (class, self.limiter.cost(class)))
     }
 }
 

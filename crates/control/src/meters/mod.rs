@@ -166,6 +166,7 @@ meters! {
     Application {
         IN_FLIGHT = "in_flight", Level, Weight, "" &[], "Weight in flight at the application.";
         IN_FLIGHT_LIMIT = "in_flight_limit", Level, Weight, "" &[], "The in-flight limit as found or set.";
+        CAPACITY = "capacity", Level, None, "" &[], "The capacity found or given, in thousandths of work units per second; a request of the default class is one unit of work.";
         LONG_STREAMS = "long_streams", Level, None, "" &[], "Upgraded connections and long streams open.";
         LINGERING = "lingering", Level, None, "" &[], "Permits of clients that left, held until their server has finished.";
     }
@@ -179,6 +180,7 @@ meters! {
         RESPONSES = "responses", Count, None, "status" STATUS_CLASSES, "Responses sent, by status class.";
         GOOD = "goodput", Count, None, "" &[], "Goodput: responses without error, complete within goodput.within.";
         QUEUED = "queued", Level, None, "" &[], "Requests waiting.";
+        COST = "cost", Level, None, "" &[], "What a request of the class costs the servers as learnt, in thousandths of one of the default class.";
         WAITING_TIME = "waiting_time", Distribution, Seconds, "" &[], "From arrival until sent on to a server.";
         SERVICE_TIME = "service_time", Distribution, Seconds, "" &[], "From sent on until the server's end of message.";
         RESPONSE_TIME = "response_time", Distribution, Seconds, "" &[], "From arrival until the response's last byte was handed to the client's socket.";
