@@ -4,6 +4,7 @@
 //! there: the client's rate, admission with its queue, the permit that lingers when a client leaves,
 //! the server's response timeout. Knobs are the gateway's, by their paths.
 
+mod host;
 mod measured;
 
 use std::{
@@ -11,6 +12,8 @@ use std::{
     time::Duration,
 };
 
+use host::Law;
+pub use host::Line;
 use measured::{Measured, Standing};
 
 use tidegate_control::{
@@ -58,6 +61,7 @@ pub struct Gateway {
     lingering: BTreeSet<(Timestamp, u64)>,
     queued: u64,
     measured: Measured,
+    law: Law,
 }
 
 #[derive(Debug)]
@@ -144,6 +148,7 @@ impl Gateway {
             lingering: BTreeSet::new(),
             queued: 0,
             measured,
+            law: Law::default(),
         }
     }
 
@@ -221,6 +226,14 @@ impl Gateway {
         &self.admission
     }
 
+    /// Leaves out the archives, for runs of many virtual seconds in which nobody asks what was: a second of them
+    /// costs as much as some ten requests.
+    #[must_use]
+    pub fn without_archives(mut self) -> Self {
+        self.measured.keep_nothing();
+        self
+    }
+
     /// What its meters read, second by second.
     #[must_use]
     pub const fn archives(&self) -> &Archives {
@@ -271,7 +284,7 @@ impl Gateway {
 
     /// Closes the seconds that are over.
     fn measure(&mut self, now: Timestamp) {
-        while self.measured.next() <= now {
+        while self.measured.next().is_some_and(|moment| moment <= now) {
             let lingering = self.lingering.iter().filter(|(_, id)| self.holds_permit(*id)).count();
             let measured = &mut self.measured;
             self.admission.drain_would_refuse(|class, refusal, count| {
@@ -415,8 +428,8 @@ impl Front for Gateway {
     fn next_timeout(&self) -> Option<Timestamp> {
         let own = self.timeouts.front().map(|(moment, _)| *moment);
         let lingers = self.lingering.first().map(|(moment, _)| *moment);
-        let second = Some(self.measured.next());
-        [self.admission.next_timeout(), own, lingers, second].into_iter().flatten().min()
+        let second = self.measured.next();
+        [self.admission.next_timeout(), own, lingers, second, self.law.next()].into_iter().flatten().min()
     }
 
     fn advance(&mut self, now: Timestamp) {
@@ -437,6 +450,7 @@ impl Front for Gateway {
         }
         self.admission.advance(now);
         self.measure(now);
+        self.control();
     }
 
     fn tick(&mut self, now: Timestamp, _server: &ServerView) {

@@ -24,6 +24,7 @@ pub(super) struct Measured {
     application: (String, Reading),
     classes: Vec<(String, Reading)>,
     began: Timestamp,
+    is_kept: bool,
 }
 
 /// Levels at the end of a second.
@@ -44,7 +45,13 @@ impl Measured {
                 .map(|class| (format!("{application}/{class}"), Reading::new(Scope::Class)))
                 .collect(),
             began: START,
+            is_kept: true,
         }
+    }
+
+    /// Counts, but keeps no archives.
+    pub(super) const fn keep_nothing(&mut self) {
+        self.is_kept = false;
     }
 
     pub(super) const fn archives(&self) -> &Archives {
@@ -98,14 +105,14 @@ impl Measured {
         self.of(class).add_labelled(Meter::RESPONSES, SERVER_ERROR, 1);
     }
 
-    /// When the present second is over.
-    pub(super) fn next(&self) -> Timestamp {
-        self.began + SECOND
+    /// When the present second is over, if that matters.
+    pub(super) fn next(&self) -> Option<Timestamp> {
+        self.is_kept.then(|| self.began + SECOND)
     }
 
     /// The present second is over.
     pub(super) fn close(&mut self, standing: &Standing) {
-        let to = self.next();
+        let to = self.began + SECOND;
         let (path, reading) = &mut self.application;
         reading.level(Meter::IN_FLIGHT, standing.in_flight);
         reading.level(Meter::IN_FLIGHT_LIMIT, standing.limit);

@@ -2,7 +2,13 @@
 
 use std::time::Duration;
 
-use tidegate_control::{ClassId, Timestamp, archive::Stat, archive::Window, meters::Meter};
+use tidegate_control::{
+    ClassId, Timestamp,
+    archive::{Stat, Window},
+    controller::{Periodic, Turn},
+    knobs::Value,
+    meters::Meter,
+};
 use tidegate_sim::{
     Arrivals, Behaviour, Class, Clients, Collector, Counts, Database, Direct, Draw, Front, Host, Population,
     ProcessorManager, RunResult, START, Scenario, Server, ServerView, Sharing, Switching, Tls, run, run_all,
@@ -230,6 +236,22 @@ fn meters_agree_with_results() {
     assert_eq!(read(Meter::REFUSED, Stat::Count) as u64, total.refused_total());
     let mean = total.response.mean().unwrap().as_secs_f64();
     assert!((read(Meter::RESPONSE_TIME, Stat::Mean) / mean - 1.0).abs() < 0.01);
+}
+
+/// A law that runs in virtual time, sees the meters and turns a knob.
+#[test]
+fn a_control_law_sees_meters_and_sets_knobs() {
+    let scenario = shop(vec![open(400.0, patience(2))], 30);
+    let law = Periodic::new("half", SECOND * 5, |turn: &mut Turn<'_>| {
+        let arrived = turn.measure("shop/default", "arrived", SECOND * 5, Stat::Mean)?.unwrap_or(0.0);
+        turn.set("shop/default/ingress.rate", Value::Rate(arrived / 4.0), None)?;
+        Ok(())
+    });
+    let mut front = gateway(&scenario).with_controller(Box::new(law));
+    let result = run(&scenario, &mut front);
+    assert!(result.total().refused["ingress_rate"] > 6_000, "{:?}", result.total().refused);
+    let after = goodput(&result, 15, 30);
+    assert!((90.0..110.0).contains(&after), "a quarter of 400 a second: {after}");
 }
 
 /// Two applications on four processors, and a manager that gives the second one three after a while.
