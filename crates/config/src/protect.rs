@@ -1,8 +1,8 @@
 //! The main job without a file: one listener, one application, one server.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use tidegate_control::knobs::{Scope, Values};
+use tidegate_control::knobs::{Knob, Scope, Value, Values};
 
 use crate::{
     faults::{Fault, FaultList, Faults},
@@ -44,7 +44,8 @@ impl ProtectOptions {
 }
 
 impl Settings {
-    /// Settings for one application, named `app`, behind one listener, with every knob at its default.
+    /// Settings for one application, named `app`, behind one listener, with every knob at its default but
+    /// `drain.grace`, which is 0: there is no load balancer before it to be told.
     ///
     /// # Errors
     ///
@@ -131,8 +132,11 @@ impl Settings {
             maintenance_page: None,
         };
         let workers = WorkerGroup { name: "default".to_owned(), threads: None };
+        let mut host = Values::defaults(Scope::Host);
+        host.set(Knob::DRAIN_GRACE, Value::Span(Duration::ZERO))
+            .unwrap_or_else(|_| unreachable!("its row allows 0"));
         Self {
-            host: Values::defaults(Scope::Host),
+            host,
             admin,
             listeners: vec![Listener {
                 name: address.default_name(),
@@ -147,7 +151,6 @@ impl Settings {
             workers: vec![workers],
             applications: vec![application],
             access_log: None,
-            controllers: Vec::new(),
         }
     }
 }

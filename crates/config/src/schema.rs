@@ -84,7 +84,6 @@ fn row_schema(row: &Row) -> Json {
     if let Absent::Value(text) = row.absent {
         schema["default"] = match row.shape {
             Shape::Flag => json!(text == "true"),
-            Shape::Value(Kind::Count { .. }) => json!(text.parse::<u64>().ok()),
             _ => json!(text),
         };
     }
@@ -101,7 +100,7 @@ fn shape(shape: &Shape) -> Json {
         Shape::Texts { max, .. } => {
             json!({ "anyOf": [string(), { "type": "array", "items": string(), "maxItems": max }] })
         }
-        Shape::Value(of) => kind(*of),
+        Shape::LikeKnob(knob) => kind(knob.kind()),
         Shape::Table(inner) => table(inner),
         Shape::Tables { table: inner, max } => {
             json!({ "type": "array", "items": table(inner), "maxItems": max })
