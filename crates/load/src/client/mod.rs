@@ -2,59 +2,56 @@
 
 mod http1;
 mod http2;
-mod pool;
 mod stream;
 
 use std::{
     cell::{Cell, RefCell},
+    collections::VecDeque,
     net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
-use http::{
-    HeaderValue, Request, Response, Uri, Version, header,
-    uri::{Authority, Scheme},
-};
+use http::{Request, Response, Version, header};
 use http_body_util::Full;
-use rustls::{HandshakeKind, ProtocolVersion};
-use tokio::net::TcpStream;
+use rustls::{ClientConfig, HandshakeKind, ProtocolVersion};
+use rustls_pki_types::ServerName;
+use tokio::{net::TcpStream, sync::Mutex};
 use tokio_rustls::TlsConnector;
 
+pub(crate) use self::http2::LocalExecutor;
 use self::{http1::Http1, http2::Http2, stream::Stream};
-pub(crate) use self::{http2::LocalExecutor, pool::Pool};
 use crate::{
-    onward::{Onward, retry_after},
     outcome::{ErrorKind, Phase},
-    plan::Protocol,
-    random::SplitMix64,
-    request::RequestTemplate,
+    plan::{ClassTemplate, Protocol},
     tally::ConnectionTally,
-    tls::TlsClient,
 };
 
 /// What a [`Client`] needs to know of the target.
 #[derive(Clone)]
 pub(crate) struct Destination {
     pub(crate) addresses: Vec<SocketAddr>,
-    pub(crate) scheme: Scheme,
-    pub(crate) authority: Authority,
-    pub(crate) tls: Option<TlsClient>,
+    pub(crate) authority: header::HeaderValue,
+    pub(crate) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
     pub(crate) protocol: Protocol,
     pub(crate) keep_alive: bool,
-    pub(crate) requests_per_connection: Option<u32>,
     pub(crate) h2_connections: usize,
 }
 
-/// One thread's way to the server; the connections are in a [`Pool`].
+/// The connections of one thread.
 pub(crate) struct Client {
     destination: Destination,
-    host: HeaderValue,
     /// The address that answered last, so that a dead first address is tried once only.
     address: Cell<usize>,
-    /// Draws which connections offer to resume.
-    random: RefCell<SplitMix64>,
+    /// Idle HTTP/1 connections, used most recently at the back: those that stay idle long enough
+    /// for a server to close them are the ones that are not needed.
+    idle: RefCell<VecDeque<Http1>>,
+    /// Shared HTTP/2 connections; the lock lets one request connect while the others wait.
+    shared: Vec<Mutex<Option<Http2>>>,
+    next_shared: Cell<usize>,
+    /// Set when ALPN chose HTTP/1.1 though HTTP/2 was offered.
+    alpn_chose_http1: Cell<bool>,
     tally: RefCell<ConnectionTally>,
 }
 
@@ -64,19 +61,6 @@ pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) body_bytes: u64,
     pub(crate) retry_after: Option<Duration>,
-    /// Where it sends its client, if it does.
-    pub(crate) onward: Option<Onward>,
-    /// Its `Set-Cookie` lines.
-    pub(crate) cookies: Vec<HeaderValue>,
-}
-
-/// A request on its way: what is asked for, and what is being waited for.
-pub(crate) struct Exchange<'a> {
-    pub(crate) template: &'a RequestTemplate,
-    pub(crate) body: &'a Bytes,
-    pub(crate) phase: &'a Cell<Phase>,
-    /// Whose reply is read for where it sends its client and for cookies.
-    pub(crate) reads_on: bool,
 }
 
 enum Fresh {
@@ -85,54 +69,54 @@ enum Fresh {
 }
 
 impl Client {
-    pub(crate) fn new(destination: Destination, random: SplitMix64) -> Self {
-        let host = HeaderValue::from_str(destination.authority.as_str());
+    pub(crate) fn new(destination: Destination) -> Self {
+        let shared = (0..destination.h2_connections).map(|_| Mutex::new(None)).collect();
         Self {
-            // An authority has no characters that a header has not.
-            host: host.unwrap_or_else(|_| HeaderValue::from_static("")),
             destination,
             address: Cell::new(0),
-            random: RefCell::new(random),
+            idle: RefCell::default(),
+            shared,
+            next_shared: Cell::new(0),
+            alpn_chose_http1: Cell::new(false),
             tally: RefCell::default(),
         }
     }
 
-    pub(crate) fn destination(&self) -> &Destination {
-        &self.destination
-    }
-
     /// Sends one request and reads its reply. Dropping the future closes the HTTP/1 connection
-    /// or resets the HTTP/2 stream. The phase says all the while what is being waited for.
-    pub(crate) async fn exchange(&self, pool: &Pool, exchange: &Exchange<'_>) -> Result<Reply, ErrorKind> {
-        let phase = exchange.phase;
-        if pool.uses_http2() {
-            match self.shared_connection(pool, phase).await? {
+    /// or resets the HTTP/2 stream. `phase` says all the while what is being waited for.
+    pub(crate) async fn exchange(
+        &self,
+        class: &ClassTemplate,
+        body: &Bytes,
+        phase: &Cell<Phase>,
+    ) -> Result<Reply, ErrorKind> {
+        if self.uses_http2() {
+            match self.shared_connection(phase).await? {
                 Some(Fresh::Http2(mut connection)) => {
                     phase.set(Phase::Head);
-                    let request = self.request(exchange, Version::HTTP_2);
-                    return connection.exchange(request, phase, self.reader(exchange)).await;
+                    return connection.exchange(self.request(class, body, Version::HTTP_2), phase).await;
                 }
-                Some(Fresh::Http1(connection)) => return self.finish(pool, connection, exchange).await,
+                Some(Fresh::Http1(connection)) => return self.finish(connection, class, body, phase).await,
                 None => {}
             }
         }
-        while let Some(mut connection) = pool.take_idle() {
+        while let Some(mut connection) = self.take_idle() {
             if !connection.is_reusable().await {
                 self.tally.borrow_mut().closed_while_idle += 1;
                 continue;
             }
             phase.set(Phase::Head);
-            let request = self.request(exchange, Version::HTTP_11);
-            match connection.exchange(request, phase, self.reader(exchange)).await {
+            let reply = connection.exchange(self.request(class, body, Version::HTTP_11), phase).await;
+            match reply {
                 Ok(reply) => {
                     self.tally.borrow_mut().reuses += 1;
-                    self.give_back(pool, connection).await;
+                    self.give_back(connection).await;
                     return Ok(reply);
                 }
                 // The server closed an idle connection while the request was on its way: what a
                 // browser does is to send it once more (RFC 9112, section 9.3.1).
                 Err(ErrorKind::Closed | ErrorKind::Reset)
-                    if phase.get() == Phase::Head && exchange.template.method.is_idempotent() =>
+                    if phase.get() == Phase::Head && class.method.is_idempotent() =>
                 {
                     self.tally.borrow_mut().closed_while_idle += 1;
                     break;
@@ -140,8 +124,8 @@ impl Client {
                 Err(kind) => return Err(kind),
             }
         }
-        match self.connect(pool, phase).await? {
-            Fresh::Http1(connection) => self.finish(pool, connection, exchange).await,
+        match self.connect(phase).await? {
+            Fresh::Http1(connection) => self.finish(connection, class, body, phase).await,
             Fresh::Http2(_) => Err(ErrorKind::Protocol),
         }
     }
@@ -151,88 +135,78 @@ impl Client {
         self.tally.take()
     }
 
+    fn uses_http2(&self) -> bool {
+        match self.destination.protocol {
+            Protocol::Http1 => false,
+            Protocol::Http2 => true,
+            Protocol::Auto => self.destination.tls.is_some() && !self.alpn_chose_http1.get(),
+        }
+    }
+
     async fn finish(
         &self,
-        pool: &Pool,
         mut connection: Http1,
-        exchange: &Exchange<'_>,
+        class: &ClassTemplate,
+        body: &Bytes,
+        phase: &Cell<Phase>,
     ) -> Result<Reply, ErrorKind> {
-        exchange.phase.set(Phase::Head);
-        let request = self.request(exchange, Version::HTTP_11);
-        let reply = connection.exchange(request, exchange.phase, self.reader(exchange)).await?;
-        self.give_back(pool, connection).await;
+        phase.set(Phase::Head);
+        let reply = connection.exchange(self.request(class, body, Version::HTTP_11), phase).await?;
+        self.give_back(connection).await;
         Ok(reply)
     }
 
-    fn request(&self, exchange: &Exchange<'_>, version: Version) -> Request<Full<Bytes>> {
-        let template = exchange.template;
-        let mut request = Request::new(Full::new(exchange.body.clone()));
-        *request.method_mut() = template.method.clone();
+    fn request(&self, class: &ClassTemplate, body: &Bytes, version: Version) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(body.clone()));
+        *request.method_mut() = class.method.clone();
         *request.version_mut() = version;
-        *request.headers_mut() = template.headers.clone();
-        let mut parts = http::uri::Parts::default();
-        parts.path_and_query = Some(template.target.clone());
+        *request.headers_mut() = class.headers.clone();
         if version == Version::HTTP_2 {
-            // HTTP/2 derives its pseudo-headers from an absolute URI.
-            parts.scheme = Some(self.destination.scheme.clone());
-            parts.authority = Some(self.destination.authority.clone());
+            *request.uri_mut() = class.absolute.clone();
         } else {
-            request.headers_mut().entry(header::HOST).or_insert_with(|| self.host.clone());
+            *request.uri_mut() = class.origin_form.clone();
+            request.headers_mut().entry(header::HOST).or_insert_with(|| self.destination.authority.clone());
         }
-        *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
         request
     }
 
-    /// How the reply's head is read.
-    fn reader<'a>(&'a self, exchange: &Exchange<'a>) -> HeadReader<'a> {
-        HeadReader {
-            template: exchange.reads_on.then_some(exchange.template),
-            authority: &self.destination.authority,
-        }
+    fn take_idle(&self) -> Option<Http1> {
+        self.idle.borrow_mut().pop_back()
     }
 
-    async fn give_back(&self, pool: &Pool, mut connection: Http1) {
-        let is_used_up =
-            self.destination.requests_per_connection.is_some_and(|most| connection.carried() >= most);
-        if self.destination.keep_alive && !is_used_up && connection.is_reusable().await {
-            pool.give_back(connection);
+    async fn give_back(&self, mut connection: Http1) {
+        if self.destination.keep_alive && connection.is_reusable().await {
+            self.idle.borrow_mut().push_back(connection);
         }
     }
 
     /// An HTTP/2 connection, or the HTTP/1 one that ALPN made of it; `None` if ALPN chose HTTP/1
     /// for another request while this one waited.
-    async fn shared_connection(&self, pool: &Pool, phase: &Cell<Phase>) -> Result<Option<Fresh>, ErrorKind> {
-        let slot = pool.next_slot().ok_or(ErrorKind::Protocol)?;
+    async fn shared_connection(&self, phase: &Cell<Phase>) -> Result<Option<Fresh>, ErrorKind> {
+        let index = self.next_shared.get();
+        self.next_shared.set((index + 1) % self.shared.len().max(1));
+        let slot = self.shared.get(index).ok_or(ErrorKind::Protocol)?;
         phase.set(Phase::Connect);
         let mut slot = slot.lock().await;
-        if !pool.uses_http2() {
+        if !self.uses_http2() {
             return Ok(None);
         }
-        let most = self.destination.requests_per_connection;
-        let open =
-            slot.as_mut().filter(|open| open.is_open() && most.is_none_or(|most| open.carried() < most));
-        if let Some(connection) = open {
+        if let Some(connection) = slot.as_ref().filter(|connection| connection.is_open()) {
             self.tally.borrow_mut().reuses += 1;
-            return Ok(Some(Fresh::Http2(connection.one_more())));
+            return Ok(Some(Fresh::Http2(connection.clone())));
         }
-        let fresh = self.connect(pool, phase).await?;
-        Ok(Some(match fresh {
-            Fresh::Http2(mut connection) => {
-                let handle = connection.one_more();
-                *slot = Some(connection);
-                Fresh::Http2(handle)
-            }
-            Fresh::Http1(connection) => {
-                pool.note_alpn_chose_http1();
-                Fresh::Http1(connection)
-            }
-        }))
+        let fresh = self.connect(phase).await?;
+        match &fresh {
+            Fresh::Http2(connection) => *slot = Some(connection.clone()),
+            Fresh::Http1(_) => self.alpn_chose_http1.set(true),
+        }
+        Ok(Some(fresh))
     }
 
-    async fn connect(&self, pool: &Pool, phase: &Cell<Phase>) -> Result<Fresh, ErrorKind> {
+    async fn connect(&self, phase: &Cell<Phase>) -> Result<Fresh, ErrorKind> {
         phase.set(Phase::Connect);
         let began = Instant::now();
-        let fresh = self.connect_inner(pool, phase).await;
+        let fresh = self.connect_inner(phase).await;
         let mut tally = self.tally.borrow_mut();
         match &fresh {
             Ok(Fresh::Http1(_)) => tally.opened_http1 += 1,
@@ -245,20 +219,18 @@ impl Client {
         fresh
     }
 
-    async fn connect_inner(&self, pool: &Pool, phase: &Cell<Phase>) -> Result<Fresh, ErrorKind> {
+    async fn connect_inner(&self, phase: &Cell<Phase>) -> Result<Fresh, ErrorKind> {
         let socket = self.connect_tcp().await?;
         phase.set(Phase::Handshake);
-        let Some(tls) = pool.tls() else {
+        let Some((config, name)) = &self.destination.tls else {
             return if self.destination.protocol == Protocol::Http2 {
                 Ok(Fresh::Http2(Http2::begin(Stream::Plain(socket)).await?))
             } else {
                 Ok(Fresh::Http1(Http1::begin(Stream::Plain(socket)).await?))
             };
         };
-        let offers = tls.resume_share >= 1.0 || self.random.borrow_mut().unit() <= tls.resume_share;
-        let config = if offers { &tls.resuming } else { &tls.full };
         let connector = TlsConnector::from(Arc::clone(config));
-        let stream = connector.connect(tls.name.clone(), socket).await.map_err(|_| ErrorKind::Tls)?;
+        let stream = connector.connect(name.clone(), socket).await.map_err(|_| ErrorKind::Tls)?;
         let session = stream.get_ref().1;
         {
             let mut tally = self.tally.borrow_mut();
@@ -302,24 +274,12 @@ impl Client {
     }
 }
 
-/// Reads of a reply's head what its client goes by.
-#[derive(Clone, Copy)]
-struct HeadReader<'a> {
-    /// The request, if where the reply leads is of interest.
-    template: Option<&'a RequestTemplate>,
-    authority: &'a Authority,
-}
-
-impl HeadReader<'_> {
-    fn read<B>(self, response: &Response<B>) -> Reply {
-        let (status, headers) = (response.status(), response.headers());
-        let onward = self.template.and_then(|template| {
-            Onward::read(status, headers, &template.method, template.target.as_str(), self.authority)
+impl Reply {
+    fn from_head<B>(response: &Response<B>) -> Self {
+        let retry_after = response.headers().get(header::RETRY_AFTER).and_then(|value| {
+            let seconds: u32 = value.to_str().ok()?.trim().parse().ok()?;
+            Some(Duration::from_secs(seconds.into()))
         });
-        let cookies = match self.template {
-            Some(_) => headers.get_all(header::SET_COOKIE).iter().cloned().collect(),
-            None => Vec::new(),
-        };
-        Reply { status: status.as_u16(), body_bytes: 0, retry_after: retry_after(headers), onward, cookies }
+        Self { status: response.status().as_u16(), body_bytes: 0, retry_after }
     }
 }

@@ -3,10 +3,7 @@
 mod arrivals;
 mod faults;
 mod schema;
-mod sessions;
 mod tls;
-mod trace;
-mod waiting;
 
 use std::time::Duration;
 
