@@ -75,25 +75,30 @@ fn application_series(
     let name = &application.settings.name;
     let state = &application.state;
     let levels = state.gate().levels();
+    let mut of_application = vec![
+        (Meter::IN_FLIGHT, levels.in_flight),
+        (Meter::IN_FLIGHT_LIMIT, levels.limit),
+        (Meter::LONG_STREAMS, levels.long_streams),
+        (Meter::LINGERING, state.lingering().read()),
+    ];
+    of_application.extend(levels.capacity.map(|capacity| (Meter::CAPACITY, capacity)));
     series.push(Series {
         labels: vec![("application", name.clone())],
         scope: Scope::Application,
         readings: totals.get(&Subject::Application(application.id)).cloned(),
-        levels: vec![
-            (Meter::IN_FLIGHT, levels.in_flight),
-            (Meter::IN_FLIGHT_LIMIT, levels.limit),
-            (Meter::LONG_STREAMS, levels.long_streams),
-            (Meter::AWAITING_SERVER, state.awaiting_server().read()),
-            (Meter::LINGERING, state.lingering().read()),
-        ],
+        levels: of_application,
     });
     for (index, class) in application.classes.iter().enumerate() {
         let id = ClassId(u16::try_from(index).unwrap_or(u16::MAX));
+        let queued = levels.queued.get(index).copied().unwrap_or(0);
+        let cost = levels.costs.get(index).copied().flatten();
+        let mut of_class = vec![(Meter::QUEUED, queued)];
+        of_class.extend(cost.map(|cost| (Meter::COST, cost)));
         series.push(Series {
             labels: vec![("application", name.clone()), ("class", class.name.clone())],
             scope: Scope::Class,
             readings: totals.get(&Subject::Class(application.id, id)).cloned(),
-            levels: vec![(Meter::QUEUED, levels.queued.get(index).copied().unwrap_or(0))],
+            levels: of_class,
         });
     }
     for server in state.servers().list() {

@@ -49,6 +49,8 @@ enum Command {
     Demo(demo::Demo),
     /// Loads a web server without coordinated omission, or is the server to be loaded.
     Load(Box<tidegate_load::cli::Arguments>),
+    /// Experiments on overload control, simulated or live, with report and plots.
+    Lab(Box<tidegate_lab::cli::Arguments>),
 }
 
 #[derive(Debug, Args)]
@@ -103,9 +105,8 @@ impl Command {
     fn run(self) -> Result<ExitCode, Failure> {
         match self {
             Self::Protect(protect) => {
-                let protects = protect.url.clone();
                 let settings = Settings::protect(&protect.into_options()).map_err(Failure::input)?;
-                process::run(settings, Source::CommandLine { protects })?;
+                process::run(settings, Source::CommandLine)?;
             }
             Self::Run(run) => {
                 let settings = tidegate_config::load(&run.config).map_err(Failure::input)?;
@@ -114,6 +115,10 @@ impl Command {
             Self::Check(check) => check::run(&check.config, check.print)?,
             Self::Demo(demo) => demo::run(&demo)?,
             Self::Load(load) => return Ok(tidegate_load::cli::run(*load)),
+            Self::Lab(lab) => {
+                let tidegate = std::env::current_exe().map_err(Failure::work)?;
+                return Ok(tidegate_lab::cli::run(&lab, &tidegate));
+            }
         }
         Ok(ExitCode::SUCCESS)
     }

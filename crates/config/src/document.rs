@@ -299,11 +299,13 @@ impl<'d> Section<'d> {
         }
     }
 
-    /// A value like a knob's; `None` if it is not written.
-    pub(crate) fn like_knob(&self, name: &str) -> Option<Value> {
-        let entry = self.entry(name)?;
-        let Shape::LikeKnob(knob) = self.row(name).shape else { unreachable!("{name} is like no knob") };
-        entry.knob(knob.kind(), false)
+    /// A value written as a knob's; its default if it is not written.
+    pub(crate) fn value(&self, name: &str) -> Option<Value> {
+        let Shape::Value(kind) = self.row(name).shape else { unreachable!("{name} is no such value") };
+        match self.entry(name) {
+            Some(entry) => entry.knob(kind, false),
+            None => self.default_of(name).and_then(|text| kind.parse(text).ok()),
+        }
     }
 
     /// A string; its default if it is not written.

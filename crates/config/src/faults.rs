@@ -127,21 +127,25 @@ impl fmt::Display for Fault {
 }
 
 /// Translates byte offsets of a text into places.
-pub(crate) struct Lines<'t> {
+#[derive(Debug)]
+pub struct Lines<'t> {
     text: &'t str,
     /// Offset of each line's first byte.
     starts: Vec<usize>,
 }
 
 impl<'t> Lines<'t> {
-    pub(crate) fn new(text: &'t str) -> Self {
+    /// Finds where the lines of `text` begin.
+    #[must_use]
+    pub fn new(text: &'t str) -> Self {
         let mut starts = vec![0];
         starts.extend(text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1));
         Self { text, starts }
     }
 
     /// The place where `span` begins. An offset beyond the text counts as its end.
-    pub(crate) fn place(&self, span: &Range<usize>) -> Place {
+    #[must_use]
+    pub fn place(&self, span: &Range<usize>) -> Place {
         let at = span.start.min(self.text.len());
         let line = self.starts.partition_point(|start| *start <= at);
         let start = line.checked_sub(1).and_then(|before| self.starts.get(before)).copied().unwrap_or(0);
@@ -168,7 +172,7 @@ fn count_characters(bytes: &[u8]) -> usize {
 }
 
 /// The candidate that `name` was most likely meant to be, if one is close.
-pub(crate) fn closest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
+pub fn closest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     candidates
         .into_iter()
         .map(|candidate| (strsim::jaro_winkler(name, candidate), candidate))

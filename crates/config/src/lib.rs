@@ -20,7 +20,7 @@ mod schema;
 mod settings;
 mod shape;
 
-pub use faults::{FAULTS_MAX, Fault, Faults, Place};
+pub use faults::{FAULTS_MAX, Fault, Faults, Lines, Place, closest};
 pub use load::{FILE_BYTES_MAX, load, parse};
 pub use names::{ServerUrl, UrlFault};
 pub use path::{KnobFault, KnobPath, Target};

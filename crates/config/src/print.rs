@@ -10,7 +10,8 @@ use tidegate_control::{
 use crate::{
     choices::ClientCertificates,
     settings::{
-        Application, Certificate, ClientAuth, HeaderEdit, Listener, LogTarget, Server, Settings, Upstream,
+        Application, Certificate, ClientAuth, Controller, HeaderEdit, Listener, LogTarget, Server, Settings,
+        Upstream,
     },
 };
 
@@ -31,6 +32,9 @@ pub fn print(settings: &Settings) -> String {
     }
     for listener in &settings.listeners {
         file.listener(listener);
+    }
+    for controller in &settings.controllers {
+        file.controller(controller);
     }
     for application in &settings.applications {
         file.application(application);
@@ -121,6 +125,19 @@ impl Printer {
             self.pair("tls.client_certificates", &quoted(mode.name()));
             self.maybe("tls.client_ca", authorities.map(|file| path(file)));
         }
+    }
+
+    fn controller(&mut self, controller: &Controller) {
+        self.line("\n[[controller]]");
+        self.pair("name", &quoted(&controller.name));
+        self.pair("file", &path(&controller.file));
+        self.pair("on_failure", &quoted(controller.on_failure.name()));
+        self.pair("strikes", &controller.strikes.to_string());
+        self.pair("every.min", &knob_value(Value::Span(controller.every_min)));
+        self.pair("turn.steps", &controller.turn_steps.to_string());
+        self.pair("turn.time", &knob_value(Value::Span(controller.turn_time)));
+        self.pair("memory", &knob_value(Value::Size(controller.memory)));
+        self.pair("seed", &controller.seed.to_string());
     }
 
     fn application(&mut self, application: &Application) {

@@ -1,8 +1,8 @@
 //! The main job without a file: one listener, one application, one server.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf};
 
-use tidegate_control::knobs::{Knob, Scope, Value, Values};
+use tidegate_control::knobs::{Scope, Values};
 
 use crate::{
     faults::{Fault, FaultList, Faults},
@@ -44,8 +44,7 @@ impl ProtectOptions {
 }
 
 impl Settings {
-    /// Settings for one application, named `app`, behind one listener, with every knob at its default but
-    /// `drain.grace`, which is 0: there is no load balancer before it to be told.
+    /// Settings for one application, named `app`, behind one listener, with every knob at its default.
     ///
     /// # Errors
     ///
@@ -132,11 +131,8 @@ impl Settings {
             maintenance_page: None,
         };
         let workers = WorkerGroup { name: "default".to_owned(), threads: None };
-        let mut host = Values::defaults(Scope::Host);
-        host.set(Knob::DRAIN_GRACE, Value::Span(Duration::ZERO))
-            .unwrap_or_else(|_| unreachable!("its row allows 0"));
         Self {
-            host,
+            host: Values::defaults(Scope::Host),
             admin,
             listeners: vec![Listener {
                 name: address.default_name(),
@@ -151,6 +147,7 @@ impl Settings {
             workers: vec![workers],
             applications: vec![application],
             access_log: None,
+            controllers: Vec::new(),
         }
     }
 }

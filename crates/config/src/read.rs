@@ -1,6 +1,7 @@
 //! From sections to validated settings: what each key means, and what must agree with what.
 
 mod application;
+mod controller;
 mod listener;
 mod rule;
 
@@ -57,6 +58,7 @@ fn settings(root: &Section<'_>) -> Settings {
         listeners,
         applications,
         access_log: access_log(root),
+        controllers: controller::controllers(root),
     }
 }
 

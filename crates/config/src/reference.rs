@@ -146,7 +146,7 @@ fn tables() -> Vec<&'static Table> {
             | Shape::Text(_)
             | Shape::Choice(_)
             | Shape::Texts { .. }
-            | Shape::LikeKnob(_) => None,
+            | Shape::Value(_) => None,
         });
         for table in inner.collect::<Vec<_>>() {
             if found.iter().all(|known| known.title != table.title) {

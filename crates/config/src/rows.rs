@@ -4,7 +4,12 @@
 //! unknown keys, types and defaults from them, and the JSON schema and docs/configuration.md are
 //! printed from them.
 
-use tidegate_control::knobs::{ChoiceSet as _, Knob, Scope};
+use std::time::Duration;
+
+use tidegate_control::{
+    controller::OnFailure,
+    knobs::{ChoiceSet as _, Kind, Knob, Scope},
+};
 
 use crate::{
     choices::ClientCertificates,
@@ -47,6 +52,12 @@ pub(crate) static ROOT: Table = Table {
             shape: Shape::Tables { table: &LISTENER, max: 256 },
             absent: Absent::Required("[[listener]] with address = \"[::]:8080\""),
             doc: "Where clients connect; at least one.",
+        },
+        Row {
+            name: "controller",
+            shape: Shape::Tables { table: &CONTROLLER, max: 64 },
+            absent: Absent::Means("none"),
+            doc: "Control laws as scripts, see docs/controllers.md.",
         },
         Row {
             name: "application",
@@ -157,6 +168,72 @@ pub(crate) static LISTENER: Table = Table {
             shape: Shape::Text("a file's path"),
             absent: Absent::Means("required unless client_certificates is \"off\""),
             doc: "Authorities of client certificates, PEM.",
+        },
+    ],
+};
+
+/// A script that controls.
+pub(crate) static CONTROLLER: Table = Table {
+    title: "[[controller]]",
+    doc: "A control law as a script. It starts when it is written here, and again when it or its file changes.",
+    scope: None,
+    rows: &[
+        Row {
+            name: "name",
+            shape: Shape::Text("a name"),
+            absent: Absent::Means("the file's name"),
+            doc: "Its name in logs and audit.",
+        },
+        Row {
+            name: "file",
+            shape: Shape::Text("a file's path"),
+            absent: Absent::Required("file = \"home-limit.lua\""),
+            doc: "The script, relative to the configuration file.",
+        },
+        Row {
+            name: "on_failure",
+            shape: Shape::Choice(OnFailure::NAMES),
+            absent: Absent::Value("keep"),
+            doc: "What becomes of its settings when it is stopped: they stay, or each knob goes back to the value before.",
+        },
+        Row {
+            name: "strikes",
+            shape: Shape::Value(Kind::Count { min: 1, max: 1000 }),
+            absent: Absent::Value("3"),
+            doc: "Failures of one of its functions in a row that stop it.",
+        },
+        Row {
+            name: "every.min",
+            shape: Shape::Value(Kind::Span {
+                min: Duration::from_millis(10),
+                max: Duration::from_secs(3600),
+            }),
+            absent: Absent::Value("100ms"),
+            doc: "Shortest period it may ask for.",
+        },
+        Row {
+            name: "turn.steps",
+            shape: Shape::Value(Kind::Count { min: 1000, max: 1_000_000_000 }),
+            absent: Absent::Value("200000"),
+            doc: "Steps of a turn: calls, returns, turns of loops, attempts to match a pattern.",
+        },
+        Row {
+            name: "turn.time",
+            shape: Shape::Value(Kind::Span { min: Duration::from_millis(1), max: Duration::from_secs(60) }),
+            absent: Absent::Value("100ms"),
+            doc: "Time of a turn; the steps should run out first, as they are the same on every machine.",
+        },
+        Row {
+            name: "memory",
+            shape: Shape::Value(Kind::Size { min: 1 << 20, max: 1 << 30 }),
+            absent: Absent::Value("8MiB"),
+            doc: "Memory it may use.",
+        },
+        Row {
+            name: "seed",
+            shape: Shape::Value(Kind::Count { min: 0, max: u64::MAX >> 1 }),
+            absent: Absent::Value("0"),
+            doc: "From which its random numbers follow.",
         },
     ],
 };
@@ -507,19 +584,19 @@ pub(crate) static RULE: Table = Table {
         },
         Row {
             name: "priority",
-            shape: Shape::LikeKnob(Knob::PRIORITY),
+            shape: Shape::Value(Knob::PRIORITY.kind()),
             absent: Absent::Means("the class's"),
             doc: "Priority of requests for which the rule holds.",
         },
         Row {
             name: "weight",
-            shape: Shape::LikeKnob(Knob::WEIGHT),
+            shape: Shape::Value(Knob::WEIGHT.kind()),
             absent: Absent::Means("the class's"),
             doc: "Weight units one request takes of the in-flight limit.",
         },
         Row {
             name: "deadline",
-            shape: Shape::LikeKnob(Knob::DEADLINE),
+            shape: Shape::Value(Knob::DEADLINE.kind()),
             absent: Absent::Means("the class's"),
             doc: "From arrival until the latest start.",
         },

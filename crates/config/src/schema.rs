@@ -84,6 +84,7 @@ fn row_schema(row: &Row) -> Json {
     if let Absent::Value(text) = row.absent {
         schema["default"] = match row.shape {
             Shape::Flag => json!(text == "true"),
+            Shape::Value(Kind::Count { .. }) => json!(text.parse::<u64>().ok()),
             _ => json!(text),
         };
     }
@@ -100,7 +101,7 @@ fn shape(shape: &Shape) -> Json {
         Shape::Texts { max, .. } => {
             json!({ "anyOf": [string(), { "type": "array", "items": string(), "maxItems": max }] })
         }
-        Shape::LikeKnob(knob) => kind(knob.kind()),
+        Shape::Value(of) => kind(*of),
         Shape::Table(inner) => table(inner),
         Shape::Tables { table: inner, max } => {
             json!({ "type": "array", "items": table(inner), "maxItems": max })

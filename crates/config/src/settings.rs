@@ -1,9 +1,9 @@
 //! Validated settings: what the rest of Tidegate reads. Values are in range, names refer to things that exist.
 
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
 use ipnet::IpNet;
-use tidegate_control::{classify::RuleSpec, knobs::Values};
+use tidegate_control::{classify::RuleSpec, controller::OnFailure, knobs::Values};
 
 /// The whole of a configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +20,31 @@ pub struct Settings {
     pub applications: Vec<Application>,
     /// Where requests are logged; `None`: nowhere.
     pub access_log: Option<AccessLog>,
+    /// Control laws as scripts.
+    pub controllers: Vec<Controller>,
+}
+
+/// A control law as a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Controller {
+    /// Its name in logs and audit; unlike any other's.
+    pub name: String,
+    /// The script.
+    pub file: PathBuf,
+    /// What becomes of its settings when it is stopped.
+    pub on_failure: OnFailure,
+    /// Failures of one of its functions in a row that stop it.
+    pub strikes: u32,
+    /// Shortest period it may ask for.
+    pub every_min: Duration,
+    /// Steps of a turn.
+    pub turn_steps: u64,
+    /// Time of a turn.
+    pub turn_time: Duration,
+    /// Memory it may use, bytes.
+    pub memory: u64,
+    /// From which its random numbers follow.
+    pub seed: u64,
 }
 
 /// Threads that own listeners.

@@ -1,6 +1,6 @@
 //! What a row of the table of structure says: a key's name, what may be written, and what holds if it is not.
 
-use tidegate_control::knobs::{Knob, Scope};
+use tidegate_control::knobs::{Kind, Knob, Scope};
 
 use crate::rows::CONDITION_EXPECTED;
 
@@ -64,8 +64,8 @@ pub(crate) enum Shape {
         /// How many at most.
         max: usize,
     },
-    /// As a knob, but with no default of its own.
-    LikeKnob(Knob),
+    /// A number, rate, span or size, written as a knob's.
+    Value(Kind),
     /// One table.
     Table(&'static Table),
     /// A list of tables.
@@ -125,7 +125,7 @@ impl Shape {
             Self::Text(words) => (*words).to_owned(),
             Self::Choice(names) => format!("one of \"{}\"", names.join("\", \"")),
             Self::Texts { each, .. } => format!("{each}, or a list of such"),
-            Self::LikeKnob(knob) => knob.kind().expected(),
+            Self::Value(kind) => kind.expected(),
             Self::Table(table) => format!("a table: {}", table.title),
             Self::Tables { table, .. } => format!("a list of tables: {}", table.title),
             Self::TablesOrTexts { table, key, .. } => {

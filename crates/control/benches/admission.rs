@@ -70,6 +70,7 @@ fn limiter(algorithm: Algorithm) -> (Limiter, Sample) {
     let mut limiter = Limiter::new(algorithm, LimitBounds { initial: 20, min: 1, max: 1000 });
     let sample = Sample {
         now: NOW,
+        class: ClassId(0),
         response_time: Duration::from_millis(16),
         in_flight: 3,
         limit_utilised: false,

@@ -10,8 +10,6 @@
 //! 2. A request heavier than the whole of `R0` starts when nothing else is in flight; by the paper's
 //!    rule it would wait for ever.
 //! 3. A class may have a bound of its own under the same rules, within the application's.
-//! 4. A limit may be 0, where a holder's share of it is nothing ([`crate::share`]): then only the top
-//!    priority starts, and deviation 2 does not hold.
 
 use crate::ClassId;
 
@@ -40,18 +38,19 @@ pub struct InFlight {
     limit: u32,
     total: u64,
     classes: Vec<u64>,
+    started: Vec<u64>,
 }
 
 impl InFlight {
-    /// Nothing in flight under `limit` weight units, with `classes` classes.
+    /// Nothing in flight under `limit` weight units (1 to 2³²−1), with `classes` classes.
     #[must_use]
     pub fn new(limit: u32, classes: usize) -> Self {
-        Self { limit, total: 0, classes: vec![0; classes] }
+        Self { limit: limit.max(1), total: 0, classes: vec![0; classes], started: vec![0; classes] }
     }
 
     /// Sets `R0`. What is in flight stays.
-    pub const fn set_limit(&mut self, limit: u32) {
-        self.limit = limit;
+    pub fn set_limit(&mut self, limit: u32) {
+        self.limit = limit.max(1);
     }
 
     /// `R0`, weight units.
@@ -64,6 +63,7 @@ impl InFlight {
     pub fn grow(&mut self, classes: usize) {
         if classes > self.classes.len() {
             self.classes.resize(classes, 0);
+            self.started.resize(classes, 0);
         }
     }
 
@@ -84,6 +84,9 @@ impl InFlight {
         self.total += u64::from(weight);
         if let Some(sum) = self.classes.get_mut(class.index()) {
             *sum += u64::from(weight);
+        }
+        if let Some(count) = self.started.get_mut(class.index()) {
+            *count += 1;
         }
     }
 
@@ -108,6 +111,18 @@ impl InFlight {
         self.classes.get(class.index()).copied().unwrap_or(0)
     }
 
+    /// Weight in flight, dense by class.
+    #[must_use]
+    pub fn classes(&self) -> &[u64] {
+        &self.classes
+    }
+
+    /// Exchanges ever started, dense by class.
+    #[must_use]
+    pub fn started(&self) -> &[u64] {
+        &self.started
+    }
+
     /// `R`: what is left of the limit; negative when the top priority has passed it or the limit fell.
     #[must_use]
     pub fn room(&self) -> i64 {
@@ -121,5 +136,5 @@ impl InFlight {
 }
 
 fn fits(total: u64, limit: u32, weight: u32, priority: u8) -> bool {
-    priority >= TOP_PRIORITY || (limit > 0 && (total == 0 || total + u64::from(weight) <= u64::from(limit)))
+    priority >= TOP_PRIORITY || total == 0 || total + u64::from(weight) <= u64::from(limit)
 }

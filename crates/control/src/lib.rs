@@ -19,9 +19,11 @@
 pub mod admission;
 pub mod archive;
 pub mod balance;
+pub mod capacity;
 pub mod classify;
 pub mod client_rate;
 pub mod connections;
+pub mod controller;
 pub mod health;
 pub mod ids;
 pub mod in_flight;
@@ -34,7 +36,6 @@ pub mod refusal;
 pub mod retry_budget;
 pub mod rewrite;
 pub mod scheduler;
-pub mod share;
 pub mod time;
 pub mod token_bucket;
 

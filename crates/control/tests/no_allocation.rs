@@ -83,7 +83,9 @@ fn the_counter_counts() {
 
 #[test]
 fn arrive_and_depart_allocate_nothing() {
-    for algorithm in [Algorithm::Fixed, Algorithm::Aimd, Algorithm::Vegas, Algorithm::Gradient2] {
+    for algorithm in
+        [Algorithm::Fixed, Algorithm::Aimd, Algorithm::Vegas, Algorithm::Gradient2, Algorithm::KneeTrack]
+    {
         let mut admission = admission(algorithm);
         let allocated = allocations(|| {
             for n in 0..10_000 {

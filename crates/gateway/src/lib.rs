@@ -13,7 +13,6 @@ mod reload;
 mod request;
 mod socket;
 mod tls;
-mod transport;
 mod upstream;
 mod workers;
 

@@ -1,16 +1,18 @@
 //! When requests are meant to start: open arrivals (constant or Poisson, over a schedule of
-//! rates) and closed loops.
+//! rates), closed loops, and the times of an access log.
 //!
 //! # Grammar
 //!
 //! ```text
 //! arrivals = [ "constant:" | "poisson:" ] [ "repeat:" ] segment { "," segment }
 //!          | "closed:" connections [ ":think=" duration ]
+//!          | "trace:" file [ ":speed=" factor ]
 //! segment  = rate [ ":" duration ]        the duration may be left out only in a lone segment
 //! ```
 //!
 //! `60/s` is one request each 16.7 ms until the run ends; `60/s:30s,600/s:4s,3/s:32s` a schedule;
-//! `poisson:repeat:600/s:2s,0/s:4s` on/off bursts.
+//! `poisson:repeat:600/s:2s,0/s:4s` on/off bursts; `trace:access.log:speed=2` an access log at twice
+//! its pace ([`crate::plan`] reads the file).
 //!
 //! # Method
 //!
@@ -35,7 +37,11 @@ pub const SEGMENTS_MAX: usize = 1_000;
 pub const CONNECTIONS_MAX: usize = 100_000;
 
 const MEND: &str = "write `60/s`, `poisson:60/s`, a schedule `60/s:30s,600/s:4s`, bursts \
-                    `poisson:repeat:600/s:2s,0/s:4s`, or a closed loop `closed:64:think=1s`";
+                    `poisson:repeat:600/s:2s,0/s:4s`, a closed loop `closed:64:think=1s`, or a trace \
+                    `trace:access.log`";
+
+/// The fastest and, inverted, the slowest replay of a trace.
+const SPEED_MAX: f64 = 1_000.0;
 
 /// The arrival pattern of one class.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,6 +54,13 @@ pub enum Arrivals {
         connections: usize,
         /// Mean of the exponential pause between a reply and the next request; zero for none.
         think: Duration,
+    },
+    /// Paths and times of an access log.
+    Trace {
+        /// The log.
+        file: String,
+        /// So many times the log's own pace, 0.001 to 1,000.
+        speed: f64,
     },
 }
 
@@ -70,12 +83,13 @@ impl Arrivals {
         Self::Closed { connections, think: Duration::ZERO }
     }
 
-    /// How long the pattern itself lasts; `None` if it goes on until the run ends.
+    /// How long the pattern itself lasts; `None` if it goes on until the run ends, or is a trace,
+    /// which nobody has read yet.
     #[must_use]
     pub fn length(&self) -> Option<Duration> {
         match self {
             Self::Open(schedule) => schedule.length(),
-            Self::Closed { .. } => None,
+            Self::Closed { .. } | Self::Trace { .. } => None,
         }
     }
 }
@@ -214,6 +228,20 @@ impl FromStr for Arrivals {
                 _ => Err(fault("a closed loop has 1 to 100000 connections, such as `closed:64`")),
             };
         }
+        if let Some(rest) = trimmed.strip_prefix("trace:") {
+            let (file, speed) = match rest.rsplit_once(":speed=") {
+                Some((file, speed)) => (file, speed.parse().ok()),
+                None => (rest, Some(1.0)),
+            };
+            return match speed {
+                Some(speed) if !file.is_empty() && (1.0 / SPEED_MAX..=SPEED_MAX).contains(&speed) => {
+                    Ok(Self::Trace { file: file.to_owned(), speed })
+                }
+                _ => Err(fault(
+                    "a trace has a file and a speed from 0.001 to 1000, such as `trace:access.log:speed=2`",
+                )),
+            };
+        }
         let (process, rest) = match trimmed.split_once(':') {
             Some(("poisson", rest)) => (Process::Poisson, rest),
             Some(("constant", rest)) => (Process::Constant, rest),
@@ -258,6 +286,9 @@ impl fmt::Display for Arrivals {
             Self::Closed { connections, think } => {
                 return write!(f, "closed:{connections}:think={}", format_duration(*think));
             }
+            #[expect(clippy::float_cmp, reason = "1 is the speed that is left out")]
+            Self::Trace { file, speed } if *speed == 1.0 => return write!(f, "trace:{file}"),
+            Self::Trace { file, speed } => return write!(f, "trace:{file}:speed={speed}"),
         };
         if schedule.process == Process::Poisson {
             f.write_str("poisson:")?;

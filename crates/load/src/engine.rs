@@ -7,7 +7,6 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use http::HeaderValue;
 use rustix::{
     process::{Resource, Rlimit, getrlimit, setrlimit},
     thread::{CpuSet, sched_setaffinity},
@@ -19,10 +18,10 @@ use crate::{
     error::LoadError,
     live::Live,
     pacer::Pacer,
-    plan::{ClassTemplate, Plan, Target},
+    plan::{ClassTemplate, Plan, Resolved, Target},
     report::Report,
     tally::{ClassTally, ThreadTally},
-    tls,
+    tls::TlsClient,
     worker::Worker,
 };
 
@@ -43,14 +42,20 @@ pub fn run_blocking(plan: Plan) -> Result<Report, LoadError> {
 /// # Errors
 /// As [`run_blocking`]; also if `live` was made for another plan.
 pub fn run_blocking_with(plan: &Plan, live: &Arc<Live>) -> Result<Report, LoadError> {
-    let resolved = plan.resolve()?;
+    run_resolved(plan, &plan.resolve()?, live)
+}
+
+/// Runs a plan whose texts and files have been read.
+pub(crate) fn run_resolved(plan: &Plan, resolved: &Resolved, live: &Arc<Live>) -> Result<Report, LoadError> {
     if !live.matches(plan) {
         return Err(LoadError::Plan(vec![
             "live: was made for another plan; use Live::new(&plan)".to_owned(),
         ]));
     }
     let destination = destination(plan, &resolved.target)?;
-    raise_descriptor_limit(plan.in_flight_max);
+    let has_sessions = resolved.classes.iter().any(|class| class.chain.is_some());
+    // A session that thinks keeps its connection.
+    raise_descriptor_limit(plan.in_flight_max + if has_sessions { plan.waiting_max } else { 0 });
     let begin = Instant::now() + LEAD;
     let began_at = SystemTime::now() + LEAD;
     let mut threads = Vec::new();
@@ -81,6 +86,7 @@ pub fn run_blocking_with(plan: &Plan, live: &Arc<Live>) -> Result<Report, LoadEr
             Ok(Ok(tally)) => {
                 merged.connections.add(&tally.connections);
                 merged.cpu += tally.cpu;
+                merged.cpu_max = merged.cpu_max.max(tally.cpu_max);
                 for (class, theirs) in merged.classes.iter_mut().zip(&tally.classes) {
                     class.add(theirs);
                 }
@@ -91,7 +97,7 @@ pub fn run_blocking_with(plan: &Plan, live: &Arc<Live>) -> Result<Report, LoadEr
     }
     match failure {
         Some(error) => Err(error),
-        None => Ok(Report::new(plan, resolved.length, began_at, begin.elapsed(), merged, live.is_stopped())),
+        None => Ok(Report::new(plan, resolved, began_at, begin.elapsed(), merged, live)),
     }
 }
 
@@ -140,28 +146,24 @@ fn destination(plan: &Plan, target: &Target) -> Result<Destination, LoadError> {
         .to_socket_addrs()
         .map_err(|source| LoadError::Resolve { host: target.host.clone(), source })?
         .collect();
-    let tls = if target.secure {
-        Some((tls::client_config(&plan.tls, plan.protocol)?, tls::server_name(&plan.tls, &target.host)?))
-    } else {
-        None
-    };
-    let authority = HeaderValue::from_str(&target.authority)
-        .map_err(|_| LoadError::Plan(vec![format!("url: `{}` is no host", target.authority)]))?;
+    let tls = target.secure.then(|| TlsClient::new(&plan.tls, plan.protocol, &target.host)).transpose()?;
     Ok(Destination {
         addresses,
-        authority,
+        scheme: target.scheme(),
+        authority: target.authority.clone(),
         tls,
         protocol: plan.protocol,
         keep_alive: plan.keep_alive,
+        requests_per_connection: plan.requests_per_connection,
         h2_connections: plan.h2_connections,
     })
 }
 
-/// A request in flight may need a descriptor. What the system does not grant shows as
+/// A request in flight may need a descriptor, and so does a session. What the system does not grant shows as
 /// `local_limit` errors in the report.
-fn raise_descriptor_limit(in_flight_max: usize) {
+fn raise_descriptor_limit(connections_max: usize) {
     let limit = getrlimit(Resource::Nofile);
-    let wanted = u64::try_from(in_flight_max).unwrap_or(u64::MAX).saturating_add(1024);
+    let wanted = u64::try_from(connections_max).unwrap_or(u64::MAX).saturating_add(1024);
     let grantable = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
     if limit.current.is_some_and(|current| current < grantable) {
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(grantable), maximum: limit.maximum });
@@ -201,7 +203,8 @@ impl Setup {
         for _ in &self.plan.classes {
             pacers.push(Pacer::new().map_err(system("create a timer"))?);
         }
+        let waking = Pacer::new().map_err(system("create a timer"))?;
         drop(entered);
-        runtime.block_on(Worker::new(self).run(pacers))
+        runtime.block_on(Worker::new(self).run(pacers, waking))
     }
 }

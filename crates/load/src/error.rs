@@ -55,9 +55,17 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// Whether the fault lies in what was asked for (exit code 2) and not in the world (1).
+    /// Whether the fault lies in what was asked for (exit code 2), a server that is not there among it,
+    /// and not in the machine or the program (1).
     #[must_use]
     pub const fn is_bad_input(&self) -> bool {
-        matches!(self, Self::Plan(_) | Self::File { .. })
+        match self {
+            Self::Plan(_)
+            | Self::File { .. }
+            | Self::Resolve { .. }
+            | Self::Unreachable { .. }
+            | Self::Tls { .. } => true,
+            Self::System { .. } | Self::Panicked => false,
+        }
     }
 }

@@ -23,10 +23,16 @@ pub(crate) struct LiveClass {
     pub(crate) timeouts: AtomicU64,
     pub(crate) failed: AtomicU64,
     pub(crate) in_flight: AtomicU64,
+    pub(crate) waiting: AtomicU64,
+    pub(crate) sessions_started: AtomicU64,
+    pub(crate) sessions_completed: AtomicU64,
     good_latency_us: AtomicU64,
+    /// Requests, or sessions, that a closed loop was allowed to begin.
+    admitted: AtomicU64,
+    waiting_most: AtomicU64,
 }
 
-/// One reading of one class's counters; all but `in_flight` only grow.
+/// One reading of one class's counters; all but `in_flight` and `waiting` only grow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LiveCounts {
     /// The class's name.
@@ -45,6 +51,12 @@ pub struct LiveCounts {
     pub failed: u64,
     /// Requests begun and not ended, waiting for a retry among them.
     pub in_flight: u64,
+    /// Clients who were told to come back and wait until then.
+    pub waiting: u64,
+    /// Sessions begun.
+    pub sessions_started: u64,
+    /// Sessions of which every reply came in time.
+    pub sessions_completed: u64,
     /// Sum of the latencies of good replies, in microseconds: two readings give a mean.
     pub good_latency_us: u64,
 }
@@ -85,10 +97,20 @@ impl Live {
 }
 
 impl LiveClass {
-    /// Counts one more request unless the class has had its `most`.
-    pub(crate) fn offer(&self, most: Option<u64>) -> bool {
+    /// Allows a closed loop one more request, or session, unless the class has had its `most`.
+    pub(crate) fn admit(&self, most: Option<u64>) -> bool {
         let most = most.unwrap_or(u64::MAX);
-        self.offered.try_update(Relaxed, Relaxed, |offered| (offered < most).then_some(offered + 1)).is_ok()
+        self.admitted.try_update(Relaxed, Relaxed, |had| (had < most).then_some(had + 1)).is_ok()
+    }
+
+    pub(crate) fn begin_waiting(&self) {
+        let waiting = self.waiting.fetch_add(1, Relaxed) + 1;
+        self.waiting_most.fetch_max(waiting, Relaxed);
+    }
+
+    /// The most who waited at once.
+    pub(crate) fn waiting_most(&self) -> u64 {
+        self.waiting_most.load(Relaxed)
     }
 
     pub(crate) fn count_good(&self, latency_us: u64) {
@@ -106,6 +128,9 @@ impl LiveClass {
             timeouts: self.timeouts.load(Relaxed),
             failed: self.failed.load(Relaxed),
             in_flight: self.in_flight.load(Relaxed),
+            waiting: self.waiting.load(Relaxed),
+            sessions_started: self.sessions_started.load(Relaxed),
+            sessions_completed: self.sessions_completed.load(Relaxed),
             good_latency_us: self.good_latency_us.load(Relaxed),
         }
     }

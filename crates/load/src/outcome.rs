@@ -4,11 +4,15 @@ use std::{error::Error, io, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
+use crate::onward::Onward;
+
 /// The end of one try.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// A whole reply came within the timeout.
     Reply { status: u16, body_bytes: u64, retry_after: Option<Duration> },
+    /// A whole reply came in time, and the client does as it says.
+    Onward { status: u16, body_bytes: u64, onward: Onward },
     /// The client's patience ended in this phase.
     Timeout(Phase),
     /// No reply, and none to come.
@@ -19,6 +23,12 @@ impl Outcome {
     /// 2xx and 3xx.
     pub(crate) fn is_good(&self) -> bool {
         matches!(self, Self::Reply { status: 200..=399, .. })
+    }
+
+    /// An answer of the site, if not the one hoped for: a session goes on after it. 4xx is one (a bid
+    /// that came too late), 429 and 5xx are not.
+    pub(crate) fn is_answer(&self) -> bool {
+        matches!(self, Self::Reply { status: 200..=428 | 430..=499, .. })
     }
 
     /// 429 and 503: the server says that it has no room.
@@ -61,6 +71,10 @@ pub enum ErrorKind {
     Closed,
     /// The server broke HTTP, or reset the HTTP/2 stream or connection.
     Protocol,
+    /// The reply sent its client to another server, where this load does not go.
+    Elsewhere,
+    /// Too many redirects one after another.
+    Redirects,
 }
 
 impl ErrorKind {

@@ -4,12 +4,8 @@ use std::time::Duration;
 
 use crate::{
     outcome::Outcome,
-    plan::{ClassPlan, RetryPlan},
+    plan::{ClassPlan, DRAIN_MAX, RetryPlan},
 };
-
-/// The longest pause before a retry, and the longest time after the last intended start until the
-/// report is made.
-pub(crate) const DRAIN_MAX: Duration = Duration::from_secs(600);
 
 impl RetryPlan {
     /// The pause before the next try, or `None` if the request ends here. `jitter` is uniform in
@@ -43,6 +39,10 @@ impl RetryPlan {
 
 /// The longest time from a request's intended start to the end of its last try, and a second.
 pub(crate) fn longest_request(class: &ClassPlan) -> Duration {
+    if class.follow.is_some() {
+        // How long the server makes them wait is not ours to know.
+        return DRAIN_MAX;
+    }
     let Some(retry) = &class.retry else { return class.timeout + Duration::from_secs(1) };
     let pauses = (0..retry.retries)
         .map(|done| retry.backoff(done).max(retry.retry_after_max.unwrap_or_default()))

@@ -48,6 +48,13 @@ impl fmt::Display for Report {
                 write_summary(f, &format!("{} refused", class.name), &class.refused_latency_ms)?;
             }
         }
+        for class in &self.classes {
+            if let Some(waits) = &class.waits {
+                write_summary(f, &format!("{} promised", class.name), &waits.promised_ms)?;
+                write_summary(f, &format!("{} overdue", class.name), &waits.overdue_ms)?;
+                write_summary(f, &format!("{} return lag", class.name), &waits.return_lag_ms)?;
+            }
+        }
         write_summary(f, "send lag", &self.generator.send_lag_ms)?;
         write_summary(f, "connection setup", &self.connections.setup_ms)?;
         writeln!(f)?;
@@ -56,6 +63,10 @@ impl fmt::Display for Report {
             if !details.is_empty() {
                 writeln!(f, "{}: {details}", class.name)?;
             }
+        }
+        for class in &self.classes {
+            write_sessions(f, class)?;
+            write_waits(f, class)?;
         }
         let connections = &self.connections;
         writeln!(
@@ -77,9 +88,10 @@ impl fmt::Display for Report {
         let generator = &self.generator;
         writeln!(
             f,
-            "generator: {} thread(s), {:.0} % of a processor each",
+            "generator: {} thread(s), {:.0} % of a processor each, {:.0} % the busiest",
             generator.threads,
-            generator.cpu_share * 100.0
+            generator.cpu_share * 100.0,
+            generator.cpu_share_max * 100.0
         )?;
         if generator.bottleneck {
             writeln!(f, "\nTHE GENERATOR WAS A BOTTLENECK; do not trust these figures:")?;
@@ -96,6 +108,61 @@ impl Report {
     fn rows(&self) -> impl Iterator<Item = &ClassReport> {
         self.classes.iter().chain((self.classes.len() > 1).then_some(&self.total))
     }
+}
+
+fn write_sessions(f: &mut fmt::Formatter<'_>, class: &ClassReport) -> fmt::Result {
+    let Some(sessions) = &class.sessions else { return Ok(()) };
+    writeln!(
+        f,
+        "\n{} sessions: {} started, {} completed ({:.2}/s, mean {:.1} s), {} refused ({} at entry), \
+         {} abandoned, {} unfinished",
+        class.name,
+        sessions.started,
+        sessions.completed,
+        sessions.completed_per_s,
+        sessions.length_ms.mean / 1e3,
+        sessions.refused,
+        sessions.refused_at_entry,
+        sessions.abandoned,
+        sessions.unfinished
+    )?;
+    writeln!(
+        f,
+        "{:<26} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "page", "requests", "good", "refused", "timeouts", "failed", "mean ms", "p95 ms"
+    )?;
+    for page in sessions.pages.iter().chain([&sessions.images]).filter(|page| page.requests > 0) {
+        writeln!(
+            f,
+            "{:<26} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9.2} {:>9.2}",
+            page.name,
+            page.requests,
+            page.good,
+            page.refused,
+            page.timeouts,
+            page.failed,
+            page.good_latency_ms.mean,
+            page.good_latency_ms.p95
+        )?;
+    }
+    writeln!(f)
+}
+
+fn write_waits(f: &mut fmt::Formatter<'_>, class: &ClassReport) -> fmt::Result {
+    let Some(waits) = &class.waits else { return Ok(()) };
+    writeln!(
+        f,
+        "{} told to come back: {} promises, {} returns ({} kept, {} broken), {} left, {} waited at once; \
+         {} redirects",
+        class.name,
+        waits.promises,
+        waits.returned,
+        waits.kept,
+        waits.broken,
+        waits.left,
+        waits.waiting_most,
+        waits.redirects
+    )
 }
 
 fn write_summary(f: &mut fmt::Formatter<'_>, name: &str, summary: &Summary) -> fmt::Result {

@@ -12,11 +12,13 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use tidegate_control::{
     ClassId, Refusal, Ticket, Timestamp,
     admission::{Admission, AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit, StreamPermit},
+    capacity::CapacityEvent,
 };
 use tokio::sync::Notify;
 
@@ -51,10 +53,14 @@ pub struct GateLevels {
     pub in_flight: u64,
     /// The in-flight limit, weight units.
     pub limit: u64,
+    /// Capacity as found or given, thousandths of work units a second; `None`: not known.
+    pub capacity: Option<u64>,
     /// Upgraded connections and long streams open.
     pub long_streams: u64,
     /// Requests waiting, dense by class.
     pub queued: Vec<u64>,
+    /// What a request costs, thousandths of one of the default class, dense by class; `None`: not known.
+    pub costs: Vec<Option<u64>>,
 }
 
 /// A permit that gives itself back: with the outcome told to [`Held::finish`], else as
@@ -100,19 +106,7 @@ impl Gate {
 
     /// Asks whether a request starts, waits or is refused.
     pub fn arrive(&self, exchange: Exchange) -> Entry {
-        let arrival = self.with(|admission, now| admission.arrive(now, exchange));
-        self.entry(arrival)
-    }
-
-    /// Asks again for a request that was admitted before and whose permit went back unused: it takes no
-    /// ingress token again.
-    pub fn arrive_again(&self, exchange: Exchange) -> Entry {
-        let arrival = self.with(|admission, now| admission.arrive_again(now, exchange));
-        self.entry(arrival)
-    }
-
-    fn entry(&self, arrival: Arrival) -> Entry {
-        match arrival {
+        match self.with(|admission, now| admission.arrive(now, exchange)) {
             Arrival::Start(permit) => Entry::Start(self.hold(permit)),
             Arrival::Wait(ticket) => Entry::Wait(Waiting { gate: self.clone(), ticket: Some(ticket) }),
             Arrival::Refuse(refusal) => Entry::Refuse(refusal),
@@ -129,15 +123,35 @@ impl Gate {
     pub fn levels(&self) -> GateLevels {
         // Room for every class there can be, so that nothing is allocated inside the lock.
         let mut queued = Vec::with_capacity(CLASSES_MAX);
+        let mut costs = Vec::with_capacity(CLASSES_MAX);
         let locked = self.shared.lock();
         let levels = locked.admission.levels();
         queued.extend(levels.queued().map(|(_, n)| n as u64));
+        costs.extend(levels.costs().map(|(_, cost)| cost.map(thousandths)));
         GateLevels {
             in_flight: levels.in_flight,
             limit: u64::from(levels.limit),
+            capacity: levels.capacity.map(thousandths),
             long_streams: levels.long_streams,
             queued,
+            costs,
         }
+    }
+
+    /// Somebody tells the capacity, requests a second, for `valid_for` from now or until told otherwise; `None` takes
+    /// it back. While it is in force it goes before what is found and before the knobs.
+    pub fn tell_capacity(&self, per_s: Option<f64>, valid_for: Option<Duration>) {
+        self.with(|admission, now| admission.tell_capacity(now, per_s, valid_for));
+    }
+
+    /// Forgets the capacity found and searches again.
+    pub fn rediscover(&self) {
+        self.with(|admission, now| admission.rediscover(now));
+    }
+
+    /// Hands out and clears what has happened to the capacity, with reasons.
+    pub fn drain_capacity_events(&self, out: &mut Vec<CapacityEvent>) {
+        self.with(|admission, _| admission.drain_capacity_events(out));
     }
 
     /// Hands out and clears what mode `watch` would have refused.
@@ -322,6 +336,12 @@ struct Decided {
     wakers: Vec<Waker>,
 }
 
+/// A number of any size as whole thousandths.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
+fn thousandths(number: f64) -> u64 {
+    (number * 1000.0).round() as u64
+}
+
 thread_local! {
     static DECIDED: RefCell<Decided> = RefCell::default();
 }
@@ -432,7 +452,10 @@ mod tests {
         drop(first); // grants the second, which has not looked yet
         drop(second);
         drop(third.await.expect("granted in turn"));
-        assert_eq!(gate.levels(), GateLevels { limit: 1, queued: vec![0], ..GateLevels::default() });
+        assert_eq!(
+            gate.levels(),
+            GateLevels { limit: 1, queued: vec![0], costs: vec![None], ..GateLevels::default() }
+        );
     }
 
     #[tokio::test]

@@ -4,11 +4,22 @@
 //! there: the client's rate, admission with its queue, the permit that lingers when a client leaves,
 //! the server's response timeout. Knobs are the gateway's, by their paths.
 
-use std::{collections::VecDeque, time::Duration};
+mod host;
+mod measured;
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    time::Duration,
+};
+
+use host::Law;
+pub use host::Line;
+use measured::{Measured, Standing};
 
 use tidegate_control::{
-    Refusal, Ticket, Timestamp,
+    ClassId, Refusal, Ticket, Timestamp,
     admission::{Admission, AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit},
+    archive::Archives,
     client_rate::{ClientRateSettings, ClientRates},
     knobs::{Fault, Knob, Mode, Scope, Value, Values, keys},
     meters::Distribution,
@@ -16,6 +27,7 @@ use tidegate_control::{
 
 use crate::{
     Done, End, Front, Levels, Request, ServerView, Verdict,
+    front::slot,
     scenario::{Application, START},
 };
 
@@ -46,8 +58,10 @@ pub struct Gateway {
     /// When exchanges have taken too long, by start.
     timeouts: VecDeque<(Timestamp, u64)>,
     /// When permits of clients that left are given back, by slot.
-    lingering: Vec<(Timestamp, u64)>,
+    lingering: BTreeSet<(Timestamp, u64)>,
     queued: u64,
+    measured: Measured,
+    law: Law,
 }
 
 #[derive(Debug)]
@@ -65,10 +79,13 @@ enum Held {
     Nothing,
     Place {
         ticket: Ticket,
+        class: ClassId,
+        arrived: Timestamp,
     },
     Permit {
         id: u64,
         permit: Permit,
+        arrived: Timestamp,
     },
 }
 
@@ -115,6 +132,7 @@ impl Gateway {
             .collect();
         let admission = Admission::new(&settings(&application, &classes), START);
         let clients = ClientRates::new(START, ClientRateSettings::from_values(&application));
+        let measured = Measured::new(name, classes.iter().map(|class| class.name.as_str()));
         Self {
             name: name.to_owned(),
             application,
@@ -127,8 +145,10 @@ impl Gateway {
             tickets: Vec::new(),
             decided: Vec::new(),
             timeouts: VecDeque::new(),
-            lingering: Vec::new(),
+            lingering: BTreeSet::new(),
             queued: 0,
+            measured,
+            law: Law::default(),
         }
     }
 
@@ -206,6 +226,20 @@ impl Gateway {
         &self.admission
     }
 
+    /// Leaves out the archives, for runs of many virtual seconds in which nobody asks what was: a second of them
+    /// costs as much as some ten requests.
+    #[must_use]
+    pub fn without_archives(mut self) -> Self {
+        self.measured.keep_nothing();
+        self
+    }
+
+    /// What its meters read, second by second.
+    #[must_use]
+    pub const fn archives(&self) -> &Archives {
+        self.measured.archives()
+    }
+
     /// The scope of a path (`None`: the application) and its knob.
     fn find(&self, path: &str) -> Result<(Option<usize>, Knob), KnobError> {
         let unknown = || KnobError::Unknown { path: path.to_owned(), application: self.name.clone() };
@@ -226,21 +260,43 @@ impl Gateway {
         self.held[slot] = held;
     }
 
-    fn started(&mut self, id: u64, slot: usize, permit: Permit) {
+    fn started(&mut self, id: u64, permit: Permit, arrived: Timestamp) {
         let timeout = self.application.get(keys::RESPONSE_TIMEOUT);
         self.timeouts.push_back((self.now + timeout, id));
-        self.hold(slot, Held::Permit { id, permit });
+        self.measured.started(permit.class(), self.now.since(arrived));
+        self.hold(slot(id), Held::Permit { id, permit, arrived });
     }
 
-    /// Takes back what is held for a request, if it is a permit.
-    fn permit(&mut self, id: u64, slot: usize) -> Option<Permit> {
-        let held = self.held.get_mut(slot)?;
-        if !matches!(held, Held::Permit { id: other, .. } if *other == id) {
+    /// Takes back what is held for a request, if it is a permit; and when it arrived.
+    fn permit(&mut self, id: u64) -> Option<(Permit, Timestamp)> {
+        if !self.holds_permit(id) {
             return None;
         }
-        match std::mem::take(held) {
-            Held::Permit { permit, .. } => Some(permit),
+        match std::mem::take(self.held.get_mut(slot(id))?) {
+            Held::Permit { permit, arrived, .. } => Some((permit, arrived)),
             _ => None,
+        }
+    }
+
+    fn holds_permit(&self, id: u64) -> bool {
+        matches!(self.held.get(slot(id)), Some(Held::Permit { id: other, .. }) if *other == id)
+    }
+
+    /// Closes the seconds that are over.
+    fn measure(&mut self, now: Timestamp) {
+        while self.measured.next().is_some_and(|moment| moment <= now) {
+            let lingering = self.lingering.iter().filter(|(_, id)| self.holds_permit(*id)).count();
+            let measured = &mut self.measured;
+            self.admission.drain_would_refuse(|class, refusal, count| {
+                measured.would_refuse(class, refusal, count);
+            });
+            let levels = self.admission.levels();
+            measured.close(&Standing {
+                in_flight: levels.in_flight,
+                limit: u64::from(levels.limit),
+                lingering: lingering as u64,
+                queued: levels.queued().map(|(_, queued)| queued as u64).collect(),
+            });
         }
     }
 }
@@ -248,12 +304,14 @@ impl Gateway {
 impl Front for Gateway {
     fn arrive(&mut self, now: Timestamp, request: &Request) -> Verdict {
         self.now = now;
+        self.measured.arrived(request.class);
         let mode = self.application.get(keys::MODE).0;
         if mode != Mode::Off
             && self.application.get(keys::CLIENT_RATE).is_some()
             && self.clients.take(now, u64::from(request.client)).is_err()
             && mode == Mode::Enforce
         {
+            self.measured.refused(request.class, Refusal::ClientRate);
             return Verdict::Refuse(Refusal::ClientRate.name());
         }
         let class = &self.classes[request.class.index()].values;
@@ -266,7 +324,7 @@ impl Front for Gateway {
         };
         match self.admission.arrive(now, exchange) {
             Arrival::Start(permit) => {
-                self.started(request.id, request.slot(), permit);
+                self.started(request.id, permit, now);
                 Verdict::Start
             }
             Arrival::Wait(ticket) => {
@@ -276,18 +334,22 @@ impl Front for Gateway {
                     self.waiting.resize(index + 1, 0);
                 }
                 self.waiting[index] = request.id;
-                self.hold(request.slot(), Held::Place { ticket });
+                self.hold(request.slot(), Held::Place { ticket, class: request.class, arrived: now });
                 Verdict::Wait
             }
-            Arrival::Refuse(refusal) => Verdict::Refuse(refusal.name()),
+            Arrival::Refuse(refusal) => {
+                self.measured.refused(request.class, refusal);
+                Verdict::Refuse(refusal.name())
+            }
         }
     }
 
     fn leave(&mut self, now: Timestamp, request: &Request) {
         self.now = now;
         let Some(held) = self.held.get_mut(request.slot()) else { return };
-        let Held::Place { ticket } = std::mem::take(held) else { return };
+        let Held::Place { ticket, class, .. } = std::mem::take(held) else { return };
         self.queued -= 1;
+        self.measured.left(class);
         if let Departure::AlreadyGranted(permit) = self.admission.leave(now, ticket) {
             self.admission.depart(now, permit, Outcome::Ignore);
         }
@@ -296,16 +358,23 @@ impl Front for Gateway {
     fn abandoned(&mut self, now: Timestamp, request: &Request) {
         self.now = now;
         let Some(Held::Permit { permit, .. }) = self.held.get(request.slot()) else { return };
+        self.measured.abandoned(permit.class());
         if let Some(linger) = self.classes[permit.class().index()].linger {
-            self.lingering.push((permit.started() + linger, request.id));
+            self.lingering.insert((permit.started() + linger, request.id));
         }
     }
 
     fn depart(&mut self, now: Timestamp, request: &Request, done: &Done) {
         self.now = now;
         // Without: it was given back when it had lingered or the response had taken too long.
-        let Some(permit) = self.permit(request.id, request.slot()) else { return };
+        let Some((permit, arrived)) = self.permit(request.id) else { return };
         let class = &mut self.classes[permit.class().index()];
+        if !done.abandoned {
+            let within = class.values.get(keys::GOODPUT_WITHIN);
+            let is_error = done.end != End::Success;
+            let response = now.since(arrived);
+            self.measured.responded(permit.class(), is_error, done.service_time, response, within);
+        }
         let outcome = match done.end {
             End::Success => {
                 let nanos = u64::try_from(done.service_time.as_nanos()).unwrap_or(u64::MAX);
@@ -319,8 +388,7 @@ impl Front for Gateway {
         self.admission.depart(now, permit, outcome);
         // Whoever is first may go.
         while let Some((_, id)) = self.timeouts.front() {
-            let slot = slot(*id);
-            if matches!(self.held.get(slot), Some(Held::Permit { id: other, .. }) if other == id) {
+            if self.holds_permit(*id) {
                 break;
             }
             self.timeouts.pop_front();
@@ -335,18 +403,20 @@ impl Front for Gateway {
             let Some(&id) = self.waiting.get(ticket.index as usize) else { continue };
             // A client that has left may be among them.
             let slot = slot(id);
-            if !matches!(self.held.get(slot), Some(Held::Place { ticket: own }) if *own == ticket) {
+            let Some(&Held::Place { ticket: own, class, arrived }) = self.held.get(slot) else { continue };
+            if own != ticket {
                 continue;
             }
             match self.admission.collect(self.now, ticket) {
                 Some(Ok(permit)) => {
                     self.queued -= 1;
-                    self.started(id, slot, permit);
+                    self.started(id, permit, arrived);
                     out.push((id, Verdict::Start));
                 }
                 Some(Err(refusal)) => {
                     self.queued -= 1;
                     self.held[slot] = Held::Nothing;
+                    self.measured.refused(class, refusal);
                     out.push((id, Verdict::Refuse(refusal.name())));
                 }
                 None => {}
@@ -357,30 +427,30 @@ impl Front for Gateway {
 
     fn next_timeout(&self) -> Option<Timestamp> {
         let own = self.timeouts.front().map(|(moment, _)| *moment);
-        let lingers = self.lingering.iter().map(|(moment, _)| *moment).min();
-        [self.admission.next_timeout(), own, lingers].into_iter().flatten().min()
+        let lingers = self.lingering.first().map(|(moment, _)| *moment);
+        let second = self.measured.next();
+        [self.admission.next_timeout(), own, lingers, second, self.law.next()].into_iter().flatten().min()
     }
 
     fn advance(&mut self, now: Timestamp) {
         self.now = now;
         while let Some((_, id)) = self.timeouts.front().copied().filter(|(moment, _)| *moment <= now) {
             self.timeouts.pop_front();
-            if let Some(permit) = self.permit(id, slot(id)) {
+            if let Some((permit, _)) = self.permit(id) {
+                self.measured.failed(permit.class());
                 self.admission.depart(now, permit, Outcome::Drop);
                 self.decided.push((id, Verdict::Refuse(RESPONSE_TIMEOUT)));
             }
         }
-        let mut lingering = std::mem::take(&mut self.lingering);
-        lingering.retain(|(moment, id)| {
-            if *moment <= now
-                && let Some(permit) = self.permit(*id, slot(*id))
-            {
+        while let Some((_, id)) = self.lingering.first().copied().filter(|(moment, _)| *moment <= now) {
+            self.lingering.pop_first();
+            if let Some((permit, _)) = self.permit(id) {
                 self.admission.depart(now, permit, Outcome::Ignore);
             }
-            *moment > now
-        });
-        self.lingering = lingering;
+        }
         self.admission.advance(now);
+        self.measure(now);
+        self.control();
     }
 
     fn tick(&mut self, now: Timestamp, _server: &ServerView) {
@@ -401,8 +471,4 @@ impl Front for Gateway {
 fn settings(application: &Values, classes: &[Class]) -> AdmissionSettings {
     let values: Vec<&Values> = classes.iter().map(|class| &class.values).collect();
     AdmissionSettings::from_values(application, &values)
-}
-
-const fn slot(id: u64) -> usize {
-    crate::front::slot(id)
 }

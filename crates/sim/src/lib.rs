@@ -35,7 +35,7 @@ pub use check::ScenarioFault;
 pub use clients::{Arrivals, Backoff, Behaviour, Clients, Page, Population, Retry, Site};
 pub use draw::Draw;
 pub use front::{Direct, Done, End, Front, Hello, Levels, Request, ServerView, Verdict};
-pub use gateway::{Gateway, KnobError, RESPONSE_TIMEOUT};
+pub use gateway::{Gateway, KnobError, Line, RESPONSE_TIMEOUT};
 pub use random::Random;
 pub use result::{ClientCounts, Counts, Row, RunResult, Sessions, Tick};
 pub use run::{ProcessorManager, run, run_all};

@@ -49,7 +49,6 @@ impl Random {
     }
 
     /// Uniform in 0 to `n - 1`; 0 for `n` 0. The bias is below n / 2⁶⁴.
-    #[expect(clippy::cast_possible_truncation, reason = "the upper half of a product of 64 by 64 bits")]
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
     }

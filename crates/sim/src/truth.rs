@@ -218,7 +218,7 @@ fn rate(clients: &Clients) -> f64 {
 
 /// Admission that does nothing but queue: first come, first served, within priorities, for as long as it takes.
 fn gateway(application: &Application, limit: u32) -> Gateway {
-    let mut gateway = Gateway::of(application);
+    let mut gateway = Gateway::of(application).without_archives();
     let limit = limit.to_string();
     for (knob, value) in [
         ("in_flight.algorithm", "fixed"),

@@ -105,9 +105,8 @@ pub(crate) fn await_metrics(admin: SocketAddr, what: &str, holds: impl Fn(&Metri
 
 /// Nothing is lent any more, and every request that arrived has an outcome.
 pub(crate) fn await_rest(admin: SocketAddr) -> Metrics {
-    const LEVELS: [&str; 7] = [
+    const LEVELS: [&str; 6] = [
         "application_in_flight",
-        "application_awaiting_server",
         "application_lingering",
         "application_long_streams",
         "class_queued",

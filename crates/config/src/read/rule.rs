@@ -58,7 +58,7 @@ fn verdict(section: &Section<'_>, classes: &[Class]) -> VerdictSpec {
         let (what, mend) = no_such("class", class, classes.iter().map(|known| known.name.as_str()));
         section.fault("class", what, mend);
     }
-    let count = |name| match section.like_knob(name) {
+    let count = |name| match section.value(name) {
         Some(Value::Count(count)) => u32::try_from(count).ok(),
         _ => None,
     };
@@ -66,7 +66,7 @@ fn verdict(section: &Section<'_>, classes: &[Class]) -> VerdictSpec {
         class: class.to_owned(),
         priority: count("priority").and_then(|priority| u8::try_from(priority).ok()),
         weight: count("weight"),
-        deadline: match section.like_knob("deadline") {
+        deadline: match section.value("deadline") {
             Some(Value::Span(span)) => Some(span),
             _ => None,
         },

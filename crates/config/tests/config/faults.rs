@@ -27,6 +27,39 @@ fn the_golden_file_of_faults() {
 }
 
 #[test]
+fn controllers_have_a_file_a_name_of_their_own_and_bounds() {
+    let gateway =
+        "[[listener]]\naddress = \"[::]:8080\"\n[application.shop]\nservers = [\"http://127.0.0.1:8000\"]\n";
+    let controllers = r#"[[controller]]
+name = "a"
+[[controller]]
+file = "laws/home.lua"
+strikes = 0
+every.min = "1ms"
+turn = { steps = 10, time = "2min" }
+memory = "1KiB"
+on_failure = "ignore"
+[[controller]]
+file = "other/home.lua"
+[[controller]]
+file = "home.lua"
+"#;
+    assert_eq!(
+        faults(&format!("{gateway}{controllers}")),
+        [
+            "t.toml:5:1: controller[0].file: is missing: write file = \"home-limit.lua\"",
+            "t.toml:9:11: controller[1].strikes: 0 is not allowed here: expected a whole number from 1 to 1000",
+            "t.toml:10:13: controller[1].every.min: \"1ms\" is not allowed here: expected a span of time from 10ms to 1h, such as \"250ms\"",
+            "t.toml:11:18: controller[1].turn.steps: 10 is not allowed here: expected a whole number from 1000 to 1000000000",
+            "t.toml:11:29: controller[1].turn.time: \"2min\" is not allowed here: expected a span of time from 1ms to 1min, such as \"250ms\"",
+            "t.toml:12:10: controller[1].memory: \"1KiB\" is not allowed here: expected a size from 1MiB to 1GiB, such as \"10MiB\"",
+            "t.toml:13:14: controller[1].on_failure: \"ignore\" is not allowed here: expected one of \"keep\", \"revert\"",
+            "t.toml:16:1: controller[3].name: \"home.lua\" is taken (line 14): give each a name of its own",
+        ]
+    );
+}
+
+#[test]
 fn an_empty_file_lacks_listener_and_application() {
     assert_eq!(
         faults(""),

@@ -6,6 +6,7 @@ use proptest::{collection::vec, option, prelude::*, sample::select};
 use tidegate_config::*;
 use tidegate_control::{
     classify::{FieldSpec, PathSpec, RuleSpec, TlsSpec, ValueSpec, VerdictSpec},
+    controller::OnFailure,
     knobs::{Kind, Knob, Scope, Value, Values},
 };
 
@@ -266,6 +267,25 @@ fn application(number: u16) -> impl Strategy<Value = Application> {
         )
 }
 
+fn controller() -> impl Strategy<Value = Controller> {
+    let on_failure = select(vec![OnFailure::Keep, OnFailure::Revert]);
+    let span = |from: u64| (from..1000).prop_map(Duration::from_millis);
+    let counts = (1..1000_u32, 1000..1_000_000_u64, 1_u64 << 20..1 << 30, 0..1_u64 << 60);
+    ("[a-z]{1,8}", file(), on_failure, counts, span(10), span(1)).prop_map(
+        |(name, file, on_failure, (strikes, turn_steps, memory, seed), every_min, turn_time)| Controller {
+            name,
+            file,
+            on_failure,
+            strikes,
+            every_min,
+            turn_steps,
+            turn_time,
+            memory,
+            seed,
+        },
+    )
+}
+
 fn settings() -> impl Strategy<Value = Settings> {
     let loopback = select(vec![std::net::IpAddr::from([127, 0, 0, 1]), std::net::Ipv6Addr::LOCALHOST.into()]);
     let admin = option::of((loopback, any::<u16>()).prop_map(SocketAddr::from));
@@ -274,17 +294,20 @@ fn settings() -> impl Strategy<Value = Settings> {
     let log = option::of((target, format).prop_map(|(target, format)| AccessLog { target, format }));
     let threads = option::of(1..=1024_usize);
     (
-        (knobs_of(Scope::Host), admin, threads, log),
+        (knobs_of(Scope::Host), admin, threads, log, vec(controller(), 0..=1)),
         (listener(0), listener(1)),
         (application(0), application(1)),
     )
-        .prop_map(|((host, admin, threads, access_log), listeners, applications)| Settings {
-            host,
-            admin,
-            workers: vec![WorkerGroup { name: "group".to_owned(), threads }],
-            listeners: <[_; 2]>::from(listeners).into(),
-            applications: <[_; 2]>::from(applications).into(),
-            access_log,
+        .prop_map(|((host, admin, threads, access_log, controllers), listeners, applications)| {
+            Settings {
+                host,
+                admin,
+                workers: vec![WorkerGroup { name: "group".to_owned(), threads }],
+                listeners: <[_; 2]>::from(listeners).into(),
+                applications: <[_; 2]>::from(applications).into(),
+                access_log,
+                controllers,
+            }
         })
 }
 

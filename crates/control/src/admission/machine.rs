@@ -1,16 +1,18 @@
 //! The composition: one application's admission.
 
+use std::time::Duration;
+
 use super::{
-    AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit, Standing,
-    path::{Answer, Entrance, Path, whole},
+    AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit, Rate, Standing,
+    path::{Answer, Path, whole},
 };
 use crate::{
     ClassId, Refusal, Ticket, Timestamp,
+    capacity::{CapacityBounds, CapacityEvent, Given},
     in_flight::{InFlight, TOP_PRIORITY},
-    knobs::{Algorithm, Mode},
+    knobs::Mode,
     limit::{Limit, Limiter, Sample},
     queue::Phase,
-    share::Share,
 };
 
 /// Admission of one application's requests.
@@ -89,9 +91,12 @@ pub struct Admission {
     mode: Mode,
     path: Path,
     limiter: Limiter,
-    share: Share,
-    /// Whether the share is worth nothing of the limit.
-    is_closed: bool,
+    capacity: CapacityBounds,
+    /// What somebody told of the capacity.
+    told: Option<Given>,
+    /// The rate of starts that is set, and the one in force: lower where the limiter says so.
+    egress: Option<Rate>,
+    egress_in_force: Option<Rate>,
     /// In mode `watch`: what in truth is in flight; the path counts shadows.
     watched: Option<InFlight>,
     /// Number of the present or last spell of watching.
@@ -114,9 +119,12 @@ pub struct Levels<'a> {
     pub in_flight: u64,
     /// The in-flight limit, weight units.
     pub limit: u32,
+    /// Capacity as found or given, work units a second; one is what a request of the default class costs.
+    pub capacity: Option<f64>,
     /// Long streams open.
     pub long_streams: u64,
     path: &'a Path,
+    limiter: &'a Limiter,
 }
 
 impl Admission {
@@ -124,8 +132,6 @@ impl Admission {
     #[must_use]
     pub fn new(settings: &AdmissionSettings, now: Timestamp) -> Self {
         assert!(!settings.classes.is_empty(), "the default class always exists");
-        let share = settings.share;
-        let settings = &*share.of(settings);
         let limiter = Limiter::new(settings.algorithm, settings.limit);
         let path = Path::new(settings, limiter.limit(), now);
         let mut admission = Self {
@@ -133,14 +139,16 @@ impl Admission {
             mode: Mode::Enforce,
             path,
             limiter,
-            share,
-            is_closed: holds_nothing(settings),
+            capacity: settings.capacity,
+            told: None,
+            egress: None,
+            egress_in_force: None,
             watched: None,
             spell: 0,
             long_streams: 0,
             long_streams_max: settings.long_streams_max,
         };
-        admission.bound();
+        admission.configure_limiter(settings);
         admission.set_mode(settings.mode);
         admission
     }
@@ -149,21 +157,17 @@ impl Admission {
     ///
     /// Classes are append-only: ids keep their meaning, and a class missing from `settings` keeps its
     /// settings and drains. Another algorithm starts from `in_flight.limit`; the same one keeps what it
-    /// has learnt. What waits over a new bound stays. Leaving mode `enforce` lets everything in. A share
-    /// of settings is renewed by the same settings with a later end.
+    /// has learnt. What waits over a new bound stays. Leaving mode `enforce` lets everything in.
     pub fn configure(&mut self, now: Timestamp, settings: &AdmissionSettings) {
         assert!(!settings.classes.is_empty(), "the default class always exists");
         self.advance(now);
-        self.share = settings.share;
-        let settings = &*settings.share.of(settings);
-        self.is_closed = holds_nothing(settings);
         self.path.configure(self.now, settings);
         if self.limiter.algorithm() == settings.algorithm {
             self.limiter.set_bounds(settings.limit);
         } else {
             self.limiter = Limiter::new(settings.algorithm, settings.limit);
         }
-        self.bound();
+        self.configure_limiter(settings);
         self.long_streams_max = settings.long_streams_max;
         if let Some(watched) = &mut self.watched {
             watched.grow(settings.classes.len());
@@ -173,17 +177,7 @@ impl Admission {
     }
 
     /// A request arrives.
-    pub fn arrive(&mut self, now: Timestamp, exchange: Exchange) -> Arrival {
-        self.enter(now, exchange, Entrance::First)
-    }
-
-    /// A request arrives again that has been admitted before and gave its permit back unused, since its
-    /// client was not ready to go on. It is judged as a newcomer, but takes no ingress token again.
-    pub fn arrive_again(&mut self, now: Timestamp, exchange: Exchange) -> Arrival {
-        self.enter(now, exchange, Entrance::Again)
-    }
-
-    fn enter(&mut self, now: Timestamp, mut exchange: Exchange, entrance: Entrance) -> Arrival {
+    pub fn arrive(&mut self, now: Timestamp, mut exchange: Exchange) -> Arrival {
         self.advance(now);
         exchange.class = self.path.known(exchange.class);
         exchange.priority = exchange.priority.min(TOP_PRIORITY);
@@ -192,7 +186,7 @@ impl Admission {
             let in_flight = self.path.take(exchange.class, exchange.weight);
             return Arrival::Start(self.permit(&exchange, in_flight, Standing::Counted));
         }
-        let answer = self.path.arrive(self.now, &exchange, entrance);
+        let answer = self.path.arrive(self.now, &exchange);
         let Some(watched) = &mut self.watched else {
             return match answer {
                 Answer::Start(in_flight) => {
@@ -293,16 +287,21 @@ impl Admission {
     /// Fires what is due: waits, deadlines, tokens. Every other call does so first by itself.
     pub fn advance(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
-        if !self.share.is_valid(self.now) {
-            self.bound();
+        if self.advance_limiter() {
+            self.path.settle(self.now);
+        } else {
+            self.path.advance(self.now);
         }
-        self.path.advance(self.now);
     }
 
     /// When [`advance`](Self::advance) must be called next, if nothing else happens.
     #[must_use]
-    pub const fn next_timeout(&self) -> Option<Timestamp> {
-        self.path.next_timeout()
+    pub fn next_timeout(&self) -> Option<Timestamp> {
+        // A limit that finds its way by itself wants to move while it keeps something waiting.
+        let tick = (self.mode == Mode::Enforce && self.path.is_held())
+            .then(|| self.limiter.next_tick().map(|tick| tick.max(self.now)))
+            .flatten();
+        [self.path.next_timeout(), tick].into_iter().flatten().min()
     }
 
     /// Moves the tickets decided since the last call to `out`, in the order decided. A client that has
@@ -322,8 +321,10 @@ impl Admission {
         Levels {
             in_flight: self.in_flight().total(),
             limit: self.path.in_flight.limit(),
+            capacity: self.limiter.work_capacity(),
             long_streams: self.long_streams,
             path: &self.path,
+            limiter: &self.limiter,
         }
     }
 
@@ -331,6 +332,34 @@ impl Admission {
     #[must_use]
     pub const fn limiter(&self) -> &Limiter {
         &self.limiter
+    }
+
+    /// Somebody tells the capacity, requests a second, from now on for `valid_for` or until told otherwise; `None`
+    /// takes it back. While it is in force it goes before the knobs.
+    pub fn tell_capacity(&mut self, now: Timestamp, per_s: Option<f64>, valid_for: Option<Duration>) {
+        self.advance(now);
+        self.told = per_s.map(|per_s| Given::new(self.now, per_s, valid_for));
+        self.bound_capacity();
+        self.settle();
+    }
+
+    /// Forgets the capacity found and searches again.
+    pub fn rediscover(&mut self, now: Timestamp) {
+        self.advance(now);
+        self.limiter.rediscover();
+        self.settle();
+    }
+
+    /// Servers were lost or added: the capacity is `factor` times what it was.
+    pub fn resize(&mut self, now: Timestamp, factor: f64) {
+        self.advance(now);
+        self.limiter.resize(factor);
+        self.settle();
+    }
+
+    /// Moves what has happened to the capacity since the last call to `out`.
+    pub fn drain_capacity_events(&mut self, out: &mut Vec<CapacityEvent>) {
+        self.limiter.drain_events(out);
     }
 
     /// Panics if something is inconsistent: permits, queues, lists, deadlines, timers, or something
@@ -383,19 +412,70 @@ impl Admission {
         let held = self.watched.is_none() && self.path.held_since(permit.started);
         self.limiter.sample(&Sample {
             now: self.now,
+            class: permit.class,
             response_time: permit.age(self.now),
             in_flight: permit.in_flight,
             limit_utilised: held || permit.in_flight >= limit,
             outcome,
             weight: permit.weight,
         });
-        self.bound();
+        self.apply_limit();
     }
 
-    /// Puts the limit in force: none of it once the share has ended.
-    fn bound(&mut self) {
-        let is_ours = !self.is_closed && self.share.is_valid(self.now);
-        self.path.in_flight.set_limit(if is_ours { self.limiter.limit() } else { 0 });
+    /// Tells the limiter that time has passed. True if others may start now.
+    fn advance_limiter(&mut self) -> bool {
+        if self.mode != Mode::Enforce {
+            return false;
+        }
+        if self.told.is_some_and(|told| told.per_s(self.now).is_none()) {
+            self.told = None;
+            self.bound_capacity();
+        }
+        let load = self.path.load(self.now);
+        self.limiter.advance(self.now, &load);
+        self.apply_limit()
+    }
+
+    /// Puts the limiter's limit and rate in force. True if one of them has changed: the caller then settles.
+    fn apply_limit(&mut self) -> bool {
+        let limit = self.limit_in_force();
+        let egress = Rate::lower(self.egress, self.limiter.rate());
+        let changed = limit != self.path.in_flight.limit() || egress != self.egress_in_force;
+        if changed {
+            self.path.in_flight.set_limit(limit);
+            self.egress_in_force = egress;
+            self.path.set_egress(self.now, egress);
+        }
+        changed
+    }
+
+    fn settle(&mut self) {
+        if self.apply_limit() {
+            self.path.settle(self.now);
+        }
+    }
+
+    /// A limit that is found by holding requests back is not known before it has: in mode `watch` nothing is held back.
+    fn limit_in_force(&self) -> u32 {
+        match &self.limiter {
+            Limiter::KneeTrack(knee) if self.mode == Mode::Watch && knee.knee().is_none() => {
+                knee.bounds().max
+            }
+            limiter => limiter.limit(),
+        }
+    }
+
+    fn configure_limiter(&mut self, settings: &AdmissionSettings) {
+        self.limiter.set_power_ratio(settings.power_ratio);
+        self.capacity = settings.capacity;
+        self.bound_capacity();
+        self.egress = settings.egress;
+        self.apply_limit();
+    }
+
+    fn bound_capacity(&mut self) {
+        let bounds = self.told.map_or(self.capacity, |told| told.bounds(self.now, self.capacity));
+        self.limiter.set_capacity_bounds(bounds);
     }
 
     fn set_mode(&mut self, mode: Mode) {
@@ -413,14 +493,7 @@ impl Admission {
         }
         self.path.set_shadow(mode == Mode::Watch);
         self.mode = mode;
-    }
-}
-
-/// Whether a share of settings is worth nothing of the in-flight limit.
-fn holds_nothing(own: &AdmissionSettings) -> bool {
-    match own.algorithm {
-        Algorithm::Fixed => own.limit.initial == 0,
-        Algorithm::Aimd | Algorithm::Vegas | Algorithm::Gradient2 => own.limit.max == 0,
+        self.apply_limit();
     }
 }
 
@@ -428,6 +501,11 @@ impl Levels<'_> {
     /// Requests waiting, by class. In mode `watch`, shadows.
     pub fn queued(&self) -> impl Iterator<Item = (ClassId, usize)> + '_ {
         self.path.queued()
+    }
+
+    /// What a request of each class costs, where one of the default class costs 1; `None`: not known.
+    pub fn costs(&self) -> impl Iterator<Item = (ClassId, Option<f64>)> + '_ {
+        self.path.queued().map(|(class, _)| (class, self.limiter.cost(class)))
     }
 }
 

@@ -10,6 +10,7 @@ use crate::{
     ClassId, Refusal, Ticket, Timestamp,
     in_flight::{InFlight, TOP_PRIORITY},
     knobs::SchedulerKind,
+    limit::Load,
     queue::{ClassQueue, Entry, Newcomer, Phase, WaitTable},
     scheduler::{Candidate, Scheduler},
     token_bucket::TokenBucket,
@@ -22,15 +23,6 @@ pub(super) enum Answer {
     Start(u32),
     Wait(Ticket),
     Refuse(Refusal),
-}
-
-/// How often a request has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Entrance {
-    /// For the first time.
-    First,
-    /// Its ingress tokens were taken before.
-    Again,
 }
 
 #[derive(Clone, Debug)]
@@ -95,7 +87,6 @@ impl Path {
     /// New knobs. The caller dispatches afterwards.
     pub(super) fn configure(&mut self, now: Timestamp, settings: &AdmissionSettings) {
         set_bucket(&mut self.ingress, now, settings.ingress);
-        set_bucket(&mut self.egress, now, settings.egress);
         for (id, class) in settings.classes.iter().enumerate() {
             match self.classes.get_mut(id) {
                 Some(present) => present.configure(now, class),
@@ -117,15 +108,10 @@ impl Path {
         if class.index() < self.classes.len() { class } else { ClassId(0) }
     }
 
-    pub(super) fn arrive(
-        &mut self,
-        now: Timestamp,
-        exchange: &super::Exchange,
-        entrance: Entrance,
-    ) -> Answer {
+    pub(super) fn arrive(&mut self, now: Timestamp, exchange: &super::Exchange) -> Answer {
         let class_id = exchange.class;
         let class = &mut self.classes[class_id.index()];
-        if entrance == Entrance::First && !take_both(now, &mut self.ingress, &mut class.ingress) {
+        if !take_both(now, &mut self.ingress, &mut class.ingress) {
             return self.turn_away(class_id, Refusal::IngressRate);
         }
         let deadline = match (exchange.deadline, class.deadline) {
@@ -287,6 +273,27 @@ impl Path {
                 }
             }
         }
+    }
+
+    /// How things stand, for the limit.
+    pub(super) fn load(&mut self, now: Timestamp) -> Load<'_> {
+        let rate_holds = !self.busy.is_empty() && !is_ready(now, &mut self.egress);
+        Load {
+            in_flight: self.in_flight.classes(),
+            started: self.in_flight.started(),
+            limit_holds: self.held,
+            rate_holds,
+        }
+    }
+
+    /// Whether the in-flight limit keeps something waiting.
+    pub(super) const fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// The rate at which requests start over all classes.
+    pub(super) fn set_egress(&mut self, now: Timestamp, rate: Option<Rate>) {
+        set_bucket(&mut self.egress, now, rate);
     }
 
     /// Whether the in-flight limit has kept something waiting since `since`.

@@ -19,8 +19,8 @@ use super::{
 };
 use crate::{
     ClassId, Refusal, Timestamp,
-    knobs::{Algorithm, Discipline, Mode, SchedulerKind},
-    limit::{Limit, Limiter, Sample},
+    knobs::{Discipline, Mode, SchedulerKind},
+    limit::{Limit, Limiter, Load, Sample},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,6 +68,10 @@ pub struct Reference {
     codels: Vec<Option<NaiveCodel>>,
     not_empty_since: Vec<Option<Timestamp>>,
     limiter: Limiter,
+    egress_in_force: Option<Rate>,
+    /// Starts by class, as decisions see them and, while watching, in truth.
+    started: Vec<u64>,
+    started_in_truth: Vec<u64>,
     requests: Vec<Request>,
     sequence: u64,
     /// What the caller holds, in the order of the driver's lists.
@@ -117,7 +121,10 @@ impl Reference {
             class_egress: Vec::new(),
             codels: Vec::new(),
             not_empty_since: Vec::new(),
-            limiter: Limiter::new(settings.algorithm, settings.share.of(settings).limit),
+            limiter: Limiter::new(settings.algorithm, settings.limit),
+            egress_in_force: None,
+            started: Vec::new(),
+            started_in_truth: Vec::new(),
             requests: Vec::new(),
             sequence: 0,
             permits: Vec::new(),
@@ -137,12 +144,12 @@ impl Reference {
 
     fn configure(&mut self, settings: &AdmissionSettings) {
         let now = self.now;
-        let settings = &*settings.share.of(settings);
         set(&mut self.ingress, now, settings.ingress);
-        set(&mut self.egress, now, settings.egress);
         for (id, class) in settings.classes.iter().enumerate() {
             if id == self.classes.len() {
                 self.classes.push(class.clone());
+                self.started.push(0);
+                self.started_in_truth.push(0);
                 self.class_ingress.push(None);
                 self.class_egress.push(None);
                 self.codels.push(None);
@@ -169,9 +176,15 @@ impl Reference {
         } else {
             self.limiter = Limiter::new(settings.algorithm, settings.limit);
         }
+        self.limiter.set_power_ratio(settings.power_ratio);
+        self.limiter.set_capacity_bounds(settings.capacity);
         let before = self.settings.mode;
         self.settings = settings.clone();
+        self.set_egress();
         if before != settings.mode {
+            if before == Mode::Watch {
+                self.started.clone_from(&self.started_in_truth);
+            }
             match before {
                 Mode::Watch => {
                     for request in self.requests.clone() {
@@ -189,12 +202,56 @@ impl Reference {
                 }
                 Mode::Off => {}
             }
+            self.started_in_truth.clone_from(&self.started);
             for permit in &mut self.permits {
                 permit.counted = true;
                 permit.shadow = None;
             }
         }
         self.settle();
+    }
+
+    /// The limit in force; true of [`Self::advance_limiter`] if it or the rate has changed.
+    fn limit(&self) -> u32 {
+        match &self.limiter {
+            Limiter::KneeTrack(knee) if self.settings.mode == Mode::Watch && knee.knee().is_none() => {
+                self.settings.limit.max
+            }
+            limiter => limiter.limit(),
+        }
+    }
+
+    fn set_egress(&mut self) {
+        let egress = Rate::lower(self.settings.egress, self.limiter.rate());
+        if egress != self.egress_in_force {
+            set(&mut self.egress, self.now, egress);
+            self.egress_in_force = egress;
+        }
+    }
+
+    fn advance_limiter(&mut self) -> bool {
+        if self.settings.mode != Mode::Enforce {
+            return false;
+        }
+        let (limit, egress) = (self.limit(), self.egress_in_force);
+        let in_flight: Vec<u64> = (0..self.classes.len()).map(|class| self.counted(Some(class))).collect();
+        self.limiter.advance(
+            self.now,
+            &Load {
+                in_flight: &in_flight,
+                started: &self.started,
+                limit_holds: self.held,
+                rate_holds: !self.queue(None).is_empty() && !has_token(&self.egress, self.now),
+            },
+        );
+        self.set_egress();
+        (limit, egress) != (self.limit(), self.egress_in_force)
+    }
+
+    fn advance(&mut self) {
+        if self.advance_limiter() {
+            self.settle();
+        }
     }
 
     /// Who waits, of a class or of all, by arrival.
@@ -229,15 +286,7 @@ impl Reference {
 
     fn fits(&self, class: Option<usize>, limit: u32, exchange: &Exchange) -> bool {
         let taken = self.counted(class);
-        exchange.priority == 7
-            || limit > 0 && (taken == 0 || taken + u64::from(exchange.weight) <= u64::from(limit))
-    }
-
-    /// The limit in force: none of it where the share holds none, or once it has ended.
-    fn limit(&self) -> u32 {
-        let bounds = self.settings.limit;
-        let ours = if self.settings.algorithm == Algorithm::Fixed { bounds.initial } else { bounds.max };
-        if ours > 0 && self.settings.share.is_valid(self.now) { self.limiter.limit() } else { 0 }
+        exchange.priority == 7 || taken == 0 || taken + u64::from(exchange.weight) <= u64::from(limit)
     }
 
     fn find(&mut self, sequence: u64) -> &mut Request {
@@ -265,6 +314,8 @@ impl Reference {
         let weight = self.find(sequence).exchange.weight;
         let in_flight = u32::try_from(self.counted(None) + u64::from(weight)).unwrap();
         let started = self.now;
+        let class = self.find(sequence).exchange.class.index();
+        self.started[class] += 1;
         self.decide(sequence, State::Granted { started, in_flight });
     }
 
@@ -423,20 +474,19 @@ impl Reference {
         Event::Started(in_flight)
     }
 
-    fn arrive(&mut self, exchange: Exchange, again: bool) -> Event {
+    fn arrive(&mut self, exchange: Exchange) -> Event {
         if self.settings.mode == Mode::Off {
             let in_flight = u32::try_from(self.in_flight() + u64::from(exchange.weight)).unwrap();
+            self.started[exchange.class.index()] += 1;
             return self.start(&exchange, in_flight, true, None);
         }
+        self.started_in_truth[exchange.class.index()] += 1;
         let in_truth = u32::try_from(self.in_flight() + u64::from(exchange.weight)).unwrap();
         let watching = self.settings.mode == Mode::Watch;
         let class = exchange.class.index();
-        let tokens = has_token(&self.ingress, self.now) && has_token(&self.class_ingress[class], self.now);
-        let early = if again || tokens {
-            if !again {
-                take_token(&mut self.ingress, self.now);
-                take_token(&mut self.class_ingress[class], self.now);
-            }
+        let early = if has_token(&self.ingress, self.now) && has_token(&self.class_ingress[class], self.now) {
+            take_token(&mut self.ingress, self.now);
+            take_token(&mut self.class_ingress[class], self.now);
             let own = self.classes[class].deadline.map(|span| self.now + span);
             let deadline = [exchange.deadline, own].into_iter().flatten().min();
             if deadline.is_some_and(|deadline| deadline <= self.now) {
@@ -563,6 +613,7 @@ impl Reference {
             let held = self.settings.mode == Mode::Enforce && (self.held || self.last_held >= out.started);
             self.limiter.sample(&Sample {
                 now: self.now,
+                class: ClassId(u16::try_from(out.class).unwrap()),
                 response_time: self.now.since(out.started),
                 in_flight: out.in_flight,
                 limit_utilised: held || out.in_flight >= self.limit(),
@@ -582,6 +633,9 @@ impl Reference {
         let mut moments = Vec::new();
         if self.queue(None).is_empty() {
             return None;
+        }
+        if self.settings.mode == Mode::Enforce && self.held {
+            moments.extend(self.limiter.next_tick());
         }
         let application = self.egress.clone().map_or(self.now, |mut bucket| bucket.next(self.now));
         moments.push(application);
@@ -612,22 +666,27 @@ impl Reference {
             Op::Advance(span) => {
                 let due = self.next_timeout();
                 self.now = self.now + span;
-                if due.is_some_and(|moment| moment <= self.now) {
+                if self.advance_limiter() || due.is_some_and(|moment| moment <= self.now) {
                     self.settle();
                 }
                 Event::Nothing
             }
-            Op::Arrive { again, class, priority, weight, deadline, bytes } => {
+            Op::Arrive { class, priority, weight, deadline, bytes } => {
+                self.advance();
                 let class = ClassId(class % u16::try_from(self.classes.len()).unwrap());
                 let deadline = deadline.map(|span| self.now + span);
-                self.arrive(Exchange { class, priority, weight, deadline, bytes }, again)
+                self.arrive(Exchange { class, priority, weight, deadline, bytes })
             }
             Op::Collect(position) | Op::Leave(position) => match position.checked_rem(self.waiting.len()) {
-                Some(position) => self.verdict(position, matches!(op, Op::Leave(_))),
+                Some(position) => {
+                    self.advance();
+                    self.verdict(position, matches!(op, Op::Leave(_)))
+                }
                 None => Event::Nothing,
             },
             Op::Depart(position, outcome) => {
                 if let Some(position) = position.checked_rem(self.permits.len()) {
+                    self.advance();
                     self.depart(position, outcome);
                 }
                 Event::Nothing
@@ -637,6 +696,7 @@ impl Reference {
                     if self.settings.mode != Mode::Enforce
                         || self.streams < self.settings.long_streams_max =>
                 {
+                    self.advance();
                     self.streams += 1;
                     self.depart(position, Outcome::Ignore);
                     Event::Streams
@@ -653,6 +713,7 @@ impl Reference {
                 Event::Nothing
             }
             Op::Configure(ref settings) => {
+                self.advance();
                 self.configure(settings);
                 Event::Nothing
             }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::{
+    capacity::{CapacityBounds, PowerRatioSettings},
     knobs::{Algorithm, Mode, PerSecond, SchedulerKind, Values, keys},
     limit::LimitBounds,
     queue::QueueSettings,
-    share::Share,
 };
 
 /// Everything admission can be told while it runs.
@@ -18,6 +18,10 @@ pub struct AdmissionSettings {
     pub algorithm: Algorithm,
     /// Where the limit starts and its bounds.
     pub limit: LimitBounds,
+    /// Between what the capacity found may move.
+    pub capacity: CapacityBounds,
+    /// The constants of the algorithm `power_ratio`.
+    pub power_ratio: PowerRatioSettings,
     /// The order of classes.
     pub scheduler: SchedulerKind,
     /// Strict priority: after this wait a request goes before all but the top priority.
@@ -28,8 +32,6 @@ pub struct AdmissionSettings {
     pub egress: Option<Rate>,
     /// Long streams open at once.
     pub long_streams_max: u64,
-    /// The part of every rate and limit above and below that is ours.
-    pub share: Share,
     /// The classes, dense by [`ClassId`](crate::ClassId).
     pub classes: Vec<ClassSettings>,
 }
@@ -77,6 +79,8 @@ impl AdmissionSettings {
                 min: units(application.get(keys::IN_FLIGHT_MIN)),
                 max: units(application.get(keys::IN_FLIGHT_MAX)),
             },
+            capacity: capacity(application),
+            power_ratio: power_ratio(application),
             scheduler: application.get(keys::SCHEDULER).0,
             starvation_max: application.get(keys::STARVATION_MAX),
             ingress: rate(
@@ -88,7 +92,6 @@ impl AdmissionSettings {
                 application.get(keys::APPLICATION_EGRESS_BURST),
             ),
             long_streams_max: application.get(keys::LONG_STREAMS_MAX),
-            share: Share::WHOLE,
             classes: classes
                 .iter()
                 .map(|class| ClassSettings {
@@ -109,6 +112,44 @@ impl AdmissionSettings {
                     share: units(class.get(keys::SHARE)),
                 })
                 .collect(),
+        }
+    }
+}
+
+/// Given, or between floor and ceiling.
+fn capacity(application: &Values) -> CapacityBounds {
+    let per_s = |rate: Option<PerSecond>| rate.map(|PerSecond(per_s)| per_s);
+    per_s(application.get(keys::CAPACITY_GIVEN)).map_or_else(
+        || CapacityBounds {
+            floor: per_s(application.get(keys::CAPACITY_FLOOR)),
+            ceiling: per_s(application.get(keys::CAPACITY_CEILING)),
+        },
+        CapacityBounds::exactly,
+    )
+}
+
+fn power_ratio(application: &Values) -> PowerRatioSettings {
+    PowerRatioSettings {
+        initial_per_s: application.get(keys::POWER_RATIO_INITIAL).0,
+        growth: application.get(keys::POWER_RATIO_GROWTH),
+        back_off: application.get(keys::POWER_RATIO_BACK_OFF),
+        step: application.get(keys::POWER_RATIO_STEP),
+        epoch: application.get(keys::POWER_RATIO_EPOCH),
+        close: application.get(keys::POWER_RATIO_CLOSE),
+        stable_epochs: units(application.get(keys::POWER_RATIO_STABLE)),
+        confirm_epochs: units(application.get(keys::POWER_RATIO_CONFIRM)),
+        change_errors: application.get(keys::POWER_RATIO_CHANGE),
+    }
+}
+
+impl Rate {
+    /// The lower of a rate that is set and one that an algorithm has found. What is found comes evenly: a tenth of
+    /// a second's worth at once.
+    pub(super) fn lower(set: Option<Self>, found_per_s: Option<f64>) -> Option<Self> {
+        let found = found_per_s.map(|per_s| Self { per_s, burst: (per_s / 10.0).max(1.0) });
+        match (set, found) {
+            (Some(set), Some(found)) if set.per_s <= found.per_s => Some(set),
+            (set, found) => found.or(set),
         }
     }
 }

@@ -43,6 +43,10 @@ choices! {
         Vegas = "vegas",
         /// Netflix's Gradient2 on short- and long-term response times.
         Gradient2 = "gradient2",
+        /// The knee of the departure rate: finds limit, capacity and costs of classes.
+        KneeTrack = "knee_track",
+        /// WebQ's peak of goodput over response time: limits starts a second, not what is in flight.
+        PowerRatio = "power_ratio",
     }
     /// The order within a class's queue.
     Discipline {

@@ -110,8 +110,6 @@ knobs! {
             "Client connections open at once from one address (IPv6: one /64).";
         HELLO_TIMEOUT: Span = "hello.timeout", span(MS, HOUR), Value::Span(Duration::from_secs(5)),
             "Time from accept until the preface (PROXY header, TLS hello, HTTP/2 preface) and the TLS handshake are complete.";
-        TLS_HANDSHAKES_MAX: Option<u64> = "tls.handshakes.max", count(1, 1024), Value::None,
-            "Full TLS handshakes computed at once, on threads of their own, so that they hold up no request; further ones wait within hello.timeout. none: one for every two worker threads.";
         HEAD_TIMEOUT: Span = "head.timeout", span(MS, HOUR), Value::Span(Duration::from_secs(10)),
             "Time from a request's first byte until its head is complete.";
         KEEP_ALIVE_TIMEOUT: Span = "keep_alive.timeout", span(MS, HOUR), Value::Span(Duration::from_secs(60)),
@@ -134,8 +132,6 @@ knobs! {
             "Streams a client may have reset before they were answered, at once, before its connection is closed (rapid reset).";
         SPOOL_TOTAL: Bytes = "spool.total", size(MIB, 1024 * GIB), Value::Size(256 * MIB),
             "Memory for bodies read ahead, over all exchanges; when it is used up, bodies stream in step with their slowest side.";
-        DRAIN_GRACE: Span = "drain.grace", span(Duration::ZERO, HOUR), Value::Span(Duration::from_millis(500)),
-            "After SIGTERM, how long listeners still accept while /readyz is red already, so that load balancers see it first.";
         DRAIN_TIMEOUT: Span = "drain.timeout", span(Duration::ZERO, HOUR), Value::Span(Duration::from_secs(30)),
             "After SIGTERM, how long requests in progress may take before their connections are closed.";
         ACCESS_LOG_SAMPLE: f64 = "access_log.sample", ratio(0.0, 1.0), Value::Ratio(1.0),
@@ -149,11 +145,35 @@ knobs! {
         IN_FLIGHT_ALGORITHM: Chosen<Algorithm> = "in_flight.algorithm", choice::<Algorithm>(), Value::Choice("gradient2"),
             "How the in-flight limit is found.";
         IN_FLIGHT_LIMIT: u64 = "in_flight.limit", count(1, 1_000_000), Value::Count(20),
-            "In-flight limit R0 in weight units: the limit of the algorithm \"fixed\", and where the others start.";
+            "In-flight limit R0 in weight units: the limit of the algorithm \"fixed\", and where aimd, vegas and gradient2 start.";
         IN_FLIGHT_MIN: u64 = "in_flight.min", count(1, 1_000_000), Value::Count(1),
             "An adaptive limit never goes below this.";
         IN_FLIGHT_MAX: u64 = "in_flight.max", count(1, 1_000_000), Value::Count(1_000),
             "An adaptive limit never goes above this.";
+        CAPACITY_GIVEN: Option<PerSecond> = "capacity.given", RATE, Value::None,
+            "Capacity in requests per second, told by hand or by an estimator of one's own; none: as found.";
+        CAPACITY_FLOOR: Option<PerSecond> = "capacity.floor", RATE, Value::None,
+            "The capacity found is never taken for less, requests per second.";
+        CAPACITY_CEILING: Option<PerSecond> = "capacity.ceiling", RATE, Value::None,
+            "The capacity found is never taken for more, requests per second.";
+        POWER_RATIO_INITIAL: PerSecond = "power_ratio.initial", RATE, Value::Rate(15.0),
+            "power_ratio: the load at which discovery begins, c0.";
+        POWER_RATIO_GROWTH: f64 = "power_ratio.growth", ratio(1.001, 10.0), Value::Ratio(1.15),
+            "power_ratio: factor from one load of the coarse phase to the next, alpha.";
+        POWER_RATIO_BACK_OFF: f64 = "power_ratio.back_off", ratio(0.01, 1.0), Value::Ratio(0.8),
+            "power_ratio: where the fine phase begins, as a share of the coarse phase's end, beta.";
+        POWER_RATIO_STEP: f64 = "power_ratio.step", ratio(0.0001, 1.0), Value::Ratio(0.02),
+            "power_ratio: step of the fine phase, as a share of the coarse phase's end, delta.";
+        POWER_RATIO_EPOCH: Span = "power_ratio.epoch", span(Duration::from_millis(10), HOUR), Value::Span(Duration::from_secs(8)),
+            "power_ratio: time for which a load is tried, tau.";
+        POWER_RATIO_CLOSE: f64 = "power_ratio.close", ratio(0.001, 1.0), Value::Ratio(0.1),
+            "power_ratio: how far goodput may be from the load, as a share of the goodput, epsilon.";
+        POWER_RATIO_STABLE: u64 = "power_ratio.stable", count(1, 1000), Value::Count(2),
+            "power_ratio: epochs in a row with goodput close to the load that end a cool-down, Ns.";
+        POWER_RATIO_CONFIRM: u64 = "power_ratio.confirm", count(0, 1000), Value::Count(7),
+            "power_ratio: further epochs in a row that must confirm the peak, Nf.";
+        POWER_RATIO_CHANGE: f64 = "power_ratio.change", ratio(0.1, 100.0), Value::Ratio(2.0),
+            "power_ratio: how many times the largest error of the discovery an observation must be off to be a change of capacity.";
         LONG_STREAMS_MAX: u64 = "long_streams.max", count(1, 10_000_000), Value::Count(10_000),
             "Upgraded connections, server-sent events and other long streams open at once; they hold no weight of the in-flight limit.";
         LONG_STREAM_AFTER: Span = "long_streams.after", span(S, DAY), Value::Span(Duration::from_secs(60)),
@@ -296,6 +316,20 @@ impl Knob {
             return Ok(());
         }
         Err(Fault { found: value.to_string(), expected: self.expected() })
+    }
+
+    /// The allowed value nearest to `value`, see [`Kind::nearest`].
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] if no allowed value is like it.
+    pub fn nearest(self, value: Value) -> Result<Value, Fault> {
+        if self.is_optional() && value == Value::None {
+            return Ok(value);
+        }
+        self.kind()
+            .nearest(value)
+            .ok_or_else(|| Fault { found: value.to_string(), expected: self.expected() })
     }
 
     /// Reads a value as people write it and checks it.

@@ -238,6 +238,21 @@ impl Kind {
         }
     }
 
+    /// The value of this kind nearest to `value`: a number beyond the range becomes the end of the
+    /// range. `None` if it is of another kind, NaN, or a name that is not one of the row's.
+    #[must_use]
+    pub fn nearest(&self, value: Value) -> Option<Value> {
+        let nearest = match (*self, value) {
+            (Self::Count { min, max }, Value::Count(n)) => Value::Count(n.clamp(min, max)),
+            (Self::Size { min, max }, Value::Size(n)) => Value::Size(n.clamp(min, max)),
+            (Self::Rate { min, max }, Value::Rate(x)) => Value::Rate(x.clamp(min, max)),
+            (Self::Ratio { min, max }, Value::Ratio(x)) => Value::Ratio(x.clamp(min, max)),
+            (Self::Span { min, max }, Value::Span(span)) => Value::Span(span.clamp(min, max)),
+            _ => value,
+        };
+        self.admits(nearest).then_some(nearest)
+    }
+
     /// Reads a value as people write it: `64`, `35/s`, `250ms`, `10MiB`, `true`, a name.
     ///
     /// The range is not checked here but by [`Knob::check`].

@@ -22,11 +22,12 @@ const BACKOFF: f64 = 0.9;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tidegate_control::{Timestamp, admission::Outcome, limit::{Aimd, Limit, LimitBounds, Sample}};
+/// use tidegate_control::{ClassId, Timestamp, admission::Outcome, limit::{Aimd, Limit, LimitBounds, Sample}};
 ///
 /// let mut aimd = Aimd::new(LimitBounds { initial: 20, min: 1, max: 100 });
 /// let mut sample = Sample {
 ///     now: Timestamp::from_nanos(1_000_000_000),
+///     class: ClassId(0),
 ///     response_time: Duration::from_millis(16),
 ///     in_flight: 20,
 ///     limit_utilised: true,

@@ -11,7 +11,6 @@ mod gradient2;
 mod tests;
 mod vegas;
 mod window;
-mod windowed;
 
 use std::time::Duration;
 
@@ -20,13 +19,20 @@ pub use fixed::Fixed;
 pub use gradient2::Gradient2;
 pub use vegas::Vegas;
 
-use crate::{Timestamp, admission::Outcome, knobs::Algorithm};
+use crate::{
+    ClassId, Timestamp,
+    admission::Outcome,
+    capacity::{CapacityBounds, CapacityEvent, KneeTrack, PowerRatio, PowerRatioSettings},
+    knobs::Algorithm,
+};
 
 /// An exchange that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// When it ended.
     pub now: Timestamp,
+    /// Its class.
+    pub class: ClassId,
     /// Time in flight.
     pub response_time: Duration,
     /// Weight in flight just after its start, itself included.
@@ -49,6 +55,19 @@ impl Sample {
     fn response_ns(&self) -> f64 {
         self.response_time.as_secs_f64() * 1e9
     }
+}
+
+/// How things have stood since the last look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load<'a> {
+    /// Weight in flight, dense by class.
+    pub in_flight: &'a [u64],
+    /// Exchanges ever started, dense by class.
+    pub started: &'a [u64],
+    /// Whether the limit keeps something waiting.
+    pub limit_holds: bool,
+    /// Whether the limit's rate does ([`Limit::rate`]).
+    pub rate_holds: bool,
 }
 
 /// Where the limit starts and between what it may move, weight units, each at least 1.
@@ -76,6 +95,21 @@ pub trait Limit {
     #[must_use]
     fn limit(&self) -> u32;
 
+    /// Starts a second that there may be besides, if it limits those.
+    #[must_use]
+    fn rate(&self) -> Option<f64> {
+        None
+    }
+
+    /// Time has passed, in which things stood like this. Comes before every change of what is in flight.
+    fn advance(&mut self, _now: Timestamp, _load: &Load<'_>) {}
+
+    /// When it wants to be told again that time has passed, though nothing else happens.
+    #[must_use]
+    fn next_tick(&self) -> Option<Timestamp> {
+        None
+    }
+
     /// Learns from an exchange that has ended.
     fn sample(&mut self, sample: &Sample);
 
@@ -94,6 +128,24 @@ pub enum Limiter {
     Vegas(Vegas),
     /// Gradient of short- against long-term response times.
     Gradient2(Gradient2),
+    /// The knee of the departure rate.
+    KneeTrack(Box<KneeTrack>),
+    /// WebQ's peak of goodput over response time; limits by rate.
+    PowerRatio(Box<PowerRatio>),
+}
+
+/// Runs an expression on whichever algorithm it is.
+macro_rules! each {
+    ($limiter:expr, $limit:ident => $run:expr) => {
+        match $limiter {
+            Limiter::Fixed($limit) => $run,
+            Limiter::Aimd($limit) => $run,
+            Limiter::Vegas($limit) => $run,
+            Limiter::Gradient2($limit) => $run,
+            Limiter::KneeTrack($limit) => $run,
+            Limiter::PowerRatio($limit) => $run,
+        }
+    };
 }
 
 impl Limiter {
@@ -105,6 +157,10 @@ impl Limiter {
             Algorithm::Aimd => Self::Aimd(Aimd::new(bounds)),
             Algorithm::Vegas => Self::Vegas(Vegas::new(bounds)),
             Algorithm::Gradient2 => Self::Gradient2(Gradient2::new(bounds)),
+            Algorithm::KneeTrack => Self::KneeTrack(Box::new(KneeTrack::new(bounds))),
+            Algorithm::PowerRatio => {
+                Self::PowerRatio(Box::new(PowerRatio::new(bounds, PowerRatioSettings::default())))
+            }
         }
     }
 
@@ -116,41 +172,112 @@ impl Limiter {
             Self::Aimd(_) => Algorithm::Aimd,
             Self::Vegas(_) => Algorithm::Vegas,
             Self::Gradient2(_) => Algorithm::Gradient2,
+            Self::KneeTrack(_) => Algorithm::KneeTrack,
+            Self::PowerRatio(_) => Algorithm::PowerRatio,
+        }
+    }
+
+    /// Capacity for the present mix, requests a second, if the algorithm finds one and has.
+    #[must_use]
+    pub fn capacity(&self) -> Option<f64> {
+        match self {
+            Self::KneeTrack(knee) => knee.capacity(),
+            Self::PowerRatio(power) => power.capacity(),
+            _ => None,
+        }
+    }
+
+    /// What a request of `class` costs, where one of the default class costs 1, if the algorithm learns that.
+    #[must_use]
+    pub fn cost(&self, class: ClassId) -> Option<f64> {
+        match self {
+            Self::KneeTrack(knee) => knee.cost(class, ClassId(0)),
+            _ => None,
+        }
+    }
+
+    /// Capacity in work units a second: what a request of the default class costs is one. Where costs are not
+    /// learnt, every request is.
+    #[must_use]
+    pub fn work_capacity(&self) -> Option<f64> {
+        match self {
+            Self::KneeTrack(knee) => knee.work_capacity(ClassId(0)),
+            _ => self.capacity(),
+        }
+    }
+
+    /// Between what the capacity is taken to be.
+    pub fn set_capacity_bounds(&mut self, bounds: CapacityBounds) {
+        match self {
+            Self::KneeTrack(knee) => knee.set_capacity_bounds(bounds),
+            Self::PowerRatio(power) => power.set_capacity_bounds(bounds),
+            _ => {}
+        }
+    }
+
+    /// The constants of `power_ratio`.
+    pub fn set_power_ratio(&mut self, settings: PowerRatioSettings) {
+        if let Self::PowerRatio(power) = self {
+            power.set_settings(settings);
+        }
+    }
+
+    /// Forgets the capacity found and searches again.
+    pub fn rediscover(&mut self) {
+        match self {
+            Self::KneeTrack(knee) => knee.rediscover(),
+            Self::PowerRatio(power) => power.rediscover(),
+            _ => {}
+        }
+    }
+
+    /// Servers were lost or added: the capacity is `factor` times what it was.
+    pub fn resize(&mut self, factor: f64) {
+        match self {
+            Self::KneeTrack(knee) => knee.resize(factor),
+            Self::PowerRatio(power) => power.resize(factor),
+            _ => {}
+        }
+    }
+
+    /// Moves what has happened to the capacity since the last call to `out`.
+    pub fn drain_events(&mut self, out: &mut Vec<CapacityEvent>) {
+        match self {
+            Self::KneeTrack(knee) => knee.drain_events(out),
+            Self::PowerRatio(power) => power.drain_events(out),
+            _ => {}
         }
     }
 }
 
 impl Limit for Limiter {
     fn limit(&self) -> u32 {
-        match self {
-            Self::Fixed(limit) => limit.limit(),
-            Self::Aimd(limit) => limit.limit(),
-            Self::Vegas(limit) => limit.limit(),
-            Self::Gradient2(limit) => limit.limit(),
-        }
+        each!(self, limit => limit.limit())
+    }
+
+    fn rate(&self) -> Option<f64> {
+        each!(self, limit => limit.rate())
+    }
+
+    fn advance(&mut self, now: Timestamp, load: &Load<'_>) {
+        each!(self, limit => limit.advance(now, load));
+    }
+
+    fn next_tick(&self) -> Option<Timestamp> {
+        each!(self, limit => limit.next_tick())
     }
 
     fn sample(&mut self, sample: &Sample) {
-        match self {
-            Self::Fixed(limit) => limit.sample(sample),
-            Self::Aimd(limit) => limit.sample(sample),
-            Self::Vegas(limit) => limit.sample(sample),
-            Self::Gradient2(limit) => limit.sample(sample),
-        }
+        each!(self, limit => limit.sample(sample));
     }
 
     fn set_bounds(&mut self, bounds: LimitBounds) {
-        match self {
-            Self::Fixed(limit) => limit.set_bounds(bounds),
-            Self::Aimd(limit) => limit.set_bounds(bounds),
-            Self::Vegas(limit) => limit.set_bounds(bounds),
-            Self::Gradient2(limit) => limit.set_bounds(bounds),
-        }
+        each!(self, limit => limit.set_bounds(bounds));
     }
 }
 
 /// Whole weight units of a limit kept as a real number between 1 and 2³².
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped; `as` saturates")]
-fn whole(limit: f64) -> u32 {
+pub(crate) fn whole(limit: f64) -> u32 {
     (limit.max(1.0) as u32).max(1)
 }

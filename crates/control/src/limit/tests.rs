@@ -61,6 +61,8 @@ struct Report {
     p95_ms: f64,
     /// The limit at the end.
     limit: u32,
+    /// The capacity found.
+    capacity: Option<f64>,
 }
 
 /// Poisson arrivals at `load` times the capacity through admission for `seconds`; the first ten do not count.
@@ -142,6 +144,7 @@ fn run(algorithm: Algorithm, server: Server, load: f64, seconds: u64, change: Op
         mean_ms: times.iter().sum::<f64>() / served,
         p95_ms: times[times.len() * 95 / 100],
         limit: admission.levels().limit,
+        capacity: admission.limiter().capacity(),
     }
 }
 
@@ -199,6 +202,41 @@ fn aimd_grows_only_while_it_is_the_constraint() {
     assert!(heavy.limit > 80 && heavy.goodput > 0.99, "{heavy:?}");
 }
 
+/// From a cold start, at every load: what is found does not hang on how much is offered.
+#[test]
+fn knee_track_finds_the_knee_at_every_load() {
+    for load in [0.9, 1.0, 1.1, 1.5, 2.0, 4.0, 10.0] {
+        let report = run(Algorithm::KneeTrack, Server::CPU_BOUND, load, 70, None);
+        assert!(report.goodput > 0.985, "at {load}: {report:?}");
+        assert!(report.mean_ms < 40.0 && report.p95_ms < 55.0, "at {load}: {report:?}");
+    }
+    for load in [0.9, 1.1, 2.0] {
+        let report = run(Algorithm::KneeTrack, MANY, load, 40, None);
+        assert!(report.goodput > 0.97 && report.mean_ms < 65.0, "at {load}: {report:?}");
+    }
+    let heavy = run(Algorithm::KneeTrack, MANY, 2.0, 40, None);
+    assert!((heavy.capacity.unwrap() / MANY.capacity() - 1.0).abs() < 0.05, "{heavy:?}");
+}
+
+#[test]
+fn knee_track_follows_a_change_of_the_service_time() {
+    let slow = Server { service: Duration::from_millis(100), ..MANY };
+    let slower = run(Algorithm::KneeTrack, MANY, 2.0, 60, Some(slow));
+    assert!(slower.goodput > 0.96 && slower.mean_ms < 130.0, "{slower:?}");
+    let faster = run(Algorithm::KneeTrack, slow, 2.0, 60, Some(MANY));
+    assert!(faster.goodput > 0.96 && faster.mean_ms < 65.0, "{faster:?}");
+}
+
+/// WebQ's rate holds the server where power peaks: half of what a worker of random work can do.
+#[test]
+fn power_ratio_sheds_what_is_over_its_rate() {
+    let worker =
+        Server { workers: 4, service: Duration::from_millis(20), random: true, delay: Duration::ZERO };
+    let report = run(Algorithm::PowerRatio, worker, 2.0, 600, None);
+    assert!(report.goodput < 0.95 && report.mean_ms < 60.0, "{report:?}");
+    assert!(report.goodput > 0.05, "{report:?}");
+}
+
 /// Gradient2 and Vegas as their heads say, beside the code.
 mod formulas {
     use proptest::prelude::*;
@@ -208,6 +246,7 @@ mod formulas {
     fn sample(outcome: Outcome, ms: u64, in_flight: u32, limit_utilised: bool, now: Timestamp) -> Sample {
         Sample {
             now,
+            class: ClassId(0),
             response_time: Duration::from_millis(ms),
             in_flight,
             limit_utilised,
@@ -272,16 +311,26 @@ mod formulas {
             room in 0_u32..500,
         ) {
             let bounds = LimitBounds { initial: 20, min, max: min + room };
-            for algorithm in [Algorithm::Aimd, Algorithm::Vegas, Algorithm::Gradient2] {
+            for algorithm in [Algorithm::Aimd, Algorithm::Vegas, Algorithm::Gradient2, Algorithm::KneeTrack] {
                 let (mut one, mut two) = (Limiter::new(algorithm, bounds), Limiter::new(algorithm, bounds));
                 let mut now = Timestamp::from_nanos(1_000_000_000_000);
                 for &(step, response_us, in_flight, limit_utilised, outcome) in &samples {
                     now = now + Duration::from_micros(step);
                     let outcome = [Outcome::Success, Outcome::Drop, Outcome::Ignore][usize::from(outcome)];
                     let response_time = Duration::from_micros(response_us);
-                    let sample = Sample { now, response_time, in_flight, limit_utilised, outcome, weight: 1 };
-                    one.sample(&sample);
-                    two.sample(&sample);
+                    let class = ClassId(0);
+                    let sample = Sample { now, class, response_time, in_flight, limit_utilised, outcome, weight: 1 };
+                    let weights = [u64::from(in_flight)];
+                    let load = Load {
+                        in_flight: &weights,
+                        started: &[u64::from(in_flight)],
+                        limit_holds: limit_utilised,
+                        rate_holds: false,
+                    };
+                    for limiter in [&mut one, &mut two] {
+                        limiter.advance(now, &load);
+                        limiter.sample(&sample);
+                    }
                     prop_assert!((bounds.min..=bounds.max).contains(&one.limit()), "{:?}", one);
                 }
                 prop_assert_eq!(&one, &two);

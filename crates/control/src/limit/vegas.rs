@@ -19,18 +19,19 @@
 //! 3. It grows only while the limit keeps something waiting, not from half its use on (their PR #134).
 //! 4. No jitter: probes are spaced by time.
 
-use super::{Limit, LimitBounds, Sample, windowed::Windowed};
+use super::{Limit, LimitBounds, Sample, baseline::Baseline, whole, window::Window};
 
 /// TCP Vegas on response times. When time stands still response times are 0 and it grows to its maximum
 /// while the limit is in use. O(1), one logarithm a window.
 ///
 /// ```
 /// use std::time::Duration;
-/// use tidegate_control::{Timestamp, admission::Outcome, limit::{Limit, LimitBounds, Sample, Vegas}};
+/// use tidegate_control::{ClassId, Timestamp, admission::Outcome, limit::{Limit, LimitBounds, Sample, Vegas}};
 ///
 /// let mut vegas = Vegas::new(LimitBounds { initial: 10, min: 1, max: 100 });
 /// let mut sample = Sample {
 ///     now: Timestamp::from_nanos(1_000_000_000),
+///     class: ClassId(0),
 ///     response_time: Duration::from_millis(16),
 ///     in_flight: 1,
 ///     limit_utilised: false,
@@ -48,14 +49,22 @@ use super::{Limit, LimitBounds, Sample, windowed::Windowed};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vegas {
-    limit: Windowed,
+    bounds: LimitBounds,
+    limit: f64,
+    baseline: Baseline,
+    window: Window,
 }
 
 impl Vegas {
     /// Starts at `bounds.initial`.
     #[must_use]
     pub fn new(bounds: LimitBounds) -> Self {
-        Self { limit: Windowed::new(bounds) }
+        Self {
+            bounds,
+            limit: bounds.clamp(f64::from(bounds.initial)),
+            baseline: Baseline::default(),
+            window: Window::default(),
+        }
     }
 
     /// The formula at the head of this file: one window's new limit.
@@ -76,24 +85,29 @@ impl Vegas {
 
 impl Limit for Vegas {
     fn limit(&self) -> u32 {
-        self.limit.limit()
+        self.baseline.probe_limit().unwrap_or_else(|| whole(self.limit))
     }
 
     fn sample(&mut self, sample: &Sample) {
-        let Some(summary) = self.limit.sample(sample) else { return };
-        let limit = self.limit.get();
+        if self.baseline.sample(sample, self.limit, self.bounds.min) {
+            self.window.restart(sample.now);
+            return;
+        }
+        let Some(summary) = self.window.add(sample, whole(self.limit)) else { return };
         let changed = if summary.dropped > 0.0 {
-            limit - step_size(limit)
-        } else if let (Some(baseline), Some(response)) = (self.limit.baseline(), summary.response_ns) {
-            Self::step(limit, baseline, response, summary.utilised)
+            self.limit - step_size(self.limit)
+        } else if let (Some(baseline), Some(response)) = (self.baseline.get(), summary.response_ns) {
+            Self::step(self.limit, baseline, response, summary.utilised)
         } else {
             return;
         };
-        self.limit.set(changed);
+        self.limit = self.bounds.clamp(changed);
     }
 
     fn set_bounds(&mut self, bounds: LimitBounds) {
-        self.limit.set_bounds(bounds);
+        self.bounds = bounds;
+        self.limit = bounds.clamp(self.limit);
+        self.baseline.set_min(bounds.min);
     }
 }
 

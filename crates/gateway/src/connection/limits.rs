@@ -9,7 +9,7 @@ use hyper::{
 use hyper_util::rt::TokioTimer;
 use tidegate_control::knobs::{Values, keys};
 
-use super::{pulse::Patience, stream};
+use super::pulse::Patience;
 
 /// Bounds and codecs; one for each snapshot and core.
 pub(crate) struct Limits {
@@ -17,8 +17,6 @@ pub(crate) struct Limits {
     pub(crate) version: u64,
     /// From accept until the TLS handshake is done.
     pub(crate) hello_timeout: Duration,
-    /// Full handshakes computed at once; `None`: as many as suit the workers.
-    pub(crate) handshakes_max: Option<u64>,
     /// How long clients may keep us waiting.
     pub(crate) patience: Patience,
     /// Size of a request's head, in bytes.
@@ -31,15 +29,15 @@ pub(crate) struct Limits {
     pub(super) http2: http2::Builder<LocalExecutor>,
 }
 
-/// Spawns streams on the core that calls.
+/// Spawns on the core that calls.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LocalExecutor {
-    idle_timeout: Duration,
-}
+pub(super) struct LocalExecutor;
 
 impl<F: Future + 'static> Executor<F> for LocalExecutor {
     fn execute(&self, future: F) {
-        tokio::task::spawn_local(stream::run(future, self.idle_timeout));
+        tokio::task::spawn_local(async move {
+            future.await;
+        });
     }
 }
 
@@ -77,8 +75,7 @@ impl Limits {
 
         let streams = host.get(keys::H2_STREAMS_MAX);
         let window = host.get(keys::H2_STREAM_WINDOW).0.min(WINDOW_MAX);
-        let mut http2 =
-            http2::Builder::new(LocalExecutor { idle_timeout: host.get(keys::BODY_IDLE_TIMEOUT) });
+        let mut http2 = http2::Builder::new(LocalExecutor);
         http2
             .timer(TokioTimer::new())
             .max_concurrent_streams(small(streams))
@@ -95,7 +92,6 @@ impl Limits {
         Self {
             version,
             hello_timeout: host.get(keys::HELLO_TIMEOUT),
-            handshakes_max: host.get(keys::TLS_HANDSHAKES_MAX),
             patience: Patience {
                 park_after: host.get(keys::PARK_AFTER),
                 keep_alive: host.get(keys::KEEP_ALIVE_TIMEOUT),

@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::{pulse::Exchange, stream::Turn};
+use super::pulse::Exchange;
 use crate::{body::BodyError, request::ResponseBody};
 
 /// The body of a response, and the exchange it ends by being dropped.
@@ -18,8 +18,7 @@ pub(super) struct Guarded {
 }
 
 impl Guarded {
-    pub(super) fn new(body: ResponseBody, exchange: Exchange) -> Self {
-        Turn::Client.note();
+    pub(super) const fn new(body: ResponseBody, exchange: Exchange) -> Self {
         Self { body, _exchange: exchange }
     }
 }
@@ -32,13 +31,7 @@ impl Body for Guarded {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let frame = Pin::new(&mut self.body).poll_frame(context);
-        if frame.is_ready() {
-            Turn::Client.note()
-        } else {
-            Turn::Server.note()
-        }
-        frame
+        Pin::new(&mut self.body).poll_frame(context)
     }
 
     fn is_end_stream(&self) -> bool {

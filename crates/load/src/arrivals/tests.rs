@@ -7,7 +7,7 @@ use super::*;
 fn offsets(pattern: &str, seed: u64) -> Offsets {
     match pattern.parse().expect(pattern) {
         Arrivals::Open(schedule) => schedule.offsets(seed, 0),
-        Arrivals::Closed { .. } => panic!("{pattern} is closed"),
+        Arrivals::Closed { .. } | Arrivals::Trace { .. } => panic!("{pattern} is not open"),
     }
 }
 
@@ -75,6 +75,15 @@ fn the_same_seed_gives_the_same_times_and_another_does_not() {
 }
 
 #[test]
+fn a_trace_names_its_file_and_speed() {
+    for (text, file, speed) in [("trace:a:b.log", "a:b.log", 1.0), ("trace:/x/y:speed=0.5", "/x/y", 0.5)] {
+        let read: Arrivals = text.parse().expect(text);
+        assert_eq!(read, Arrivals::Trace { file: file.to_owned(), speed });
+        assert_eq!(read.to_string(), text);
+    }
+}
+
+#[test]
 fn faults_name_the_pattern_and_the_mend() {
     for bad in [
         "",
@@ -95,6 +104,11 @@ fn faults_name_the_pattern_and_the_mend() {
         "poisson:",
         "-1/s",
         "60/s:1s:2s",
+        "trace:",
+        "trace:x:speed=0",
+        "trace:x:speed=-1",
+        "trace:x:speed=NaN",
+        "trace:x:speed=fast",
     ] {
         let fault = bad.parse::<Arrivals>().expect_err(bad).to_string();
         assert!(
@@ -102,7 +116,8 @@ fn faults_name_the_pattern_and_the_mend() {
                 || fault.contains("250ms")
                 || fault.contains("`closed:64`")
                 || fault.contains("longer than zero")
-                || fault.contains("above zero"),
+                || fault.contains("above zero")
+                || fault.contains("`trace:access.log"),
             "{bad}: {fault}"
         );
     }

@@ -20,7 +20,7 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 
-use super::{Reply, stream::Stream};
+use super::{HeadReader, Reply, stream::Stream};
 use crate::outcome::{ErrorKind, Phase};
 
 /// A connection with at most one request on it.
@@ -29,6 +29,7 @@ pub(crate) struct Http1 {
     connection: Pin<Box<Connection<TokioIo<Stream>, Full<Bytes>>>>,
     /// How the connection ended, once it has.
     ended: Option<Option<ErrorKind>>,
+    carried: u32,
 }
 
 impl Http1 {
@@ -37,7 +38,7 @@ impl Http1 {
             .handshake(TokioIo::new(stream))
             .await
             .map_err(|fault| ErrorKind::of_exchange(&fault))?;
-        Ok(Self { sender, connection: Box::pin(connection), ended: None })
+        Ok(Self { sender, connection: Box::pin(connection), ended: None, carried: 0 })
     }
 
     /// Whether it can carry another request, as far as this end knows.
@@ -50,15 +51,22 @@ impl Http1 {
         self.ended.is_none() && self.sender.is_ready()
     }
 
+    /// How many requests it has carried.
+    pub(crate) fn carried(&self) -> u32 {
+        self.carried
+    }
+
     /// Sends the request and reads the whole reply.
-    pub(crate) async fn exchange(
+    pub(super) async fn exchange(
         &mut self,
         request: Request<Full<Bytes>>,
         phase: &Cell<Phase>,
+        reader: HeadReader<'_>,
     ) -> Result<Reply, ErrorKind> {
+        self.carried = self.carried.saturating_add(1);
         let response = self.head(request).await?;
         phase.set(Phase::Body);
-        let mut reply = Reply::from_head(&response);
+        let mut reply = reader.read(&response);
         reply.body_bytes = self.body(response.into_body()).await?;
         Ok(reply)
     }

@@ -9,13 +9,14 @@ use http_body_util::Full;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioIo, TokioTimer};
 
-use super::{Reply, stream::Stream};
+use super::{HeadReader, Reply, stream::Stream};
 use crate::outcome::{ErrorKind, Phase};
 
 /// A handle to one connection; its clones share it.
 #[derive(Clone)]
 pub(crate) struct Http2 {
     sender: SendRequest<Full<Bytes>>,
+    carried: u32,
 }
 
 impl Http2 {
@@ -30,23 +31,35 @@ impl Http2 {
             .map_err(|fault| ErrorKind::of_exchange(&fault))?;
         // Ends when the last sender is dropped or the peer closes; requests report its faults.
         tokio::task::spawn_local(connection);
-        Ok(Self { sender })
+        Ok(Self { sender, carried: 0 })
     }
 
     pub(crate) fn is_open(&self) -> bool {
         !self.sender.is_closed()
     }
 
+    /// How many requests its handles were given out for.
+    pub(crate) fn carried(&self) -> u32 {
+        self.carried
+    }
+
+    /// A handle for one more request.
+    pub(crate) fn one_more(&mut self) -> Self {
+        self.carried = self.carried.saturating_add(1);
+        self.clone()
+    }
+
     /// Sends the request on a stream of its own; dropping the future resets the stream.
-    pub(crate) async fn exchange(
+    pub(super) async fn exchange(
         &mut self,
         request: Request<Full<Bytes>>,
         phase: &Cell<Phase>,
+        reader: HeadReader<'_>,
     ) -> Result<Reply, ErrorKind> {
         let kind = |fault: &hyper::Error| ErrorKind::of_exchange(fault);
         let response = self.sender.send_request(request).await.map_err(|fault| kind(&fault))?;
         phase.set(Phase::Body);
-        let mut reply = Reply::from_head(&response);
+        let mut reply = reader.read(&response);
         let mut body = response.into_body();
         while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
             let frame = frame.map_err(|fault| kind(&fault))?;

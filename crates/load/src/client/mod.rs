@@ -2,56 +2,59 @@
 
 mod http1;
 mod http2;
+mod pool;
 mod stream;
 
 use std::{
     cell::{Cell, RefCell},
-    collections::VecDeque,
     net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
-use http::{Request, Response, Version, header};
+use http::{
+    HeaderValue, Request, Response, Uri, Version, header,
+    uri::{Authority, Scheme},
+};
 use http_body_util::Full;
-use rustls::{ClientConfig, HandshakeKind, ProtocolVersion};
-use rustls_pki_types::ServerName;
-use tokio::{net::TcpStream, sync::Mutex};
+use rustls::{HandshakeKind, ProtocolVersion};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-pub(crate) use self::http2::LocalExecutor;
 use self::{http1::Http1, http2::Http2, stream::Stream};
+pub(crate) use self::{http2::LocalExecutor, pool::Pool};
 use crate::{
+    onward::{Onward, retry_after},
     outcome::{ErrorKind, Phase},
-    plan::{ClassTemplate, Protocol},
+    plan::Protocol,
+    random::SplitMix64,
+    request::RequestTemplate,
     tally::ConnectionTally,
+    tls::TlsClient,
 };
 
 /// What a [`Client`] needs to know of the target.
 #[derive(Clone)]
 pub(crate) struct Destination {
     pub(crate) addresses: Vec<SocketAddr>,
-    pub(crate) authority: header::HeaderValue,
-    pub(crate) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    pub(crate) scheme: Scheme,
+    pub(crate) authority: Authority,
+    pub(crate) tls: Option<TlsClient>,
     pub(crate) protocol: Protocol,
     pub(crate) keep_alive: bool,
+    pub(crate) requests_per_connection: Option<u32>,
     pub(crate) h2_connections: usize,
 }
 
-/// The connections of one thread.
+/// One thread's way to the server; the connections are in a [`Pool`].
 pub(crate) struct Client {
     destination: Destination,
+    host: HeaderValue,
     /// The address that answered last, so that a dead first address is tried once only.
     address: Cell<usize>,
-    /// Idle HTTP/1 connections, used most recently at the back: those that stay idle long enough
-    /// for a server to close them are the ones that are not needed.
-    idle: RefCell<VecDeque<Http1>>,
-    /// Shared HTTP/2 connections; the lock lets one request connect while the others wait.
-    shared: Vec<Mutex<Option<Http2>>>,
-    next_shared: Cell<usize>,
-    /// Set when ALPN chose HTTP/1.1 though HTTP/2 was offered.
-    alpn_chose_http1: Cell<bool>,
+    /// Draws which connections offer to resume.
+    random: RefCell<SplitMix64>,
     tally: RefCell<ConnectionTally>,
 }
 
@@ -61,6 +64,19 @@ pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) body_bytes: u64,
     pub(crate) retry_after: Option<Duration>,
+    /// Where it sends its client, if it does.
+    pub(crate) onward: Option<Onward>,
+    /// Its `Set-Cookie` lines.
+    pub(crate) cookies: Vec<HeaderValue>,
+}
+
+/// A request on its way: what is asked for, and what is being waited for.
+pub(crate) struct Exchange<'a> {
+    pub(crate) template: &'a RequestTemplate,
+    pub(crate) body: &'a Bytes,
+    pub(crate) phase: &'a Cell<Phase>,
+    /// Whose reply is read for where it sends its client and for cookies.
+    pub(crate) reads_on: bool,
 }
 
 enum Fresh {
@@ -69,54 +85,54 @@ enum Fresh {
 }
 
 impl Client {
-    pub(crate) fn new(destination: Destination) -> Self {
-        let shared = (0..destination.h2_connections).map(|_| Mutex::new(None)).collect();
+    pub(crate) fn new(destination: Destination, random: SplitMix64) -> Self {
+        let host = HeaderValue::from_str(destination.authority.as_str());
         Self {
+            // An authority has no characters that a header has not.
+            host: host.unwrap_or_else(|_| HeaderValue::from_static("")),
             destination,
             address: Cell::new(0),
-            idle: RefCell::default(),
-            shared,
-            next_shared: Cell::new(0),
-            alpn_chose_http1: Cell::new(false),
+            random: RefCell::new(random),
             tally: RefCell::default(),
         }
     }
 
+    pub(crate) fn destination(&self) -> &Destination {
+        &self.destination
+    }
+
     /// Sends one request and reads its reply. Dropping the future closes the HTTP/1 connection
-    /// or resets the HTTP/2 stream. `phase` says all the while what is being waited for.
-    pub(crate) async fn exchange(
-        &self,
-        class: &ClassTemplate,
-        body: &Bytes,
-        phase: &Cell<Phase>,
-    ) -> Result<Reply, ErrorKind> {
-        if self.uses_http2() {
-            match self.shared_connection(phase).await? {
+    /// or resets the HTTP/2 stream. The phase says all the while what is being waited for.
+    pub(crate) async fn exchange(&self, pool: &Pool, exchange: &Exchange<'_>) -> Result<Reply, ErrorKind> {
+        let phase = exchange.phase;
+        if pool.uses_http2() {
+            match self.shared_connection(pool, phase).await? {
                 Some(Fresh::Http2(mut connection)) => {
                     phase.set(Phase::Head);
-                    return connection.exchange(self.request(class, body, Version::HTTP_2), phase).await;
+                    let request = self.request(exchange, Version::HTTP_2);
+                    return connection.exchange(request, phase, self.reader(exchange)).await;
                 }
-                Some(Fresh::Http1(connection)) => return self.finish(connection, class, body, phase).await,
+                Some(Fresh::Http1(connection)) => return self.finish(pool, connection, exchange).await,
                 None => {}
             }
         }
-        while let Some(mut connection) = self.take_idle() {
+        while let Some(mut connection) = pool.take_idle() {
             if !connection.is_reusable().await {
                 self.tally.borrow_mut().closed_while_idle += 1;
                 continue;
             }
             phase.set(Phase::Head);
-            let reply = connection.exchange(self.request(class, body, Version::HTTP_11), phase).await;
-            match reply {
+            let request = self.request(exchange, Version::HTTP_11);
+            match connection.exchange(request, phase, self.reader(exchange)).await {
                 Ok(reply) => {
                     self.tally.borrow_mut().reuses += 1;
-                    self.give_back(connection).await;
+                    self.give_back(pool, connection).await;
                     return Ok(reply);
                 }
                 // The server closed an idle connection while the request was on its way: what a
                 // browser does is to send it once more (RFC 9112, section 9.3.1).
                 Err(ErrorKind::Closed | ErrorKind::Reset)
-                    if phase.get() == Phase::Head && class.method.is_idempotent() =>
+                    if phase.get() == Phase::Head && exchange.template.method.is_idempotent() =>
                 {
                     self.tally.borrow_mut().closed_while_idle += 1;
                     break;
@@ -124,8 +140,8 @@ impl Client {
                 Err(kind) => return Err(kind),
             }
         }
-        match self.connect(phase).await? {
-            Fresh::Http1(connection) => self.finish(connection, class, body, phase).await,
+        match self.connect(pool, phase).await? {
+            Fresh::Http1(connection) => self.finish(pool, connection, exchange).await,
             Fresh::Http2(_) => Err(ErrorKind::Protocol),
         }
     }
@@ -135,78 +151,88 @@ impl Client {
         self.tally.take()
     }
 
-    fn uses_http2(&self) -> bool {
-        match self.destination.protocol {
-            Protocol::Http1 => false,
-            Protocol::Http2 => true,
-            Protocol::Auto => self.destination.tls.is_some() && !self.alpn_chose_http1.get(),
-        }
-    }
-
     async fn finish(
         &self,
+        pool: &Pool,
         mut connection: Http1,
-        class: &ClassTemplate,
-        body: &Bytes,
-        phase: &Cell<Phase>,
+        exchange: &Exchange<'_>,
     ) -> Result<Reply, ErrorKind> {
-        phase.set(Phase::Head);
-        let reply = connection.exchange(self.request(class, body, Version::HTTP_11), phase).await?;
-        self.give_back(connection).await;
+        exchange.phase.set(Phase::Head);
+        let request = self.request(exchange, Version::HTTP_11);
+        let reply = connection.exchange(request, exchange.phase, self.reader(exchange)).await?;
+        self.give_back(pool, connection).await;
         Ok(reply)
     }
 
-    fn request(&self, class: &ClassTemplate, body: &Bytes, version: Version) -> Request<Full<Bytes>> {
-        let mut request = Request::new(Full::new(body.clone()));
-        *request.method_mut() = class.method.clone();
+    fn request(&self, exchange: &Exchange<'_>, version: Version) -> Request<Full<Bytes>> {
+        let template = exchange.template;
+        let mut request = Request::new(Full::new(exchange.body.clone()));
+        *request.method_mut() = template.method.clone();
         *request.version_mut() = version;
-        *request.headers_mut() = class.headers.clone();
+        *request.headers_mut() = template.headers.clone();
+        let mut parts = http::uri::Parts::default();
+        parts.path_and_query = Some(template.target.clone());
         if version == Version::HTTP_2 {
-            *request.uri_mut() = class.absolute.clone();
+            // HTTP/2 derives its pseudo-headers from an absolute URI.
+            parts.scheme = Some(self.destination.scheme.clone());
+            parts.authority = Some(self.destination.authority.clone());
         } else {
-            *request.uri_mut() = class.origin_form.clone();
-            request.headers_mut().entry(header::HOST).or_insert_with(|| self.destination.authority.clone());
+            request.headers_mut().entry(header::HOST).or_insert_with(|| self.host.clone());
         }
+        *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
         request
     }
 
-    fn take_idle(&self) -> Option<Http1> {
-        self.idle.borrow_mut().pop_back()
+    /// How the reply's head is read.
+    fn reader<'a>(&'a self, exchange: &Exchange<'a>) -> HeadReader<'a> {
+        HeadReader {
+            template: exchange.reads_on.then_some(exchange.template),
+            authority: &self.destination.authority,
+        }
     }
 
-    async fn give_back(&self, mut connection: Http1) {
-        if self.destination.keep_alive && connection.is_reusable().await {
-            self.idle.borrow_mut().push_back(connection);
+    async fn give_back(&self, pool: &Pool, mut connection: Http1) {
+        let is_used_up =
+            self.destination.requests_per_connection.is_some_and(|most| connection.carried() >= most);
+        if self.destination.keep_alive && !is_used_up && connection.is_reusable().await {
+            pool.give_back(connection);
         }
     }
 
     /// An HTTP/2 connection, or the HTTP/1 one that ALPN made of it; `None` if ALPN chose HTTP/1
     /// for another request while this one waited.
-    async fn shared_connection(&self, phase: &Cell<Phase>) -> Result<Option<Fresh>, ErrorKind> {
-        let index = self.next_shared.get();
-        self.next_shared.set((index + 1) % self.shared.len().max(1));
-        let slot = self.shared.get(index).ok_or(ErrorKind::Protocol)?;
+    async fn shared_connection(&self, pool: &Pool, phase: &Cell<Phase>) -> Result<Option<Fresh>, ErrorKind> {
+        let slot = pool.next_slot().ok_or(ErrorKind::Protocol)?;
         phase.set(Phase::Connect);
         let mut slot = slot.lock().await;
-        if !self.uses_http2() {
+        if !pool.uses_http2() {
             return Ok(None);
         }
-        if let Some(connection) = slot.as_ref().filter(|connection| connection.is_open()) {
+        let most = self.destination.requests_per_connection;
+        let open =
+            slot.as_mut().filter(|open| open.is_open() && most.is_none_or(|most| open.carried() < most));
+        if let Some(connection) = open {
             self.tally.borrow_mut().reuses += 1;
-            return Ok(Some(Fresh::Http2(connection.clone())));
+            return Ok(Some(Fresh::Http2(connection.one_more())));
         }
-        let fresh = self.connect(phase).await?;
-        match &fresh {
-            Fresh::Http2(connection) => *slot = Some(connection.clone()),
-            Fresh::Http1(_) => self.alpn_chose_http1.set(true),
-        }
-        Ok(Some(fresh))
+        let fresh = self.connect(pool, phase).await?;
+        Ok(Some(match fresh {
+            Fresh::Http2(mut connection) => {
+                let handle = connection.one_more();
+                *slot = Some(connection);
+                Fresh::Http2(handle)
+            }
+            Fresh::Http1(connection) => {
+                pool.note_alpn_chose_http1();
+                Fresh::Http1(connection)
+            }
+        }))
     }
 
-    async fn connect(&self, phase: &Cell<Phase>) -> Result<Fresh, ErrorKind> {
+    async fn connect(&self, pool: &Pool, phase: &Cell<Phase>) -> Result<Fresh, ErrorKind> {
         phase.set(Phase::Connect);
         let began = Instant::now();
-        let fresh = self.connect_inner(phase).await;
+        let fresh = self.connect_inner(pool, phase).await;
         let mut tally = self.tally.borrow_mut();
         match &fresh {
             Ok(Fresh::Http1(_)) => tally.opened_http1 += 1,
@@ -219,18 +245,20 @@ impl Client {
         fresh
     }
 
-    async fn connect_inner(&self, phase: &Cell<Phase>) -> Result<Fresh, ErrorKind> {
+    async fn connect_inner(&self, pool: &Pool, phase: &Cell<Phase>) -> Result<Fresh, ErrorKind> {
         let socket = self.connect_tcp().await?;
         phase.set(Phase::Handshake);
-        let Some((config, name)) = &self.destination.tls else {
+        let Some(tls) = pool.tls() else {
             return if self.destination.protocol == Protocol::Http2 {
                 Ok(Fresh::Http2(Http2::begin(Stream::Plain(socket)).await?))
             } else {
                 Ok(Fresh::Http1(Http1::begin(Stream::Plain(socket)).await?))
             };
         };
+        let offers = tls.resume_share >= 1.0 || self.random.borrow_mut().unit() <= tls.resume_share;
+        let config = if offers { &tls.resuming } else { &tls.full };
         let connector = TlsConnector::from(Arc::clone(config));
-        let stream = connector.connect(name.clone(), socket).await.map_err(|_| ErrorKind::Tls)?;
+        let stream = connector.connect(tls.name.clone(), socket).await.map_err(|_| ErrorKind::Tls)?;
         let session = stream.get_ref().1;
         {
             let mut tally = self.tally.borrow_mut();
@@ -274,12 +302,24 @@ impl Client {
     }
 }
 
-impl Reply {
-    fn from_head<B>(response: &Response<B>) -> Self {
-        let retry_after = response.headers().get(header::RETRY_AFTER).and_then(|value| {
-            let seconds: u32 = value.to_str().ok()?.trim().parse().ok()?;
-            Some(Duration::from_secs(seconds.into()))
+/// Reads of a reply's head what its client goes by.
+#[derive(Clone, Copy)]
+struct HeadReader<'a> {
+    /// The request, if where the reply leads is of interest.
+    template: Option<&'a RequestTemplate>,
+    authority: &'a Authority,
+}
+
+impl HeadReader<'_> {
+    fn read<B>(self, response: &Response<B>) -> Reply {
+        let (status, headers) = (response.status(), response.headers());
+        let onward = self.template.and_then(|template| {
+            Onward::read(status, headers, &template.method, template.target.as_str(), self.authority)
         });
-        Self { status: response.status().as_u16(), body_bytes: 0, retry_after }
+        let cookies = match self.template {
+            Some(_) => headers.get_all(header::SET_COOKIE).iter().cloned().collect(),
+            None => Vec::new(),
+        };
+        Reply { status: status.as_u16(), body_bytes: 0, retry_after: retry_after(headers), onward, cookies }
     }
 }

@@ -11,6 +11,9 @@
 //! | `/slow?ms=100&bytes=N` | after a pause that costs nothing |
 //! | `/drip?bytes=10&chunk=1&ms=100` | a pause before each piece |
 //! | `/status/N` | that status |
+//! | `/refresh?s=1&again=0&to=/&status=200` | `Refresh: s; url=to`, `again` times to itself before that |
+//! | `/redirect?to=/&status=302&after=1` | a redirect, with `Retry-After` where `after` is given |
+//! | `/cookie/NAME/VALUE`, `/member/NAME/VALUE` | sets that cookie; 403 without it |
 //! | `/echo` | JSON of the request as it arrived: method, uri, headers, trailers, body size and SHA-256 |
 //! | `/upload` | JSON of the body's size and SHA-256 |
 //! | `/stats` | JSON of [`Stats`] |

@@ -38,6 +38,10 @@ pub(super) async fn answer(shared: Shared, request: Request<Incoming>) -> Respon
         "slow" => slow(query).await,
         "drip" => drip(query),
         "status" => status(rest),
+        "refresh" => refresh(query),
+        "redirect" => redirect(query),
+        "cookie" => cookie(rest),
+        "member" => Ok(member(rest, &request)),
         "echo" => Ok(echo(&shared, request).await),
         "upload" => Ok(upload(&shared, request).await),
         "stats" => Ok(json(&shared.stats())),
@@ -117,6 +121,49 @@ fn status(rest: Option<&str>) -> Result<Response<OriginBody>, String> {
         }
         _ => Err("write /status/ and a code from 200 to 599".to_owned()),
     }
+}
+
+/// Tells its client to come back, `again` times more than once.
+fn refresh(query: Query<'_>) -> Result<Response<OriginBody>, String> {
+    let seconds = query.number("s", 86_400)?.unwrap_or(1);
+    let again = query.number("again", 10_000)?.unwrap_or(0);
+    let to = query.value("to").unwrap_or("/");
+    let url = match again {
+        0 => to.to_owned(),
+        _ => format!("/refresh?s={seconds}&again={}&to={to}", again - 1),
+    };
+    let value = HeaderValue::from_str(&format!("{seconds}; url={url}")).map_err(|fault| fault.to_string())?;
+    let mut response = status(query.value("status").or(Some("200")))?;
+    response.headers_mut().insert(header::REFRESH, value);
+    Ok(response)
+}
+
+fn redirect(query: Query<'_>) -> Result<Response<OriginBody>, String> {
+    let to = HeaderValue::from_str(query.value("to").unwrap_or("/")).map_err(|fault| fault.to_string())?;
+    let mut response = status(query.value("status").or(Some("302")))?;
+    response.headers_mut().insert(header::LOCATION, to);
+    if let Some(seconds) = query.number("after", 86_400)? {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    Ok(response)
+}
+
+/// Sets the cookie of `/cookie/NAME/VALUE`.
+fn cookie(rest: Option<&str>) -> Result<Response<OriginBody>, String> {
+    let pair = rest.unwrap_or_default().replacen('/', "=", 1);
+    let value = HeaderValue::from_str(&format!("{pair}; Path=/")).map_err(|fault| fault.to_string())?;
+    let mut response = plain(StatusCode::OK, "ok\n".to_owned());
+    response.headers_mut().insert(header::SET_COOKIE, value);
+    Ok(response)
+}
+
+/// Lets in at `/member/NAME/VALUE` who has that cookie.
+fn member(rest: Option<&str>, request: &Request<Incoming>) -> Response<OriginBody> {
+    let pair = rest.unwrap_or_default().replacen('/', "=", 1);
+    let cookies = request.headers().get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
+    let is_member = cookies.flat_map(|line| line.split("; ")).any(|cookie| cookie == pair);
+    let code = if is_member { StatusCode::OK } else { StatusCode::FORBIDDEN };
+    plain(code, format!("{code}\n"))
 }
 
 /// The request as it arrived.

@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use tidegate_load::{ErrorKind, Live, LoadError, Phase, Plan, Report, run_blocking, run_blocking_with};
+use tidegate_load::{
+    ErrorKind, FollowPlan, Live, LoadError, Phase, Plan, Report, run_blocking, run_blocking_with,
+};
 
 use super::{class, origin};
 
@@ -61,6 +63,15 @@ fn faults_are_told_apart() {
         assert_eq!(report.total.errors.get(&kind), Some(&10), "{kind:?}: {:?}", report.total.errors);
         assert_eq!((report.total.good, report.total.gave_up), (0, 10));
     }
+}
+
+#[test]
+fn a_loop_of_redirects_ends() {
+    let server = raw_server(b"HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n");
+    let all = class("all", "20/s:500ms").follow(FollowPlan::default());
+    let report = run_blocking(Plan::new(format!("http://{server}/")).class(all)).expect("a run");
+    assert_eq!(report.total.errors.get(&ErrorKind::Redirects), Some(&10), "{report}");
+    assert_eq!(report.total.sent, 10 * 21, "{report}");
 }
 
 #[test]

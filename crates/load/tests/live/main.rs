@@ -3,7 +3,10 @@
 mod arrivals;
 mod faults;
 mod schema;
+mod sessions;
 mod tls;
+mod trace;
+mod waiting;
 
 use std::time::Duration;
 

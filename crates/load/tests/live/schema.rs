@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use tidegate_load::{Plan, Report, run_blocking};
+use tidegate_load::{FollowPlan, Plan, Report, SessionModel, run_blocking};
 
 use super::{class, origin};
 
@@ -24,9 +24,33 @@ const CLASS: &[&str] = &[
     "offered_per_s",
     "goodput_per_s",
 ];
-const SERIES: &[&str] = &["offered", "sent", "good", "good_by_start", "refused", "timeouts", "failed"];
+const SERIES: &[&str] = &[
+    "offered",
+    "sent",
+    "good",
+    "good_by_start",
+    "refused",
+    "timeouts",
+    "failed",
+    "promised",
+    "waiting",
+    "sessions_started",
+    "sessions_completed",
+    "sessions_refused",
+    "sessions_abandoned",
+    "p50_ms",
+    "p95_ms",
+    "p99_ms",
+];
+const SESSIONS: &[&str] =
+    &["started", "completed", "refused", "refused_at_entry", "abandoned", "unfinished", "completed_per_s"];
+const PAGE: &[&str] = &["name", "requests", "good", "refused", "timeouts", "failed"];
+const WAITS: &[&str] =
+    &["redirects", "promises", "returned", "kept", "broken", "left", "waiting_most", "by_returns"];
 const SUMMARY: &[&str] =
     &["count", "mean", "stddev", "min", "p50", "p75", "p90", "p95", "p99", "p999", "max"];
+
+const PAGES: &str = "entry = \"A\"\n[page.A]\npath = \"/\"\nend = 1.0\n";
 
 fn stable_paths() -> BTreeSet<String> {
     let mut paths = BTreeSet::new();
@@ -37,7 +61,16 @@ fn stable_paths() -> BTreeSet<String> {
     );
     add(
         "generator.",
-        &["threads", "cpu_s", "cpu_share", "lag_bound_ms", "overruns", "bottleneck", "reasons"],
+        &[
+            "threads",
+            "cpu_s",
+            "cpu_share",
+            "cpu_share_max",
+            "lag_bound_ms",
+            "overruns",
+            "bottleneck",
+            "reasons",
+        ],
     );
     add("generator.send_lag_ms.", SUMMARY);
     let counts = ["opened_http1", "opened_http2", "failed", "reuses", "closed_while_idle"];
@@ -49,7 +82,19 @@ fn stable_paths() -> BTreeSet<String> {
         add(&format!("{class}series."), SERIES);
         add(&format!("{class}good_latency_ms."), SUMMARY);
         add(&format!("{class}refused_latency_ms."), SUMMARY);
+        add(&format!("{class}sessions."), SESSIONS);
+        add(&format!("{class}sessions.length_ms."), SUMMARY);
+        add(&format!("{class}sessions.images."), PAGE);
+        add(&format!("{class}sessions.images.good_latency_ms."), SUMMARY);
+        add(&format!("{class}waits."), WAITS);
+        for times in ["promised_ms", "return_lag_ms", "overdue_ms"] {
+            add(&format!("{class}waits.{times}."), SUMMARY);
+        }
     }
+    // Several classes have no pages in common, so their total has none.
+    add("total.sessions.", &["pages"]);
+    add("classes.*.sessions.pages.*.", PAGE);
+    add("classes.*.sessions.pages.*.good_latency_ms.", SUMMARY);
     paths
 }
 
@@ -57,13 +102,15 @@ fn stable_paths() -> BTreeSet<String> {
 fn collect(value: &Value, path: &str, paths: &mut BTreeSet<String>) {
     let last = path.rsplit('.').next().unwrap_or_default();
     match value {
-        Value::Object(object) if !["timeouts", "errors", "statuses"].contains(&last) => {
+        Value::Object(object) if !["timeouts", "errors", "statuses", "by_returns"].contains(&last) => {
             for (key, value) in object {
                 let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
                 collect(value, &path, paths);
             }
         }
-        Value::Array(items) if last == "classes" => {
+        // What a class has nothing of.
+        Value::Null => {}
+        Value::Array(items) if last == "classes" || (last == "pages" && !items.is_empty()) => {
             for item in items {
                 collect(item, &format!("{path}.*"), paths);
             }
@@ -79,7 +126,9 @@ fn the_json_result_has_the_documented_keys() {
     let origin = origin();
     let plan = Plan::new(origin.url())
         .class(class("good", "20/s:1s").path("/bytes/10"))
-        .class(class("refused", "20/s:1s").path("/status/429"));
+        .class(class("refused", "20/s:1s").path("/status/429"))
+        .class(class("sessions", "20/s:1s").sessions(SessionModel::from_toml(PAGES).expect("a model")))
+        .class(class("waits", "20/s:1s").path("/redirect").follow(FollowPlan::default()));
     let report = run_blocking(plan).expect("a run");
     let text = serde_json::to_string(&report).expect("JSON");
     let value: Value = serde_json::from_str(&text).expect("own output");
@@ -90,7 +139,7 @@ fn the_json_result_has_the_documented_keys() {
     assert_eq!(value["classes"][1]["statuses"]["429"], 20);
 
     let read: Report = serde_json::from_str(&text).expect("own output");
-    assert_eq!(read.total.good, 20);
+    assert_eq!(read.total.good, 60);
     assert_eq!(read.percentile(95.0), report.total.good_latency_ms.p95);
     assert!(read.class("refused").expect("class").refused_percentile(100.0) > 0.0);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tidegate_load::{
-    ErrorKind, Plan, Protocol, Report, TlsPlan, TlsVersions,
+    ErrorKind, Plan, Protocol, Report, Signatures, TlsPlan, TlsVersions,
     origin::{Origin, Settings},
     run_blocking,
 };
@@ -12,12 +12,18 @@ use tidegate_load::{
 use super::class;
 
 /// An HTTPS origin and the directory with its self-signed certificate for `localhost`.
-fn secure_origin() -> (Origin, TempDir) {
+pub(super) fn secure_origin() -> (Origin, TempDir) {
+    secure_origin_with(&rcgen::PKCS_ECDSA_P256_SHA256)
+}
+
+fn secure_origin_with(algorithm: &'static rcgen::SignatureAlgorithm) -> (Origin, TempDir) {
     let directory = tempfile::tempdir().expect("a directory");
-    let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let signing_key = rcgen::KeyPair::generate_for(algorithm).expect("a key");
+    let parameters = rcgen::CertificateParams::new(["localhost".to_owned()]).expect("a name");
+    let cert = parameters.self_signed(&signing_key).expect("a certificate");
     let (chain, key) = (directory.path().join("chain.pem"), directory.path().join("key.pem"));
-    std::fs::write(&chain, signed.cert.pem()).expect("written");
-    std::fs::write(&key, signed.signing_key.serialize_pem()).expect("written");
+    std::fs::write(&chain, cert.pem()).expect("written");
+    std::fs::write(&key, signing_key.serialize_pem()).expect("written");
     let origin =
         Origin::start(&Settings { tls: Some((chain, key)), ..Settings::default() }).expect("an origin");
     (origin, directory)
@@ -83,5 +89,50 @@ fn trust_is_checked_against_the_given_authority_and_name() {
     for tls in [wrong_name, stranger] {
         let report = ten(Plan::new(origin.url()).tls(tls));
         assert_eq!(report.total.errors.get(&ErrorKind::Tls), Some(&10), "{report}");
+    }
+}
+
+#[test]
+fn a_share_of_the_connections_resumes() {
+    let (origin, _directory) = secure_origin();
+    for versions in [TlsVersions::Only12, TlsVersions::Only13] {
+        let tls = TlsPlan { versions, resume_share: 0.5, ..insecure() };
+        let all = class("all", "closed:1").path("/bytes/10").requests_max(60);
+        let plan = Plan::new(origin.url()).tls(tls).keep_alive(false).class(all);
+        let report = run_blocking(plan.duration(Duration::from_secs(60))).expect("a run");
+        let connections = &report.connections;
+        assert_eq!(connections.tls_full + connections.tls_resumed, 60, "{report}");
+        // 29.5 expected, standard deviation 3.8; the seed is the same each time.
+        assert!((15..=44).contains(&connections.tls_resumed), "{versions:?}: {report}");
+    }
+}
+
+#[test]
+fn a_connection_is_replaced_after_so_many_requests() {
+    let (origin, _directory) = secure_origin();
+    for protocol in [Protocol::Http1, Protocol::Http2] {
+        let mut plan = Plan::new(origin.url()).tls(insecure()).protocol(protocol);
+        plan.requests_per_connection = Some(4);
+        let report = ten(plan);
+        let connections = &report.connections;
+        assert_eq!(connections.opened_http1 + connections.opened_http2, 3, "{protocol:?}: {report}");
+        assert_eq!((connections.tls_full, connections.tls_resumed), (1, 2), "{protocol:?}: {report}");
+    }
+}
+
+#[test]
+fn signatures_are_those_asked_for() {
+    let (ecdsa, _one) = secure_origin();
+    let (rsa, _other) = secure_origin_with(&rcgen::PKCS_RSA_SHA256);
+    for versions in [TlsVersions::Only12, TlsVersions::Only13] {
+        for (signatures, by_ecdsa, by_rsa) in
+            [(Signatures::Any, 10, 10), (Signatures::Ecdsa, 10, 0), (Signatures::Rsa, 0, 10)]
+        {
+            let good = |origin: &Origin| {
+                let tls = TlsPlan { versions, signatures, ..insecure() };
+                ten(Plan::new(origin.url()).tls(tls)).total.good
+            };
+            assert_eq!((good(&ecdsa), good(&rsa)), (by_ecdsa, by_rsa), "{versions:?} {signatures:?}");
+        }
     }
 }

@@ -1,0 +1,121 @@
+//! Mode base: saturated at the working limit, every departure is a sample of the capacity.
+//!
+//! After half a second of saturation (a shorter one is a biased sample: it lasts while departures happen to be
+//! slow) each tick adds to the accumulated work, which fades over 40 s; to the windows from which
+//! dispersion and costs are learnt; and to the sums that detect a change ([`super::change`]). The limit
+//! follows the mix and the estimate at every tick.
+//!
+//! An alarm is first held against the costs: if their uncertainty for the mix of the alarm's span
+//! explains the deviation, they are to blame and are fitted again, and the capacity stays. Else the capacity has
+//! changed to what was seen: after a fall the response time is measured anew, after a rise the search begins
+//! from here.
+
+use super::{Cause, KneeTrack, PerClass, Span, TICK, change::Alarm, change::Expected, probe, start::Step};
+
+/// Seconds over which saturated work fades.
+const MEMORY: f64 = 40.0;
+
+impl KneeTrack {
+    pub(super) fn tick_base(&mut self, t: f64, seconds: f64, departed: &PerClass) {
+        let cap = self.level_cap * (1.0 + 0.4 * TICK);
+        self.level_cap = cap.max(self.level).min(f64::from(self.bounds.max));
+        let saturated_for = t - self.saturation.since;
+        if saturated_for < (5.0 * self.response).max(0.5) {
+            return;
+        }
+        if self.saturated_work.seconds > 2.0 {
+            let keep = 1.0 - TICK / MEMORY;
+            self.saturated_work.departed.scale(keep);
+            self.saturated_work.seconds *= keep;
+        }
+        self.saturated_work.add(departed, TICK);
+        self.cost_window.add(departed, TICK);
+        self.dispersion_window.add(departed, TICK);
+        let rho = self.saturated_rho();
+        let Some(costs) = &self.costs else { return };
+        if rho <= 0.0 {
+            return;
+        }
+        let mean = costs.work(&self.saturated_work.departed) / self.saturated_work.departed.sum().max(1.0);
+        let work = costs.work(departed);
+        self.learn_dispersion(rho, mean);
+        self.learn_costs();
+        let expected = Expected { rho, mean, dispersion: self.dispersion };
+        if let Some(alarm) = self.cusums.tick(departed, work, &expected) {
+            self.change(t, &alarm);
+            return;
+        }
+        self.set_base_level();
+        self.probe_when_due(t, seconds, saturated_for);
+    }
+
+    /// `F`: squared deviations of the work departing in 0.2 s, in units of a mean request, over what is expected.
+    fn learn_dispersion(&mut self, rho: f64, mean: f64) {
+        let window = self.dispersion_window;
+        if window.seconds < (2.0 * self.response).max(0.2) {
+            return;
+        }
+        let work = self.costs.as_ref().map_or(0.0, |costs| costs.work(&window.departed));
+        let (expected, seen) = (window.seconds * rho / mean, work / mean);
+        let ratio = ((seen - expected).powi(2) / expected).min(40.0);
+        self.dispersion_windows = (self.dispersion_windows + 1.0).min(60.0);
+        self.dispersion += (ratio - self.dispersion) / (self.dispersion_windows + 8.0);
+        self.dispersion = self.dispersion.clamp(0.3, 15.0);
+        self.dispersion_window = Span::default();
+    }
+
+    fn learn_costs(&mut self) {
+        if self.cost_window.seconds < (4.0 * self.response).max(0.4) {
+            return;
+        }
+        let window = std::mem::take(&mut self.cost_window);
+        // A window in which a change seems to begin would be laid at the costs' door.
+        if self.cusums.score() < 5.0
+            && let Some(costs) = &mut self.costs
+        {
+            costs.learn(&window.departed, window.seconds, self.dispersion);
+        }
+    }
+
+    fn change(&mut self, t: f64, alarm: &Alarm) {
+        let before = self.capacity();
+        let (old, dispersion) = (self.saturated_rho(), self.dispersion);
+        let Some(costs) = &mut self.costs else { return };
+        let new = costs.work(&alarm.departed) / alarm.seconds;
+        if costs.explain(new - old, &alarm.departed, alarm.seconds) {
+            costs.learn(&alarm.departed, alarm.seconds, dispersion);
+            self.forget_windows();
+            self.note_at(t, Cause::Costs, before);
+            self.begin(super::Mode::Base, t);
+            return;
+        }
+        let ratio = (new / old).clamp(0.05, 20.0);
+        costs.speed_up(ratio);
+        let work = costs.work(&alarm.departed);
+        self.saturated_work = Span { departed: alarm.departed.scaled(0.5), seconds: alarm.seconds * 0.5 };
+        self.forget_windows();
+        self.headroom = probe::Headroom::default();
+        if new < old {
+            self.note_at(t, Cause::Fall, before);
+            self.go_low(t, 3);
+            self.schedule.up_gap = 0.7;
+            self.schedule.up = t + 0.5;
+        } else {
+            self.note_at(t, Cause::Rise, before);
+            let here = Step {
+                level: self.level,
+                rate: work / alarm.seconds,
+                departed: alarm.departed,
+                seconds: alarm.seconds,
+                weight_seconds: self.even_area(self.level, alarm.seconds),
+            };
+            self.restart(t, &[here]);
+        }
+    }
+
+    /// A limit in flight for a time, as if every class had the same part.
+    #[expect(clippy::cast_precision_loss, reason = "at most 16")]
+    pub(super) fn even_area(&self, level: f64, seconds: f64) -> PerClass {
+        PerClass::all(level * seconds / self.classes as f64, self.classes)
+    }
+}

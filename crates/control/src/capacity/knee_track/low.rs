@@ -1,0 +1,100 @@
+//! Mode low: the response time without a queue, from a limit of six tenths of the knee.
+//!
+//! `R` is weight in flight over time, divided by departures: by Little's law the mean response time, and unlike
+//! a mean over responses not biased by which of them happen to end inside the block. The smallest response
+//! time would be merely the cheapest request's.
+//!
+//! A *full* probe (after a search, a fall, or a contradiction) takes `40·F` departures, lets what was known count
+//! for 8, and is repeated, three times at most, while the knee moves by more than 20 %. A *routine* probe,
+//! every `max(5 s, 40·(2·rt + 0.15 s))` of lasting saturation, takes `12·F`; if it contradicts what is known
+//! (over 3 standard deviations and 15 %), a full one follows.
+
+use super::{Area, KneeTrack, LOW, Mode};
+
+/// Departures after which older low samples fade.
+const MEMORY: f64 = 600.0;
+/// Departures of the average class by which a class's own `R` is drawn to it.
+const SHRINK: f64 = 4.0;
+
+impl KneeTrack {
+    /// Mean response time of a class without a queue, weight-seconds, drawn to the mean of all.
+    pub(super) fn unqueued(&self, class: usize) -> f64 {
+        let (departed, weight_seconds) = (self.low.departed.sum(), self.low.weight_seconds.sum());
+        if departed <= 0.0 {
+            return self.response;
+        }
+        (self.low.weight_seconds[class] + SHRINK * weight_seconds / departed)
+            / (self.low.departed[class] + SHRINK)
+    }
+
+    pub(super) fn add_low(&mut self, area: Area) {
+        let sum = self.low.departed.sum();
+        if sum >= MEMORY {
+            self.fade_low(MEMORY / sum);
+        }
+        self.low.departed.add(&area.departed);
+        self.low.weight_seconds.add(&area.weight_seconds);
+    }
+
+    fn fade_low(&mut self, keep: f64) {
+        self.low.departed.scale(keep);
+        self.low.weight_seconds.scale(keep);
+    }
+
+    /// A low probe: full if `repeats` is not 0.
+    pub(super) fn go_low(&mut self, t: f64, repeats: u32) {
+        self.low_repeats = repeats;
+        let nothing = self.low.departed.sum() <= 0.0;
+        let knee = if nothing { (self.level / 2.0).max(1.0) } else { self.find_knee() };
+        self.knee = Some(knee);
+        self.set_level((LOW * knee).min(0.8 * self.level_cap).floor().max(1.0));
+        self.begin(Mode::Low, t);
+    }
+
+    pub(super) fn tick_low(&mut self, t: f64, seconds: f64) {
+        let full = self.low_repeats > 0;
+        let count = self.block.area.departed.sum();
+        let (need, turns, span_max) = if full {
+            (40.0, 4.0, (6.0 * self.response).max(0.6))
+        } else {
+            (12.0, 2.0, (2.0 * self.response).max(0.15))
+        };
+        let enough = count >= need * self.dispersion.max(0.5) && seconds >= turns * self.response;
+        if count < 4.0 || !(enough || seconds >= span_max) {
+            return;
+        }
+        if !full && self.contradicts() {
+            self.go_low(t, 3);
+            return;
+        }
+        if full {
+            // Something has changed: what was known counts for little.
+            self.fade_low((8.0 / self.low.departed.sum().max(1.0)).min(1.0));
+        }
+        self.add_low(self.block.area);
+        let (old, new) = (self.knee.unwrap_or(1.0), self.find_knee());
+        if full && (new / old).ln().abs() > 0.2 && self.low_repeats > 1 {
+            self.go_low(t, self.low_repeats - 1);
+            return;
+        }
+        self.schedule.low = t + (40.0 * (2.0 * self.response + 0.15)).max(5.0);
+        self.go_base(t);
+    }
+
+    /// Whether the block is another server's than the one known.
+    fn contradicts(&self) -> bool {
+        let area = &self.block.area;
+        let expected: f64 = (0..self.classes).map(|class| area.departed[class] * self.unqueued(class)).sum();
+        let ratio = area.weight_seconds.sum() / expected.max(1e-12);
+        let spread =
+            self.dispersion.max(1.0) * (1.0 / area.departed.sum() + 1.0 / self.low.departed.sum().max(1.0));
+        (ratio.max(1e-9).ln() / spread.sqrt()).abs() > 3.0 && (ratio - 1.0).abs() > 0.15
+    }
+
+    /// Back to mode base.
+    pub(super) fn go_base(&mut self, t: f64) {
+        self.schedule.up = self.schedule.up.max(t + 0.5);
+        self.set_base_level();
+        self.begin(Mode::Base, t);
+    }
+}

@@ -1,0 +1,658 @@
+//! KneeTrack: the smallest limit in flight at which the server gives nearly all it can, and how much that is.
+//!
+//! While the limit keeps something waiting, the server is as full as the limit makes it, and the rate at
+//! which work departs is a direct sample of its capacity at that limit. With `D` departures by class, `θ`
+//! their costs, `T` the time and `p` the mix of what starts:
+//!
+//! ```text
+//! ρ = Σ θ·D / T                          work departing a second of saturation
+//! Ĉ = ρ / Σ p·θ                          capacity, requests a second of the present mix
+//! R = ∫ in flight dt / D                 response time without a queue, measured at a low limit
+//! N = Ĉ · Σ p·R                          the knee (Little's law)
+//! L = min(⌈N + β·√N − ¼⌉, L_cap)         the limit; β = 1.5 to begin with, 0.5 to 8
+//! ```
+//!
+//! The square root is headroom: with I/O, at `N` itself goodput is 84 to 97 %, at `N + 1.5·√N` 98 to 99.7 %;
+//! a server bound by CPU alone needs none, and the tight probe takes it away.
+//!
+//! # Modes
+//!
+//! | mode | limit | decides | file |
+//! |---|---|---|---|
+//! | start | doubled while the departure rate grows | the first `Ĉ` | [`start`] |
+//! | low | `0.6·N` | `R`, and so `N` | [`low`] |
+//! | base | `L` | `Ĉ`, costs, changes | [`base`] |
+//! | up | `1.5·L`, every 5 s | whether there is more | [`probe`] |
+//! | tight | `N` | whether the headroom pays: `β` | [`probe`] |
+//!
+//! A new limit is first *settled*: until no more than it is in flight, a mean response time has passed
+//! and a limit's worth has departed (two limits' worth outside base), for at most `max(1 s, 3·rt)`. After raising the limit
+//! short requests leave first; what leaves before the turnover tells nothing. Then the *block* is
+//! measured: departures, weight in flight over time, time.
+//!
+//! Below capacity (nothing waits on the limit) nothing is probed, nothing is learnt but `R`, which is free
+//! when little is in flight, and the limit stays. An estimate too low feeds itself, since it hides the load that
+//! would disprove it; two rules break that: the up probe, and the *proof*: work departing for a second
+//! at over `1.06 + 2.5·√(F/2X)` times the estimate, saturated or not, is taken over as the estimate.
+//!
+//! # Inputs
+//!
+//! Weight in flight by class, whether the limit keeps something waiting, and each departure with its class
+//! and response time. `R` and `L` are in weight units, capacities in requests. Ticks are every 20 ms of the
+//! time it is told; a jump of over 5 s counts as a pause without load. When time stands still nothing is decided. One call costs O(classes), at most 16
+//! of which have a cost of their own; a tick O(16), and 2.5 times a second costs are fitted, O(30·16²).
+//!
+//! Source: our own; the load and response rules are Little's law and the utilisation law (Denning & Buzen,
+//! "The Operational Analysis of Queueing Network Models", 1978), the changes Page's CUSUM.
+
+mod base;
+mod change;
+mod costs;
+mod low;
+mod probe;
+mod slots;
+mod start;
+
+use std::{collections::VecDeque, mem, time::Duration};
+
+use self::{change::Cusums, costs::Costs};
+use super::{
+    CapacityBounds, CapacityEvent, Cause,
+    per_class::{COST_CLASSES, PerClass, place},
+};
+use crate::{
+    ClassId, Timestamp,
+    admission::Outcome,
+    limit::{Limit, LimitBounds, Load, Sample, whole},
+};
+
+/// Time between ticks, seconds.
+const TICK: f64 = 0.02;
+const TICK_SPAN: Duration = Duration::from_millis(20);
+/// Ticks made up for at most; a longer silence is a pause.
+const TICKS_MISSED_MAX: u32 = 250;
+/// Where the search begins, weight units.
+const LIMIT_FIRST: f64 = 2.0;
+/// Headroom over the knee, in its square root.
+const HEADROOM: f64 = 1.5;
+/// Level of a low probe, of the knee.
+const LOW: f64 = 0.6;
+/// Response time believed before any is known, seconds.
+const RESPONSE_FIRST: f64 = 0.05;
+/// Dispersion of the work that departs, counted as in Poisson's case: 1.
+const DISPERSION_FIRST: f64 = 1.0;
+/// Memory of the mix of what starts, in starts, over twice the limit.
+const MIX_MEMORY: f64 = 20.0;
+/// Events kept until somebody asks for them.
+const EVENTS_MAX: usize = 64;
+
+/// What the machine is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Start,
+    Low,
+    Base,
+    Up,
+    Tight,
+}
+
+/// Finds the knee of a server: see the head of its file.
+///
+/// One step by hand: a server of which 100 requests a second depart, 25 ms each without a queue, has its
+/// knee at 100 · 0.025 = 2.5 in flight and works at ⌈2.5 + 1.5·√2.5 − ¼⌉ = 5.
+///
+/// ```
+/// use tidegate_control::{capacity::KneeTrack, limit::{Limit, LimitBounds}};
+///
+/// let knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+/// assert_eq!(knee.limit(), 2); // the search begins from below, whatever `initial` says
+/// assert_eq!(knee.capacity(), None);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct KneeTrack {
+    bounds: LimitBounds,
+    capacity_bounds: CapacityBounds,
+    /// The limit, weight units.
+    level: f64,
+    level_cap: f64,
+    mode: Mode,
+    /// Time 0.
+    origin: Timestamp,
+    last: f64,
+    next_tick: Timestamp,
+    began: bool,
+    block: Block,
+    settling: Option<Settling>,
+    saturation: Saturation,
+    /// Mean response time, seconds.
+    response: f64,
+    /// Response times in the first start: number, sum, sum of squares.
+    first_responses: [f64; 3],
+    /// `F`: variance of the work departing in a span over that of as many even Poisson departures.
+    dispersion: f64,
+    dispersion_windows: f64,
+    /// Classes seen, up to [`COST_CLASSES`].
+    classes: usize,
+    /// Starts of each class, as far as they are in the mix.
+    starts_seen: [u64; COST_CLASSES],
+    mix: PerClass,
+    costs: Option<Costs>,
+    /// Saturated departures and time since the last change, fading.
+    saturated_work: Span,
+    /// Departures and weight in flight over time, at low levels.
+    low: Area,
+    low_repeats: u32,
+    steps: Vec<start::Step>,
+    cusums: Cusums,
+    cost_window: Span,
+    dispersion_window: Span,
+    tick_departed: PerClass,
+    /// `N`, weight units.
+    knee: Option<f64>,
+    headroom: probe::Headroom,
+    schedule: Schedule,
+    reference: probe::Reference,
+    /// Departures a second, over half a second.
+    rate: f64,
+    /// Work a second, over a second.
+    work_rate: f64,
+    proof_ticks: u32,
+    /// Growth of the slots while too little waits.
+    boost: f64,
+    events: VecDeque<CapacityEvent>,
+}
+
+/// Departures in a span of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Span {
+    departed: PerClass,
+    seconds: f64,
+}
+
+/// Departures, and weight in flight integrated over time, by class.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Area {
+    departed: PerClass,
+    weight_seconds: PerClass,
+}
+
+/// What is measured at one limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Block {
+    began: f64,
+    area: Area,
+    /// Weight departed.
+    weight: f64,
+}
+
+/// A limit that has just been set.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Settling {
+    earliest: f64,
+    latest: f64,
+    /// Weight departed since.
+    turned: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Saturation {
+    holds: bool,
+    since: f64,
+    /// Since when little has been in flight, while it does not hold.
+    quiet_since: f64,
+}
+
+/// When probes are due, seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Schedule {
+    low: f64,
+    up: f64,
+    up_gap: f64,
+    tight: f64,
+}
+
+impl KneeTrack {
+    /// Knows nothing; the search begins at 2 in flight, within the bounds.
+    #[must_use]
+    pub fn new(bounds: LimitBounds) -> Self {
+        let mut knee = Self {
+            bounds,
+            capacity_bounds: CapacityBounds::default(),
+            level: LIMIT_FIRST,
+            level_cap: f64::from(bounds.max),
+            mode: Mode::Start,
+            origin: Timestamp::EPOCH,
+            last: 0.0,
+            next_tick: Timestamp::EPOCH,
+            began: false,
+            block: Block::default(),
+            settling: Some(Settling { earliest: RESPONSE_FIRST, latest: 1.0, turned: 0.0 }),
+            saturation: Saturation::default(),
+            response: RESPONSE_FIRST,
+            first_responses: [0.0; 3],
+            dispersion: DISPERSION_FIRST,
+            dispersion_windows: 0.0,
+            classes: 1,
+            starts_seen: [0; COST_CLASSES],
+            mix: PerClass::ZERO,
+            costs: None,
+            saturated_work: Span::default(),
+            low: Area::default(),
+            low_repeats: 0,
+            steps: Vec::with_capacity(start::STEPS_MAX),
+            cusums: Cusums::default(),
+            cost_window: Span::default(),
+            dispersion_window: Span::default(),
+            tick_departed: PerClass::ZERO,
+            knee: None,
+            headroom: probe::Headroom::default(),
+            schedule: Schedule { up_gap: 5.0, ..Schedule::default() },
+            reference: probe::Reference::default(),
+            rate: 0.0,
+            work_rate: 0.0,
+            proof_ticks: 0,
+            boost: 1.0,
+            events: VecDeque::with_capacity(EVENTS_MAX),
+        };
+        knee.set_level(LIMIT_FIRST);
+        knee
+    }
+
+    /// Capacity for the present mix, requests a second, within its bounds; `None` while nothing is known.
+    #[must_use]
+    pub fn capacity(&self) -> Option<f64> {
+        match &self.costs {
+            Some(costs) => Some(self.capacity_bounds.clamp(self.capacity_of(costs, &self.mix))),
+            None => self
+                .steps
+                .iter()
+                .map(|step| step.rate)
+                .reduce(f64::max)
+                .or(self.capacity_bounds.floor)
+                .map(|found| self.capacity_bounds.clamp(found)),
+        }
+    }
+
+    /// Capacity for another mix, given by each class's part of the requests (dense by class, at most 16 count), requests a second;
+    /// `None` while costs are not known.
+    #[must_use]
+    pub fn capacity_for(&self, mix: &[f64]) -> Option<f64> {
+        let costs = self.costs.as_ref()?;
+        let mut parts = PerClass::ZERO;
+        for (index, part) in mix.iter().enumerate().take(self.classes) {
+            parts[index] = *part;
+        }
+        (parts.sum() > 0.0).then(|| self.capacity_bounds.clamp(self.capacity_of(costs, &parts)))
+    }
+
+    /// Capacity in work units a second; one unit is what a request of class `unit` costs. `None` while
+    /// nothing is known.
+    #[must_use]
+    pub fn work_capacity(&self, unit: ClassId) -> Option<f64> {
+        let theta = self.costs.as_ref()?.theta();
+        let of_unit = (place(unit) < self.classes).then(|| theta[place(unit)]).filter(|cost| *cost > 0.0)?;
+        Some(self.capacity()? * self.mean(theta) / of_unit)
+    }
+
+    /// What a request of `class` costs, where one of class `unit` costs 1. `None` while nothing is known.
+    #[must_use]
+    pub fn cost(&self, class: ClassId, unit: ClassId) -> Option<f64> {
+        let theta = self.costs.as_ref()?.theta();
+        let known = |class| (place(class) < self.classes).then(|| theta[place(class)]);
+        Some(known(class)? / known(unit).filter(|cost| *cost > 0.0)?)
+    }
+
+    /// The knee `N`, weight units; `None` while nothing is known.
+    #[must_use]
+    pub const fn knee(&self) -> Option<f64> {
+        self.knee
+    }
+
+    /// Bounds of the limit.
+    #[must_use]
+    pub const fn bounds(&self) -> LimitBounds {
+        self.bounds
+    }
+
+    /// Bounds of the capacity, from now on.
+    pub fn set_capacity_bounds(&mut self, bounds: CapacityBounds) {
+        self.capacity_bounds = bounds;
+        if self.mode == Mode::Base && self.costs.is_some() {
+            self.set_base_level();
+        }
+    }
+
+    /// Forgets what was found and searches again, as on the first day.
+    pub fn rediscover(&mut self) {
+        let mut fresh = Self::new(self.bounds);
+        fresh.capacity_bounds = self.capacity_bounds;
+        fresh.origin = self.origin;
+        fresh.last = self.last;
+        fresh.next_tick = self.next_tick;
+        fresh.began = self.began;
+        fresh.classes = self.classes;
+        fresh.starts_seen = self.starts_seen;
+        fresh.mix = self.mix;
+        mem::swap(&mut fresh.events, &mut self.events);
+        *self = fresh;
+        self.begin(Mode::Start, self.last);
+        self.note(Cause::Told, None);
+    }
+
+    /// The server is known to be `factor` times what it was: servers were lost or added. What a request
+    /// takes without a queue stays.
+    pub fn resize(&mut self, factor: f64) {
+        if !(factor.is_finite() && factor > 0.0) || self.costs.is_none() {
+            return;
+        }
+        let before = self.capacity();
+        if let Some(costs) = &mut self.costs {
+            costs.speed_up(factor);
+        }
+        // Work departs as fast as before, each request being less of it; soon what departs now counts more.
+        let work = &mut self.saturated_work;
+        work.departed.scale(factor);
+        work.shorten(1.0);
+        self.level_cap = (self.level_cap * factor).clamp(1.0, f64::from(self.bounds.max));
+        self.forget_windows();
+        self.note(Cause::Servers, before);
+        self.set_base_level();
+        self.begin(Mode::Base, self.last);
+    }
+
+    /// Moves the events since the last call to `out`.
+    pub fn drain_events(&mut self, out: &mut Vec<CapacityEvent>) {
+        out.extend(self.events.drain(..));
+    }
+}
+
+impl Limit for KneeTrack {
+    fn limit(&self) -> u32 {
+        whole(self.level)
+    }
+
+    fn sample(&mut self, sample: &Sample) {
+        let class = self.place(sample.class);
+        let weight = f64::from(sample.weight);
+        if let Some(settling) = &mut self.settling {
+            settling.turned += weight;
+        }
+        self.block.weight += weight;
+        if sample.outcome != Outcome::Success {
+            // It left the server, but was no work done.
+            return;
+        }
+        self.block.area.departed[class] += 1.0;
+        self.tick_departed[class] += 1.0;
+        let response = sample.response_time.as_secs_f64();
+        if self.mode == Mode::Start {
+            let [count, sum, squares] = &mut self.first_responses;
+            *count += 1.0;
+            *sum += response;
+            *squares += response * response;
+        }
+        let weight = if response > self.response { 0.1 } else { 0.05 };
+        self.response += (response - self.response) * weight;
+    }
+
+    fn advance(&mut self, now: Timestamp, load: &Load<'_>) {
+        if !self.began {
+            (self.began, self.origin, self.next_tick) = (true, now, now + TICK_SPAN);
+        }
+        self.note_starts(load.started);
+        if now.since(self.next_tick) > TICK_SPAN * TICKS_MISSED_MAX {
+            // Nobody has asked for so long: there was no load, or time jumped.
+            self.next_tick = now + TICK_SPAN;
+            self.last = self.seconds(now);
+            self.pause(self.last);
+        }
+        let in_flight = load.in_flight.iter().sum::<u64>() as f64;
+        while self.next_tick <= now {
+            let t = self.seconds(self.next_tick);
+            self.integrate(t, load.in_flight);
+            self.tick(t, in_flight, load.limit_holds);
+            self.next_tick = self.next_tick + TICK_SPAN;
+        }
+        self.integrate(self.seconds(now), load.in_flight);
+    }
+
+    fn next_tick(&self) -> Option<Timestamp> {
+        self.began.then_some(self.next_tick)
+    }
+
+    fn set_bounds(&mut self, bounds: LimitBounds) {
+        self.bounds = bounds;
+        self.level_cap = self.level_cap.min(f64::from(bounds.max));
+        self.set_level(self.level);
+    }
+}
+
+impl KneeTrack {
+    fn seconds(&self, at: Timestamp) -> f64 {
+        at.since(self.origin).as_secs_f64()
+    }
+
+    /// The place of a class in the tables, which grow when it is new.
+    fn place(&mut self, class: ClassId) -> usize {
+        let place = place(class);
+        if place >= self.classes {
+            if let Some(costs) = &mut self.costs {
+                let guess = costs.theta().dot(&self.mix) / self.mix.sum().max(f64::MIN_POSITIVE);
+                costs.grow(place + 1, if guess > 0.0 { guess } else { costs.theta()[0] });
+            }
+            self.classes = place + 1;
+        }
+        place
+    }
+
+    /// Takes what has started since the last look into the mix.
+    fn note_starts(&mut self, started: &[u64]) {
+        let mut seen = [0; COST_CLASSES];
+        for (index, starts) in started.iter().enumerate() {
+            seen[index.min(COST_CLASSES - 1)] += starts;
+        }
+        for (index, seen) in seen.iter().enumerate() {
+            let new = seen.saturating_sub(self.starts_seen[index]);
+            if new > 0 {
+                let index = self.place(ClassId(u16::try_from(index).unwrap_or(u16::MAX)));
+                let keep = 1.0 - 1.0 / (MIX_MEMORY + 2.0 * self.level);
+                for _ in 0..new.min(1000) {
+                    self.mix.scale(keep);
+                    self.mix[index] += 1.0;
+                }
+            }
+        }
+        self.starts_seen = seen;
+    }
+
+    fn integrate(&mut self, t: f64, in_flight: &[u64]) {
+        let passed = t - self.last;
+        if passed <= 0.0 {
+            return;
+        }
+        self.last = t;
+        for (index, weight) in in_flight.iter().enumerate() {
+            if *weight > 0 {
+                self.block.area.weight_seconds[index.min(COST_CLASSES - 1)] += *weight as f64 * passed;
+            }
+        }
+    }
+
+    fn tick(&mut self, t: f64, in_flight: f64, held: bool) {
+        let departed = mem::take(&mut self.tick_departed);
+        self.rate += (departed.sum() / TICK - self.rate) * 0.04;
+        self.prove(t, &departed);
+        if !held {
+            self.unsaturated(t, in_flight);
+            return;
+        }
+        if !self.saturation.holds {
+            (self.saturation.holds, self.saturation.since) = (true, t);
+            if matches!(self.mode, Mode::Low | Mode::Up) {
+                self.mode = Mode::Base;
+                self.set_base_level();
+            }
+            self.begin(self.mode, t);
+            return;
+        }
+        if let Some(settling) = self.settling {
+            let turnovers = if self.mode == Mode::Base { 1.0 } else { 2.0 };
+            let turned = t >= settling.earliest && settling.turned >= self.level * turnovers;
+            if in_flight <= self.level && (turned || t >= settling.latest) {
+                self.zero(t);
+            }
+            return;
+        }
+        let seconds = t - self.block.began;
+        match self.mode {
+            Mode::Start => self.tick_start(t, seconds),
+            Mode::Low => self.tick_low(t, seconds),
+            Mode::Base => self.tick_base(t, seconds, &departed),
+            Mode::Up => self.tick_up(t, seconds),
+            Mode::Tight => self.tick_tight(t, seconds),
+        }
+    }
+
+    /// Below capacity: the limit stays, and low samples are free.
+    fn unsaturated(&mut self, t: f64, in_flight: f64) {
+        if self.saturation.holds {
+            self.pause(t);
+        }
+        let (Some(knee), true) = (self.knee, self.costs.is_some()) else { return };
+        if in_flight > LOW * knee {
+            self.saturation.quiet_since = t;
+            self.zero(t);
+        } else if t - self.saturation.quiet_since > 2.0 * self.response
+            && self.block.area.departed.sum() > 20.0
+        {
+            self.add_low(self.block.area);
+            self.zero(t);
+        }
+    }
+
+    /// Saturation is over.
+    fn pause(&mut self, t: f64) {
+        self.saturation.holds = false;
+        self.saturation.quiet_since = t;
+        self.zero(t);
+        self.cusums.reset();
+    }
+
+    /// Work done for a second beyond the estimate, saturated or not, proves that there is more.
+    fn prove(&mut self, t: f64, departed: &PerClass) {
+        let Some(costs) = &self.costs else { return };
+        self.work_rate += (costs.work(departed) / TICK - self.work_rate) * 0.02;
+        let rho = self.saturated_rho();
+        let margin = 1.06 + 2.5 * (self.dispersion / (2.0 * self.rate).max(10.0)).sqrt();
+        self.proof_ticks = if self.work_rate > margin * rho { self.proof_ticks + 1 } else { 0 };
+        if self.proof_ticks > 50 && rho > 0.0 {
+            let before = self.capacity();
+            let factor = self.work_rate / rho;
+            let work = &mut self.saturated_work;
+            work.departed.scale(factor);
+            work.shorten(1.0);
+            self.proof_ticks = 0;
+            self.cusums.reset();
+            self.note_at(t, Cause::Proof, before);
+            if self.mode == Mode::Base {
+                self.set_base_level();
+            }
+        }
+    }
+
+    /// `ρ`.
+    fn saturated_rho(&self) -> f64 {
+        match &self.costs {
+            Some(costs) if self.saturated_work.seconds > 0.0 => {
+                costs.work(&self.saturated_work.departed) / self.saturated_work.seconds
+            }
+            _ => 1.0,
+        }
+    }
+
+    fn capacity_of(&self, costs: &Costs, mix: &PerClass) -> f64 {
+        let mean = if mix.sum() > 0.0 { costs.theta().dot(mix) / mix.sum() } else { costs.theta()[0] };
+        if mean > 0.0 { self.saturated_rho() / mean } else { 0.0 }
+    }
+
+    /// The mean over the present mix.
+    fn mean(&self, values: &PerClass) -> f64 {
+        let sum = self.mix.sum();
+        if sum > 0.0 { values.dot(&self.mix) / sum } else { values[0] }
+    }
+
+    /// Sets the limit, weight units.
+    fn set_level(&mut self, level: f64) {
+        self.level = self.bounds.clamp(level.round_ties_even());
+    }
+
+    /// `⌈N + β·√N − ¼⌉`.
+    fn level_at(&self, knee: f64, headroom: f64) -> f64 {
+        (knee + headroom * knee.sqrt() - 0.25).ceil().max(1.0)
+    }
+
+    /// The limit of mode base.
+    fn set_base_level(&mut self) {
+        let knee = self.find_knee();
+        self.knee = Some(knee);
+        self.set_level(self.level_at(knee, self.headroom.beta).min(self.level_cap));
+    }
+
+    /// `N`.
+    fn find_knee(&self) -> f64 {
+        let Some(capacity) = self.costs.as_ref().and_then(|_| self.capacity()) else { return 1.0 };
+        let mut unqueued = PerClass::ZERO;
+        for class in 0..self.classes {
+            unqueued[class] = self.unqueued(class);
+        }
+        (capacity * self.mean(&unqueued)).max(1.0)
+    }
+
+    fn begin(&mut self, mode: Mode, t: f64) {
+        self.mode = mode;
+        self.settling = Some(Settling {
+            earliest: t + self.response.clamp(0.02, 5.0),
+            latest: t + (3.0 * self.response).max(1.0),
+            turned: 0.0,
+        });
+    }
+
+    /// A new block.
+    fn zero(&mut self, t: f64) {
+        self.block = Block { began: t, ..Block::default() };
+        self.settling = None;
+    }
+
+    fn forget_windows(&mut self) {
+        self.cost_window = Span::default();
+        self.dispersion_window = Span::default();
+        self.cusums.reset();
+    }
+
+    fn note(&mut self, cause: Cause, before: Option<f64>) {
+        self.note_at(self.last, cause, before);
+    }
+
+    fn note_at(&mut self, t: f64, cause: Cause, before: Option<f64>) {
+        if self.events.len() == EVENTS_MAX {
+            self.events.pop_front();
+        }
+        let at = self.origin + Duration::from_secs_f64(t.max(0.0));
+        self.events.push_back(CapacityEvent { at, cause, before, after: self.capacity() });
+    }
+}
+
+impl Span {
+    fn add(&mut self, departed: &PerClass, seconds: f64) {
+        self.departed.add(departed);
+        self.seconds += seconds;
+    }
+
+    /// Makes it count for `seconds` at most, at the same rate.
+    fn shorten(&mut self, seconds: f64) {
+        if self.seconds > seconds {
+            self.departed.scale(seconds / self.seconds);
+            self.seconds = seconds;
+        }
+    }
+}

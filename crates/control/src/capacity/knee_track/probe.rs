@@ -1,0 +1,170 @@
+//! Modes up and tight: whether there is more above the working limit, and whether the headroom pays.
+//!
+//! Both compare a short block at another limit with the base block just before it, not with the long
+//! mean. With `y = ln(X / X_base)` and `g = ln(L / L_base)`:
+//!
+//! - *up*, twice the limit at first and half again later, every 5 s of saturation: `y > 0.4·g + se` begins a new
+//!   search; `y > max(0.04, 2.5·se)` takes `X` over as the capacity;
+//! - *tight*, the knee itself: the elasticity `e = y/g`, pooled over probes with weight `g²/se²`, is what the
+//!   headroom gains. Below 0.3 the headroom shrinks by a fifth, above it grows by a quarter. The next one comes
+//!   after as long as the last one's loss is a sixtieth of.
+
+use super::{Cause, KneeTrack, Mode, Span, start::Step};
+
+/// Elasticity of the departure rate to the limit that headroom must pay.
+const ELASTICITY: f64 = 0.3;
+const BETA_MIN: f64 = 0.5;
+const BETA_MAX: f64 = 8.0;
+
+/// `β`, and what tight probes have said of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Headroom {
+    pub(super) beta: f64,
+    evidence: f64,
+    weight: f64,
+}
+
+/// The base block just before a probe.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Reference {
+    /// Work a second.
+    rate: f64,
+    departed: f64,
+    level: f64,
+}
+
+impl Default for Headroom {
+    fn default() -> Self {
+        Self { beta: super::HEADROOM, evidence: 0.0, weight: 0.0 }
+    }
+}
+
+impl Headroom {
+    fn learn(&mut self, elasticity: f64, weight: f64) {
+        self.weight = self.weight * 0.93 + weight;
+        self.evidence = self.evidence * 0.93 + weight * elasticity;
+        let (mean, deviation) = (self.evidence / self.weight, self.weight.sqrt().recip());
+        let factor = if mean + deviation < ELASTICITY {
+            0.8
+        } else if mean - deviation > ELASTICITY {
+            1.25
+        } else {
+            return;
+        };
+        self.beta = (self.beta * factor).clamp(BETA_MIN, BETA_MAX);
+        self.weight *= 0.6;
+        self.evidence *= 0.6;
+    }
+
+    /// There is more above: the headroom is not less than at first.
+    fn reopen(&mut self) {
+        *self = Self { beta: self.beta.max(super::HEADROOM), ..Self::default() };
+    }
+}
+
+impl KneeTrack {
+    /// Begins the probe that is due.
+    pub(super) fn probe_when_due(&mut self, t: f64, seconds: f64, saturated_for: f64) {
+        // Those that cost goodput come in lasting saturation only.
+        let lasting = saturated_for > (4.0 * self.response).max(4.0);
+        let sampled = self.block.area.departed.sum() >= 10.0;
+        if lasting && t >= self.schedule.low {
+            self.go_low(t, 0);
+        } else if t >= self.schedule.up && sampled && seconds > self.response {
+            self.refer(seconds);
+            let factor = if self.schedule.up_gap < 3.0 { 2.0 } else { 1.5 };
+            self.set_level((factor * self.level).ceil().max(self.level + 1.0));
+            self.begin(Mode::Up, t);
+        } else if lasting && t >= self.schedule.tight && seconds > (2.0 * self.response).max(0.4) && sampled {
+            let level = self.level_at(self.find_knee(), 0.0);
+            if level < self.level {
+                self.refer(seconds);
+                self.set_level(level);
+                self.begin(Mode::Tight, t);
+            }
+        }
+    }
+
+    /// Takes the present base block as what a probe is compared with.
+    fn refer(&mut self, seconds: f64) {
+        let departed = self.block.area.departed;
+        self.reference =
+            Reference { rate: self.work(&departed) / seconds, departed: departed.sum(), level: self.level };
+    }
+
+    pub(super) fn tick_up(&mut self, t: f64, seconds: f64) {
+        let departed = self.block.area.departed;
+        let count = departed.sum();
+        if count < 8.0 || self.block.weight < 0.7 * self.level || seconds < self.response.max(0.06) {
+            return;
+        }
+        let before = self.reference;
+        let rate = self.work(&departed) / seconds;
+        let growth = (self.level / before.level).ln();
+        let gain = (rate / before.rate).max(1e-9).ln();
+        let error = (self.dispersion * (1.0 / count + 1.0 / before.departed)).sqrt();
+        let long = seconds >= (2.0 * self.response).max(0.2) || count >= 300.0 * self.dispersion;
+        let surplus = gain - 0.4 * growth;
+        if !long && surplus.abs() <= 2.0 * error {
+            return;
+        }
+        if surplus > 0.0 && surplus > error {
+            let work = self.saturated_work;
+            let known = [
+                Step {
+                    level: before.level,
+                    rate: before.rate,
+                    departed: work.departed,
+                    seconds: work.seconds,
+                    weight_seconds: self.even_area(before.level, work.seconds),
+                },
+                Step {
+                    level: self.level,
+                    rate,
+                    departed,
+                    seconds,
+                    weight_seconds: self.block.area.weight_seconds,
+                },
+            ];
+            let capacity = self.capacity();
+            self.note_at(t, Cause::Search, capacity);
+            self.restart(t, &known);
+            return;
+        }
+        if gain > (2.5 * error).max(0.04) {
+            // More, but not in proportion: the probe is the better sample of the capacity.
+            let capacity = self.capacity();
+            self.saturated_work = Span { departed, seconds };
+            self.headroom.reopen();
+            self.cusums.reset();
+            self.note_at(t, Cause::More, capacity);
+        }
+        self.schedule.up_gap = (self.schedule.up_gap * 1.7).min(5.0);
+        let spacing = if self.schedule.up_gap >= 3.0 { 25.0 * (t - self.block.began) } else { 0.0 };
+        self.schedule.up = t + self.schedule.up_gap.max(spacing);
+        self.go_base(t);
+    }
+
+    pub(super) fn tick_tight(&mut self, t: f64, seconds: f64) {
+        let departed = self.block.area.departed;
+        let count = departed.sum();
+        if count < 8.0 || !(seconds >= (3.0 * self.response).max(0.5) || count >= 1000.0) {
+            return;
+        }
+        let before = self.reference;
+        let growth = (self.level / before.level).ln();
+        let rate = self.work(&departed) / seconds;
+        let variance = self.dispersion * (1.0 / count + 1.0 / before.departed);
+        if growth != 0.0 {
+            let elasticity = (rate / before.rate).max(1e-9).ln() / growth;
+            self.headroom.learn(elasticity, growth * growth / variance);
+        }
+        let loss = (1.0 - rate / before.rate.max(1e-9)).max(0.0);
+        self.schedule.tight = t + (6.0 * self.response).max(1.0).max(60.0 * loss * seconds);
+        self.go_base(t);
+    }
+
+    fn work(&self, departed: &super::PerClass) -> f64 {
+        self.costs.as_ref().map_or(0.0, |costs| costs.work(departed))
+    }
+}

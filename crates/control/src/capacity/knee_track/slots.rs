@@ -1,0 +1,41 @@
+//! Slots: how many places a second the waiting room may promise.
+//!
+//! Between the room and the server stands the short queue; the room aims at a quarter of a second's work in it (and
+//! at least four limits, enough to fill a probe), so that the limit stays the constraint and the search is fed:
+//!
+//! ```text
+//! target = max(c/4, 4·L)     rate = c · boost · (1 + clamp((target − queued)/c, −0.7, 0.5))
+//! ```
+//!
+//! `c` is the capacity; while less than a limit's worth is queued, at least the rate that departs now, which is
+//! served without a queue and so is proof of that much. `boost` grows meanwhile, by 30 % a second up to 3 (while
+//! nothing is known by 100 % up to 50), and shrinks again twice as fast as time passes. Without it a room that obeys
+//! the estimate starves the search: an estimate too low would feed itself.
+
+use super::KneeTrack;
+
+/// A rate at least, before anything is known, places a second.
+const RATE_MIN: f64 = 20.0;
+
+impl KneeTrack {
+    /// Places a second to promise now, with `queued` requests in the short queue, `passed` seconds after
+    /// the last call (a quarter of a second counts at most).
+    pub fn slot_rate(&mut self, queued: f64, passed: f64) -> f64 {
+        let passed = passed.clamp(0.0, 0.25);
+        let known = self.costs.is_some();
+        let mut capacity = if known { self.capacity().unwrap_or(0.0) } else { self.rate };
+        let short = queued < self.level;
+        if short {
+            capacity = capacity.max(self.rate);
+        }
+        let capacity = capacity.max(RATE_MIN);
+        self.boost = if short {
+            let (growth, most) = if known { (0.3, 3.0) } else { (1.0, 50.0) };
+            (self.boost * (1.0 + passed * growth)).min(most)
+        } else {
+            (self.boost * (1.0 - 2.0 * passed)).max(1.0)
+        };
+        let target = (capacity / 4.0).max(4.0 * self.level);
+        capacity * self.boost * (1.0 + ((target - queued) / capacity).clamp(-0.7, 0.5))
+    }
+}

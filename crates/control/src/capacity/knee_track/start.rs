@@ -1,0 +1,152 @@
+//! Mode start: the limit is doubled while the departure rate grows with it.
+//!
+//! The step's rate `X` at limit `L` is compared with the rate per request in flight of all steps below:
+//!
+//! ```text
+//! z = [ ln(X / (L · ΣX·T/ΣL·T)) + ½·ln(L/L_before) ] / √(F·(1/a + 1/a_before))
+//! ```
+//!
+//! in which `a` are departures: it asks whether more than half of the growth of the limit came out. It decides at
+//! `|z| > 1.6` or once the step has lasted long enough. Once it grows no more, the capacity is taken from the step
+//! with the best lower confidence bound, `X·(1 − 1.5·√(F/a))`, among the last three, together with those
+//! within 15 % of it.
+//!
+//! While costs are known (a change is being followed), the limit grows by half and `X` is in work.
+
+use super::{Cause, KneeTrack, Mode, PerClass, Span, costs::Costs};
+
+/// Steps a search has at most: from 2 to 10⁶ by halves again and more.
+pub(super) const STEPS_MAX: usize = 40;
+const DECIDED: f64 = 1.6;
+
+/// What one limit gave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Step {
+    pub(super) level: f64,
+    /// Departures a second; work a second once costs are known.
+    pub(super) rate: f64,
+    pub(super) departed: PerClass,
+    pub(super) seconds: f64,
+    pub(super) weight_seconds: PerClass,
+}
+
+impl KneeTrack {
+    pub(super) fn tick_start(&mut self, t: f64, seconds: f64) {
+        let departed = self.block.area.departed;
+        let count = departed.sum();
+        let enough = count >= 8.0 && self.block.weight >= self.level && seconds >= 0.06;
+        if (!enough && seconds < (4.0 * self.response).max(2.0)) || count < 1.0 {
+            return;
+        }
+        let rate = self.costs.as_ref().map_or(count, |costs| costs.work(&departed)) / seconds;
+        let long = (seconds >= (3.0 * self.response).max(0.8) && count >= 16.0)
+            || seconds > (6.0 * self.response).max(2.0)
+            || count >= 400.0 * self.dispersion;
+        if self.costs.is_none() {
+            self.guess_dispersion();
+        }
+        let grows = match self.steps.last() {
+            None if count < 16.0 * self.dispersion && !long => return,
+            None => true,
+            Some(before) => {
+                let (mut rates, mut levels, mut below) = (0.0, 0.0, 0.0);
+                for step in &self.steps {
+                    rates += step.rate * step.seconds;
+                    levels += step.level * step.seconds;
+                    below += step.departed.sum();
+                }
+                let growth = (rate.max(1e-9) / (self.level * rates / levels)).ln()
+                    + 0.5 * (self.level / before.level).ln();
+                let z = growth / (self.dispersion * (1.0 / count + 1.0 / below.max(1.0))).sqrt();
+                if z.abs() < DECIDED && !long {
+                    return;
+                }
+                z > 0.0
+            }
+        };
+        let weight_seconds = self.block.area.weight_seconds;
+        self.steps.push(Step { level: self.level, rate, departed, seconds, weight_seconds });
+        if grows && self.level < f64::from(self.bounds.max) && self.steps.len() < STEPS_MAX {
+            let known = self.costs.is_some();
+            self.set_level(if known { (1.5 * self.level).ceil() } else { 2.0 * self.level });
+            self.begin(Mode::Start, t);
+        } else {
+            self.end_start(t);
+        }
+    }
+
+    /// Begins a search from the present limit, which gave this.
+    pub(super) fn restart(&mut self, t: f64, known: &[Step]) {
+        self.steps.clear();
+        self.steps.extend_from_slice(known);
+        self.set_level((1.5 * self.level).ceil());
+        self.begin(Mode::Start, t);
+    }
+
+    /// `F` before anything is known of the departures: the response times' squared coefficient of variation.
+    fn guess_dispersion(&mut self) {
+        let [count, sum, squares] = self.first_responses;
+        if count > 8.0 {
+            let mean = sum / count;
+            let variance = (squares / count - mean * mean).max(0.0);
+            let cv2 = if mean > 0.0 { variance / (mean * mean) } else { 0.0 };
+            self.dispersion = ((10.0 + count * cv2) / (10.0 + count)).clamp(1.0, 5.0);
+        }
+    }
+
+    fn end_start(&mut self, t: f64) {
+        let before = self.capacity();
+        let last_level = self.steps.last().map_or(self.level, |step| step.level);
+        let recent = &self.steps[self.steps.len().saturating_sub(3)..];
+        let bound =
+            |step: &Step| step.rate * (1.0 - 1.5 * (self.dispersion / step.departed.sum().max(1.0)).sqrt());
+        let best = recent
+            .iter()
+            .map(|step| (bound(step), step.rate))
+            .reduce(|best, step| if step.0 > best.0 { step } else { best });
+        let best_rate = best.map_or(0.0, |(_, rate)| rate);
+        let mut used = Span::default();
+        for step in recent.iter().filter(|step| (step.rate / best_rate - 1.0).abs() < 0.15) {
+            used.add(&step.departed, step.seconds);
+        }
+        self.level_cap = (1.25 * last_level).max(4.0);
+        if self.costs.is_none() {
+            self.costs = Some(Costs::new(self.guess_costs(&used), self.classes));
+        }
+        self.saturated_work = Span { departed: used.departed.scaled(0.4), seconds: used.seconds * 0.4 };
+        if let Some(costs) = &mut self.costs {
+            costs.learn(&used.departed, used.seconds, self.dispersion);
+        }
+        self.schedule.up_gap = 0.7;
+        self.schedule.up = t + 0.5;
+        self.schedule.tight = t + 3.0;
+        self.low = super::Area::default();
+        for index in 0..self.steps.len() {
+            let step = self.steps[index];
+            if step.level <= last_level / 4.0 || step.level <= 1.0 {
+                self.add_low(super::Area { departed: step.departed, weight_seconds: step.weight_seconds });
+            }
+        }
+        self.steps.clear();
+        self.cusums.reset();
+        self.note_at(t, Cause::Found, before);
+        self.go_low(t, 3);
+    }
+
+    /// Costs in proportion to the response times at the lowest limits, such that the server was full.
+    fn guess_costs(&self, used: &Span) -> PerClass {
+        let lowest = &self.steps[..self.steps.len().saturating_sub(2).max(1)];
+        let (mut departed, mut weight_seconds) = (PerClass::ZERO, PerClass::ZERO);
+        for step in lowest {
+            departed.add(&step.departed);
+            weight_seconds.add(&step.weight_seconds);
+        }
+        let mean = weight_seconds.sum() / departed.sum().max(1.0);
+        let mut response = PerClass::ZERO;
+        for class in 0..self.classes {
+            response[class] = (weight_seconds[class] + 4.0 * mean) / (departed[class] + 4.0);
+        }
+        let sum = response.dot(&used.departed) / used.seconds.max(1e-9);
+        response.scaled(1.0 / sum.max(1e-12))
+    }
+}

@@ -1,0 +1,103 @@
+//! Capacity: how much an application's servers can do, found from what departs or told from outside.
+//!
+//! | who says it | file |
+//! |---|---|
+//! | [`KneeTrack`], by the knee of the departure rate (`in_flight.algorithm = "knee_track"`, what `tidegate protect` uses) | `knee_track/` |
+//! | [`PowerRatio`], by the peak of goodput over response time, as WebQ does (`"power_ratio"`) | `power_ratio/` |
+//! | [`Given`]: by hand, by the API, or by an estimator of one's own | `given.rs` |
+//! | [`ServerShares`]: what a server lost or added changes | `server_shares.rs` |
+//!
+//! Capacity has two faces: a limit of weight in flight, at which admission holds the application, and a
+//! rate, which the waiting room promises. The rate is in requests a second of the present mix, or in
+//! work units, one of which is what a request of the default class costs.
+
+mod given;
+mod knee_track;
+mod per_class;
+mod power_ratio;
+mod server_shares;
+
+pub use given::Given;
+pub use knee_track::KneeTrack;
+pub use per_class::COST_CLASSES;
+pub use power_ratio::{PowerRatio, PowerRatioSettings};
+pub use server_shares::ServerShares;
+
+use crate::Timestamp;
+
+/// Between what an estimate of the capacity may move, requests a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CapacityBounds {
+    /// It is never taken for less.
+    pub floor: Option<f64>,
+    /// It is never taken for more.
+    pub ceiling: Option<f64>,
+}
+
+impl CapacityBounds {
+    /// Exactly this.
+    #[must_use]
+    pub const fn exactly(per_s: f64) -> Self {
+        Self { floor: Some(per_s), ceiling: Some(per_s) }
+    }
+
+    /// Puts `per_s` between floor and ceiling; the floor wins if they cross.
+    #[must_use]
+    pub fn clamp(&self, per_s: f64) -> f64 {
+        per_s.min(self.ceiling.unwrap_or(f64::INFINITY)).max(self.floor.unwrap_or(0.0))
+    }
+}
+
+/// The estimate has moved, and why.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CapacityEvent {
+    /// When.
+    pub at: Timestamp,
+    /// Why.
+    pub cause: Cause,
+    /// Requests a second before; `None`: nothing was known.
+    pub before: Option<f64>,
+    /// Requests a second from now on; `None`: the search begins anew.
+    pub after: Option<f64>,
+}
+
+/// Why an estimate has moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// A search has ended.
+    Found,
+    /// Work departs more slowly than the estimate says: capacity fell.
+    Fall,
+    /// Work departs faster than the estimate says: capacity rose.
+    Rise,
+    /// The deviation is explained by the costs of classes, which have been fitted again.
+    Costs,
+    /// A probe above the limit found more.
+    More,
+    /// A probe above the limit found that it grows with the limit: a search begins.
+    Search,
+    /// More work than the estimate departed for a second.
+    Proof,
+    /// A server was lost or added.
+    Servers,
+    /// Somebody asked for a new search.
+    Told,
+}
+
+impl Cause {
+    /// The name in logs and API.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Found => "found",
+            Self::Fall => "fall",
+            Self::Rise => "rise",
+            Self::Costs => "costs",
+            Self::More => "more",
+            Self::Search => "search",
+            Self::Proof => "proof",
+            Self::Servers => "servers",
+            Self::Told => "told",
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! Tests of turns, memory, schedules and the judgement of overload, on a host that answers from a table.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::knobs::{Scope, Values};
+
+/// A host with one application `shop` and its classes `default` and `home`.
+struct Table {
+    now: Timestamp,
+    home: Values,
+    /// By scope, meter and statistic.
+    meters: BTreeMap<String, f64>,
+    applied: Vec<Vec<Change>>,
+    lines: Vec<(Level, String)>,
+    refuses: bool,
+}
+
+impl Table {
+    fn new() -> Self {
+        Self {
+            now: Timestamp::EPOCH + Duration::from_secs(1000),
+            home: Values::defaults(Scope::Class),
+            meters: BTreeMap::new(),
+            applied: Vec::new(),
+            lines: Vec::new(),
+            refuses: false,
+        }
+    }
+
+    fn rate(&self) -> Value {
+        self.home.value(Knob::INGRESS_RATE)
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now = self.now + time;
+    }
+
+    fn meter(&mut self, key: &str, value: f64) {
+        self.meters.insert(key.to_owned(), value);
+    }
+}
+
+impl Host for Table {
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn applications(&self) -> Vec<String> {
+        vec!["shop".to_owned()]
+    }
+
+    fn classes(&self, application: &str) -> Result<Vec<String>, HostError> {
+        match application {
+            "shop" => Ok(vec!["default".to_owned(), "home".to_owned()]),
+            other => Err(HostError::Knob(format!("there is no application {other}"))),
+        }
+    }
+
+    fn measure(&self, measure: &Measure<'_>) -> Result<Option<f64>, HostError> {
+        let key = format!("{} {} {}", measure.scope, measure.meter, measure.stat);
+        Ok(self.meters.get(&key).copied())
+    }
+
+    fn knob(&self, path: &str) -> Result<(Knob, Value), HostError> {
+        let name = path.strip_prefix("shop/home/").or_else(|| path.strip_prefix("shop/default/"));
+        match name.and_then(|name| Knob::find(Scope::Class, name)) {
+            Some(knob) => Ok((knob, self.home.value(knob))),
+            None => Err(HostError::Knob(format!("{path}: there is no such knob"))),
+        }
+    }
+
+    fn apply(&mut self, changes: &[Change]) -> Result<(), HostError> {
+        if self.refuses {
+            return Err(HostError::Knob("they contradict one another".to_owned()));
+        }
+        for change in changes {
+            let (knob, _) = self.knob(&change.path)?;
+            self.home.set(knob, change.value).expect("a turn sets what the row allows");
+        }
+        self.applied.push(changes.to_vec());
+        Ok(())
+    }
+
+    fn log(&mut self, level: Level, text: &str) {
+        self.lines.push((level, text.to_owned()));
+    }
+}
+
+const RATE: &str = "shop/home/ingress.rate";
+
+fn turn<R>(host: &mut Table, memory: &mut Memory, work: impl FnOnce(&mut Turn<'_>) -> R) -> R {
+    let mut turn = Turn::new(host, memory, "law");
+    let answer = work(&mut turn);
+    turn.commit().expect("the host agrees");
+    answer
+}
+
+#[test]
+fn a_turn_changes_everything_at_its_end_or_nothing() {
+    let (mut host, mut memory) = (Table::new(), Memory::default());
+    turn(&mut host, &mut memory, |turn| {
+        turn.set(RATE, Value::Rate(50.0), None).unwrap();
+        turn.set("shop/home/queue.max", Value::Count(7), None).unwrap();
+        assert_eq!(turn.get(RATE).unwrap().1, Value::Rate(50.0), "a turn reads what it has written");
+    });
+    assert_eq!(host.applied.len(), 1);
+    assert_eq!(host.applied[0].len(), 2);
+
+    let mut abandoned = Turn::new(&mut host, &mut memory, "law");
+    abandoned.set(RATE, Value::Rate(1.0), None).unwrap();
+    abandoned.abandon();
+    host.refuses = true;
+    let mut refused = Turn::new(&mut host, &mut memory, "law");
+    refused.set(RATE, Value::Rate(2.0), None).unwrap();
+    assert!(refused.commit().is_err());
+    host.refuses = false;
+    assert_eq!(host.rate(), Value::Rate(50.0));
+    assert_eq!(
+        memory.held().collect::<Vec<_>>(),
+        [(RATE, Value::Rate(50.0)), ("shop/home/queue.max", Value::Count(7))]
+    );
+}
+
+#[test]
+fn what_is_set_again_to_the_same_is_no_change() {
+    let (mut host, mut memory) = (Table::new(), Memory::default());
+    for _ in 0..3 {
+        turn(&mut host, &mut memory, |turn| turn.set(RATE, Value::Rate(50.0), None).unwrap());
+    }
+    assert_eq!(host.applied.len(), 1);
+}
+
+#[test]
+fn clearing_gives_back_the_value_before_and_leaves_alone_what_others_have_set() {
+    let (mut host, mut memory) = (Table::new(), Memory::default());
+    host.home.set(Knob::INGRESS_RATE, Value::Rate(80.0)).unwrap();
+    turn(&mut host, &mut memory, |turn| turn.clear(RATE).unwrap());
+    assert_eq!(host.rate(), Value::Rate(80.0), "nothing was set, nothing is cleared");
+    turn(&mut host, &mut memory, |turn| turn.set(RATE, Value::Rate(50.0), None).unwrap());
+    turn(&mut host, &mut memory, |turn| turn.set(RATE, Value::Rate(40.0), None).unwrap());
+    turn(&mut host, &mut memory, |turn| {
+        turn.clear(RATE).unwrap();
+        assert_eq!(turn.get(RATE).unwrap().1, Value::Rate(80.0));
+    });
+    assert_eq!(host.rate(), Value::Rate(80.0), "the value before the first set");
+
+    turn(&mut host, &mut memory, |turn| turn.set(RATE, Value::Rate(50.0), None).unwrap());
+    host.home.set(Knob::INGRESS_RATE, Value::Rate(60.0)).unwrap();
+    turn(&mut host, &mut memory, |turn| turn.clear(RATE).unwrap());
+    assert_eq!(host.rate(), Value::Rate(60.0), "an operator has set it since");
+    assert_eq!(memory.held().count(), 0);
+}
+
+#[test]
+fn what_is_set_for_a_time_goes_back_unless_set_again() {
+    let mut host = Table::new();
+    let mut schedule = Schedule::new("law", 3, OnFailure::Keep);
+    let start = host.now;
+    schedule.every(start, Duration::from_secs(5));
+    let mut run = |host: &mut Table, sets: bool| {
+        schedule.run(host, |_, turn| {
+            if sets {
+                turn.set(RATE, Value::Rate(50.0), Some(Duration::from_secs(12))).unwrap();
+            }
+            Ok(())
+        });
+        schedule.next().map(|next| next.since(start).as_secs())
+    };
+    host.pass(Duration::from_secs(5));
+    assert_eq!(run(&mut host, true), Some(10));
+    host.pass(Duration::from_secs(5));
+    assert_eq!(run(&mut host, true), Some(15), "set again at 10 s: until 22 s");
+    for second in [15, 20] {
+        host.pass(Duration::from_secs(5));
+        run(&mut host, false);
+        assert_eq!(host.rate(), Value::Rate(50.0), "at {second} s");
+    }
+    host.pass(Duration::from_secs(2));
+    assert_eq!(run(&mut host, false), Some(25));
+    assert_eq!(host.rate(), Value::None);
+}
+
+#[test]
+fn a_number_beyond_the_range_becomes_its_end_and_the_log_says_so() {
+    let (mut host, mut memory) = (Table::new(), Memory::default());
+    for (wanted, applied) in [(0.0, 0.001), (-5.0, 0.001), (1e30, 1e9)] {
+        let set = turn(&mut host, &mut memory, |turn| turn.set(RATE, Value::Rate(wanted), None));
+        assert_eq!(set, Ok(Value::Rate(applied)));
+        assert_eq!(host.lines.pop().map(|(level, _)| level), Some(Level::Warn));
+    }
+    let mut turn = Turn::new(&mut host, &mut memory, "law");
+    for value in [Value::Rate(f64::NAN), Value::Count(5)] {
+        assert!(matches!(turn.set(RATE, value, None), Err(HostError::Value { .. })), "{value:?}");
+    }
+    assert!(turn.set("shop/home/wibble", Value::Count(1), None).is_err());
+}
+
+#[test]
+fn failures_in_a_row_stop_a_controller_and_its_settings_stay_or_go() {
+    for (on_failure, after) in [(OnFailure::Keep, Value::Rate(50.0)), (OnFailure::Revert, Value::None)] {
+        let mut host = Table::new();
+        let mut schedule = Schedule::new("law", 3, on_failure);
+        schedule.every(host.now, Duration::from_secs(1));
+        // Good, two failures, good, and failures from then on.
+        let fails = [false, true, true, false, true, true, true, true, true];
+        let mut turns = 0;
+        for fails in fails {
+            host.pass(Duration::from_secs(1));
+            schedule.run(&mut host, |_, turn| {
+                turns += 1;
+                turn.set(RATE, Value::Rate(50.0), None).unwrap();
+                if fails { Err("law:7: it went wrong".to_owned()) } else { Ok(()) }
+            });
+        }
+        assert_eq!(turns, 7, "nothing runs once it is stopped");
+        assert_eq!(*schedule.standing(), Standing::Stopped { why: "law:7: it went wrong".to_owned() });
+        assert_eq!(schedule.next(), None);
+        assert_eq!(host.rate(), after);
+        assert_eq!(host.lines.len(), 6, "each failure and the stop: {:?}", host.lines);
+        assert!(host.lines.iter().all(|(level, text)| *level == Level::Error && text.contains("law:7")));
+    }
+}
+
+#[test]
+fn runs_that_were_missed_are_not_made_up_for() {
+    let mut host = Table::new();
+    let mut schedule = Schedule::new("law", 3, OnFailure::Keep);
+    let start = host.now;
+    schedule.every(start, Duration::from_secs(1));
+    let mut turns = 0;
+    for pass in [999, 1, 8000, 500, 500, 1000] {
+        host.pass(Duration::from_millis(pass));
+        schedule.run(&mut host, |_, _| {
+            turns += 1;
+            Ok(())
+        });
+    }
+    assert_eq!(turns, 4);
+    assert_eq!(schedule.next(), Some(start + Duration::from_secs(12)));
+}
+
+#[test]
+fn a_turn_says_so_much_and_no_more() {
+    let (mut host, mut memory) = (Table::new(), Memory::default());
+    turn(&mut host, &mut memory, |turn| {
+        for _ in 0..1000 {
+            turn.log(Level::Info, &"\n\u{1b}[2J".repeat(10_000));
+        }
+    });
+    assert_eq!(host.lines.len(), 33);
+    assert!(host.lines.iter().all(|(_, text)| text.len() <= 1024 + 16 && !text.contains(['\n', '\u{1b}'])));
+    assert_eq!(host.lines[32].1, "968 more lines of this turn dropped");
+}
+
+#[test]
+fn a_controller_holds_so_many_knobs_and_no_more() {
+    let (mut host, mut memory) = (Table::new(), Memory::default());
+    let mut turn = Turn::new(&mut host, &mut memory, "law");
+    for scope in 0..256 {
+        assert_eq!(turn.overloaded(&format!("shop/{scope}"), &Overload::default()), Ok(false));
+    }
+    assert!(matches!(
+        turn.overloaded("shop/x", &Overload::default()),
+        Err(HostError::TooMany { max: 256, .. })
+    ));
+    assert_eq!(turn.overloaded("shop/7", &Overload::default()), Ok(false));
+}
+
+/// A class with 100 arrivals, all started and answered at once.
+fn healthy(host: &mut Table) {
+    for (meter, value) in [("arrived", 100.0), ("started", 100.0)] {
+        host.meter(&format!("shop/home {meter} sum"), value);
+    }
+    host.meter("shop/home response_time count", 100.0);
+    host.meter("shop/home response_time p95", 0.05);
+}
+
+#[test]
+fn each_sign_of_overload_begins_above_its_bound_and_ends_below_half_of_it() {
+    // A meter, a value above its bound, one between the bound and its half, one below.
+    let signs = [
+        // goodput.within is 10 s: 2.5 s and 1.25 s.
+        ("response_time p95", 2.6, 1.3, 1.2),
+        // 10 % and 5 % of 100.
+        ("refused.queue_full sum", 11.0, 6.0, 5.0),
+        ("refused.wait_too_long sum", 11.0, 6.0, 5.0),
+        ("left sum", 11.0, 6.0, 5.0),
+        ("abandoned sum", 11.0, 6.0, 5.0),
+        // Half and a quarter unanswered of 100.
+        ("response_time count", 49.0, 70.0, 75.0),
+    ];
+    for (meter, above, between, below) in signs {
+        for scope in ["", "shop", "shop/home"] {
+            let (mut host, bounds) = (Table::new(), Overload::default());
+            healthy(&mut host);
+            let mut before = false;
+            for (value, expected) in
+                [(between, false), (above, true), (between, true), (below, false), (between, false)]
+            {
+                host.meter(&format!("shop/home {meter}"), value);
+                before = bounds.judge(&host, scope, before).unwrap();
+                assert_eq!(before, expected, "{scope} {meter} {value}");
+            }
+        }
+    }
+    assert!(Overload::default().judge(&Table::new(), "park", false).is_err());
+}
+
+#[test]
+fn refusals_by_a_rate_are_no_sign_of_overload() {
+    let mut host = Table::new();
+    healthy(&mut host);
+    host.meter("shop/home arrived sum", 1000.0);
+    host.meter("shop/home refused.ingress_rate sum", 800.0);
+    host.meter("shop/home refused.client_rate sum", 100.0);
+    host.meter("shop/home refused.no_server sum", 50.0);
+    assert_eq!(Overload::default().judge(&host, "shop", false), Ok(false));
+    // Of the hundred no rate turned away, eleven are lost.
+    host.meter("shop/home left sum", 11.0);
+    assert_eq!(Overload::default().judge(&host, "shop", false), Ok(true));
+}
+
+#[test]
+fn silence_is_no_overload_unless_it_began_as_one_and_nothing_is_answered() {
+    let (mut host, bounds) = (Table::new(), Overload::default());
+    healthy(&mut host);
+    host.meter("shop/home response_time p95", 9.0);
+    host.meter("shop/home arrived sum", 19.0);
+    assert_eq!(bounds.judge(&host, "shop", false), Ok(false), "too few to judge");
+    assert_eq!(bounds.judge(&host, "shop", true), Ok(false), "some are answered");
+    host.meter("shop/home response_time count", 0.0);
+    assert_eq!(bounds.judge(&host, "shop", true), Ok(false), "nothing is in flight");
+    host.meter("shop in_flight min", 300.0);
+    assert_eq!(bounds.judge(&host, "shop", true), Ok(true), "it stands still");
+    assert_eq!(bounds.judge(&host, "shop", false), Ok(false));
+}
+
+#[test]
+fn a_compiled_law_runs_each_period() {
+    let mut host = Table::new();
+    let mut law = Periodic::new("law", Duration::from_secs(5), |turn: &mut Turn<'_>| {
+        if turn.overloaded("", &Overload::default())? {
+            let peak =
+                turn.measure("shop/home", "goodput", Duration::from_secs(86_400), Stat::Max)?.unwrap_or(0.0);
+            turn.set(RATE, Value::Rate(0.6 * peak), None)?;
+        } else {
+            turn.clear(RATE)?;
+        }
+        Ok(())
+    });
+    healthy(&mut host);
+    host.meter("shop/home goodput max", 200.0);
+    let mut rates = Vec::new();
+    for p95 in [0.05, 3.0, 2.0, 0.05] {
+        host.meter("shop/home response_time p95", p95);
+        let next = law.next_tick().unwrap();
+        assert!(next <= host.now + Duration::from_secs(5));
+        law.tick(&mut host);
+        host.pass(Duration::from_secs(5));
+        law.tick(&mut host);
+        rates.push(host.rate());
+    }
+    assert_eq!(rates, [Value::None, Value::Rate(120.0), Value::Rate(120.0), Value::None]);
+    assert_eq!(law.schedule().turns(), (4, 0));
+}

@@ -1,0 +1,472 @@
+//! An experiment: what runs, under which load, what is compared, and what must hold.
+//!
+//! [`Experiment::parse`] reads one from TOML (docs/lab.md lists the keys); [`builtin`] holds those that
+//! come with the program.
+
+pub mod builtin;
+mod read;
+mod section;
+#[cfg(test)]
+mod tests;
+
+use std::{path::PathBuf, time::Duration};
+
+/// An experiment as read from its file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Experiment {
+    /// The file's name without its ending.
+    pub name: String,
+    /// One line.
+    pub title: String,
+    /// What is asked and how, in a few sentences.
+    pub about: String,
+    /// Publications it rests on.
+    pub sources: Vec<String>,
+    /// What is run.
+    pub subject: Subject,
+    /// Values along the x axis of the simulated runs: load in multiples of capacity. Never empty.
+    pub loads: Vec<f64>,
+    /// Length and number of simulated runs.
+    pub run: RunLength,
+    /// Live runs; `None`: the experiment is simulated only.
+    pub live: Option<Live>,
+    /// What is compared.
+    pub arms: Vec<Arm>,
+    /// What must hold.
+    pub checks: Vec<Check>,
+    /// What is drawn.
+    pub plots: Vec<Plot>,
+    /// The text it was read from, for the report.
+    pub text: String,
+}
+
+/// What is run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Subject {
+    /// Queues whose means theory knows; arms and loads are the simulator's own.
+    Truth {
+        /// Requests in each run of each queue.
+        requests: u32,
+    },
+    /// Clients, a front and a server.
+    Web(Web),
+}
+
+/// Clients, classes and a server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Web {
+    /// The server behind the front.
+    pub server: Server,
+    /// Classes of requests; the first is the default class. Never empty.
+    pub classes: Vec<Class>,
+    /// The clients.
+    pub load: Load,
+}
+
+/// The server of simulated runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Server {
+    /// Worker threads; `None`: one for each request (processor sharing).
+    pub threads: Option<u32>,
+    /// Processors they run on.
+    pub processors: u16,
+    /// Requests that may wait for a thread; `None`: without bound.
+    pub backlog: Option<u32>,
+    /// What switching between many threads costs.
+    pub switching: Option<Switching>,
+}
+
+/// Costs of many threads on few processors.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Switching {
+    /// Time slice of a thread.
+    pub quantum: Duration,
+    /// Cost of each switch.
+    pub switch: Duration,
+    /// Cost of filling the caches again, in full once far more threads run than fit.
+    pub refill: Duration,
+    /// Threads whose working sets fit.
+    pub warm: u32,
+}
+
+/// A class of requests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Class {
+    /// Its name.
+    pub name: String,
+    /// Its share of the load, relative to the others'; for sessions the site decides instead.
+    pub share: f64,
+    /// Processor time of a request.
+    pub work: Work,
+    /// A reply later than this after the first try was sent is not good.
+    pub within: Duration,
+    /// Priority, 0 to 7.
+    pub priority: u8,
+    /// Weight in the in-flight limit.
+    pub weight: u32,
+    /// The path it has in live runs.
+    pub path: String,
+}
+
+/// Processor time of a request, as a distribution.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Work {
+    /// Mean.
+    pub mean: Duration,
+    /// Form.
+    pub shape: Shape,
+}
+
+/// Forms of distributions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Shape {
+    /// Always the mean.
+    Constant,
+    /// Exponential.
+    Exponential,
+    /// Lognormal with this coefficient of variation.
+    Lognormal(f64),
+}
+
+/// The clients.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    /// Who comes.
+    pub population: Population,
+    /// How long a client waits for the reply to one try.
+    pub timeout: Duration,
+    /// What it does when a try failed; `None`: gives up.
+    pub retry: Option<Retry>,
+}
+
+/// Who comes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Population {
+    /// Requests that arrive whatever became of those before.
+    Open {
+        /// Poisson, or else evenly spaced.
+        poisson: bool,
+        /// Loads in multiples of capacity, each for a time; empty: the x value throughout.
+        phases: Vec<(Duration, f64)>,
+        /// Distinct clients the requests come from, drawn evenly.
+        clients: u32,
+    },
+    /// A closed loop of browsers; the x value is their number over the number that loads the idle
+    /// server fully, C · (think + unloaded response).
+    Browsers {
+        /// Mean of the exponential pause between a reply and the next request.
+        think: Duration,
+        /// The pages, the first being where they enter.
+        pages: Vec<Page>,
+    },
+}
+
+/// A page of a site.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    /// Its name.
+    pub name: String,
+    /// Position of its class.
+    pub class: usize,
+    /// Where its visitor goes next, by position, with probabilities; what is missing to 1 ends the session.
+    pub next: Vec<(usize, f64)>,
+}
+
+/// Retries of a client.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Retry {
+    /// Tries after the first.
+    pub attempts: u32,
+    /// Pause before the first of them.
+    pub first: Duration,
+    /// Each further pause is so many times the one before.
+    pub factor: f64,
+    /// Longest pause.
+    pub max: Duration,
+    /// Whether pauses are drawn evenly from nothing to their length.
+    pub jitter: bool,
+    /// Whether a refusal is retried.
+    pub after_refusal: bool,
+}
+
+/// Length and number of simulated runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RunLength {
+    /// Left out of the figures.
+    pub warm_up: Duration,
+    /// What is measured.
+    pub measured: Duration,
+    /// Runs of each cell, each with a seed of its own.
+    pub seeds: u32,
+}
+
+/// Live runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Live {
+    /// Values along the x axis.
+    pub loads: Vec<f64>,
+    /// Left out of the figures.
+    pub warm_up: Duration,
+    /// What is measured.
+    pub measured: Duration,
+    /// Rounds over all cells.
+    pub repetitions: u32,
+    /// A server that runs already; `None`: an origin of the lab's own, whose requests cost the work
+    /// of their class.
+    pub server: Option<String>,
+    /// Whether each cell is also simulated, with the capacity found, and the ratios reported.
+    pub simulated_too: bool,
+}
+
+/// One of the things compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arm {
+    /// Its name in tables and plots.
+    pub name: String,
+    /// What stands before the server.
+    pub front: Front,
+    /// Settings of a gateway, or constants of a law from the literature: path or name, and value, as
+    /// written.
+    pub settings: Vec<(String, String)>,
+    /// A script that controls a gateway while it runs.
+    pub controller: Option<Script>,
+    /// Configuration of a proxy that is not ours, with `{listen}` and `{origin}` to be filled in.
+    pub configuration: Option<Template>,
+}
+
+/// A controller's source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Script {
+    /// Where it came from.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// A configuration with blanks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    /// Where it came from.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// What stands before the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Front {
+    /// Nothing.
+    Direct,
+    /// Tidegate: its `control` when simulated, the program itself when live.
+    Gateway,
+    /// A law of the literature; simulated only.
+    Law(crate::baselines::Law),
+    /// Another proxy; live only.
+    Peer(crate::live::Peer),
+}
+
+impl Front {
+    /// Whether the simulator has it.
+    #[must_use]
+    pub const fn is_simulated(self) -> bool {
+        !matches!(self, Self::Peer(_))
+    }
+
+    /// Whether it can be run live.
+    #[must_use]
+    pub const fn is_live(self) -> bool {
+        !matches!(self, Self::Law(_))
+    }
+}
+
+/// A figure that is stated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Check {
+    /// What is claimed, in words.
+    pub name: String,
+    /// Name of the metric, with its class: `goodput_share`, `home:goodput_per_s`.
+    pub metric: String,
+    /// The arm it is of; `None`: every arm, the worst of them counting.
+    pub arm: Option<String>,
+    /// Loads it is taken at.
+    pub at: Span,
+    /// What is made of the values at those loads.
+    pub take: Take,
+    /// What the value is divided by first.
+    pub relative_to: Relative,
+    /// The claim's direction.
+    pub op: Op,
+    /// Its bound.
+    pub bar: f64,
+    /// What the paper says, if one does.
+    pub paper: Option<String>,
+    /// In which mode it is judged; `None`: in both.
+    pub mode: Option<Mode>,
+}
+
+/// Loads a check looks at, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Span {
+    /// Lowest.
+    pub from: f64,
+    /// Highest.
+    pub to: f64,
+}
+
+/// What is made of several values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Take {
+    /// The smallest.
+    Min,
+    /// The largest.
+    Max,
+    /// The mean.
+    Mean,
+}
+
+/// What a value is divided by.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Relative {
+    /// Nothing.
+    Absolute,
+    /// The arm's own largest value over all loads.
+    Peak,
+    /// The value of another arm at the same load.
+    Arm(String),
+}
+
+/// The direction of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// At least.
+    AtLeast,
+    /// At most.
+    AtMost,
+}
+
+impl Op {
+    /// As written.
+    #[must_use]
+    pub const fn symbol(self) -> &'static str {
+        match self {
+            Self::AtLeast => ">=",
+            Self::AtMost => "<=",
+        }
+    }
+
+    /// Whether the claim holds; never for NaN.
+    #[must_use]
+    pub fn holds(self, value: f64, bar: f64) -> bool {
+        match self {
+            Self::AtLeast => value >= bar,
+            Self::AtMost => value <= bar,
+        }
+    }
+}
+
+/// How an experiment is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// In virtual time.
+    Simulated,
+    /// With real servers and load on this machine.
+    Live,
+}
+
+impl Mode {
+    /// As in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Simulated => "simulated",
+            Self::Live => "live",
+        }
+    }
+}
+
+/// A picture.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plot {
+    /// Its title.
+    pub title: String,
+    /// Name of the metric; of a picture over time, of the series.
+    pub metric: String,
+    /// A line for comparison, such as what is offered or what theory says.
+    pub against: Option<String>,
+    /// What runs along the x axis.
+    pub over: Over,
+    /// Whether the y axis is logarithmic.
+    pub log_y: bool,
+    /// Upper end of the y axis; `None`: what the data need.
+    pub y_max: Option<f64>,
+    /// Arms left out.
+    pub without: Vec<String>,
+}
+
+/// What runs along the x axis.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Over {
+    /// Load.
+    Load,
+    /// Time, at one load.
+    Time {
+        /// The load.
+        load: f64,
+    },
+}
+
+impl Experiment {
+    /// The experiment of this name, or in this file.
+    ///
+    /// # Errors
+    ///
+    /// No such name or file, or faults in the file.
+    pub fn find(name: &str) -> Result<Self, crate::LabError> {
+        if let Some(builtin) = builtin::find(name) {
+            return Ok(builtin.experiment()?);
+        }
+        let path = PathBuf::from(name);
+        let Ok(text) = std::fs::read_to_string(&path) else {
+            let names: Vec<&str> = builtin::ALL.iter().map(|builtin| builtin.name).collect();
+            let meant = tidegate_config::closest(name, names.iter().copied());
+            let mend = meant.map_or_else(
+                || format!("write one of {} or the path of a TOML file that can be read", names.join(", ")),
+                |meant| format!("did you mean {meant}?"),
+            );
+            return Err(crate::LabError::NoSuchExperiment { name: name.to_owned(), mend });
+        };
+        let stem =
+            path.file_stem().map_or_else(|| name.to_owned(), |stem| stem.to_string_lossy().into_owned());
+        let folder = path.parent().map(std::path::Path::to_path_buf).unwrap_or_default();
+        let files = read::Files::Folder(folder);
+        Ok(read::parse(&stem, name, &text, &files)?)
+    }
+
+    /// Reads an experiment from TOML; files it names are looked for in the present directory.
+    ///
+    /// # Errors
+    ///
+    /// Every fault, with place and mend.
+    pub fn parse(name: &str, text: &str) -> Result<Self, tidegate_config::Faults> {
+        read::parse(name, &format!("{name}.toml"), text, &read::Files::Folder(PathBuf::new()))
+    }
+
+    /// Whether it has anything to run in this mode.
+    #[must_use]
+    pub fn has(&self, mode: Mode) -> bool {
+        match mode {
+            Mode::Simulated => {
+                matches!(self.subject, Subject::Truth { .. })
+                    || self.arms.iter().any(|arm| arm.front.is_simulated()) && !self.is_live_only()
+            }
+            Mode::Live => self.live.is_some(),
+        }
+    }
+
+    /// Experiments that compare with proxies not ours, or with the simulator itself, are live.
+    #[must_use]
+    pub fn is_live_only(&self) -> bool {
+        self.live.as_ref().is_some_and(|live| live.simulated_too)
+            || self.arms.iter().any(|arm| matches!(arm.front, Front::Peer(_)))
+    }
+}

@@ -1,0 +1,127 @@
+//! Experiments that come with the program are sound; faults in one's own are told with place and mend.
+
+use super::*;
+
+const SOUND: &str = r#"
+title = "t"
+vary = { load = [0.5, 2] }
+load = { arrivals = "poisson" }
+[[class]]
+name = "home"
+work = "10ms"
+[[arm]]
+name = "a"
+front = "gateway"
+settings = { "in_flight.limit" = 2, "home/queue.max" = 3 }
+"#;
+
+/// Faults of a text, as they are shown.
+fn faults(text: &str) -> String {
+    Experiment::parse("mine", text).expect_err("faults").to_string()
+}
+
+#[test]
+fn every_builtin_experiment_is_sound_and_says_what_it_rests_on() {
+    for builtin in builtin::ALL {
+        let experiment = builtin.experiment().unwrap_or_else(|faults| panic!("{faults}"));
+        assert!(!experiment.about.is_empty() && !experiment.checks.is_empty(), "{}", builtin.name);
+        assert!(!experiment.plots.is_empty(), "{}", builtin.name);
+        assert!(experiment.run.seeds >= 30, "{}: simulated figures come with 30 seeds", builtin.name);
+        if let Some(live) = &experiment.live {
+            assert!(live.repetitions >= 5, "{}: live figures come with 5 repetitions", builtin.name);
+        }
+    }
+}
+
+#[test]
+fn what_is_not_written_has_its_default() {
+    let experiment = Experiment::parse("mine", SOUND).unwrap_or_else(|faults| panic!("{faults}"));
+    assert_eq!((experiment.run.seeds, experiment.loads.as_slice()), (30, &[0.5, 2.0][..]));
+    let Subject::Web(web) = &experiment.subject else { panic!("clients and a server") };
+    assert_eq!((web.classes[0].path.as_str(), web.load.timeout), ("/home", Duration::from_secs(2)));
+    assert_eq!(experiment.arms[0].settings[1], ("home/queue.max".to_owned(), "3".to_owned()));
+}
+
+/// What is changed in a sound text, and what must be said about it.
+#[test]
+fn faults_name_place_key_and_mend() {
+    for (from, to, said) in [
+        (
+            "work = \"10ms\"",
+            "wrk = \"10ms\"",
+            "mine.toml:7:1: class[0].wrk: there is no such key: did you mean work?",
+        ),
+        (
+            "[0.5, 2]",
+            "[0.5, -2]",
+            "mine.toml:3:23: vary.load[1]: -2 is not allowed here: expected a number from 0.01 to 100",
+        ),
+        ("[0.5, 2]", "[0.5, 1e9]", "1e9 is not allowed here"),
+        ("[0.5, 2]", "[2, 0.5]", "vary.load: is not in order"),
+        (
+            "work = \"10ms\"",
+            "work = \"10\"",
+            "class[0].work: \"10\" is not allowed here: expected a span of time",
+        ),
+        (
+            "front = \"gateway\"",
+            "front = \"gatway\"",
+            "arm[0].front: \"gatway\" is not allowed here: expected one of \"direct\", \"gateway\"",
+        ),
+        (
+            "\"in_flight.limit\" = 2",
+            "\"in_flight.limt\" = 2",
+            "there is no such knob of a application: did you mean in_flight.limit?",
+        ),
+        ("\"in_flight.limit\" = 2", "\"in_flight.limit\" = 0", "expected a whole number from 1"),
+        ("home/queue.max", "shop/queue.max", "there is no class shop: write one of home"),
+        ("title = \"t\"", "title = t", "not TOML"),
+        ("name = \"a\"", "name = \"a\"\ncontroller = \"nowhere.lua\"", "cannot read nowhere.lua"),
+        ("arrivals = \"poisson\"", "arrivals = \"poisson\", timeout = \"0s\"", "load.timeout"),
+    ] {
+        let text = SOUND.replacen(from, to, 1);
+        assert_ne!(text, SOUND, "{from} is in the text");
+        let faults = faults(&text);
+        assert!(faults.contains(said), "{to}: {faults}");
+        assert!(faults.starts_with("mine.toml:"), "{faults}");
+    }
+}
+
+#[test]
+fn checks_and_plots_refer_to_what_is_there() {
+    let with = |more: &str| faults(&format!("{SOUND}{more}"));
+    let check = "[[check]]\nname = \"c\"\nmetric = \"goodput_share\"\nop = \">=\"\nbar = 1\n";
+    assert!(Experiment::parse("mine", &format!("{SOUND}{check}")).is_ok());
+    assert!(with(&check.replace("goodput_share", "goodput")).contains("did you mean goodput_share?"));
+    assert!(with(&check.replace("goodput_share", "shop:goodput_per_s")).contains("there is no class shop"));
+    assert!(
+        with(&check.replace("bar = 1", "bar = 1\narm = \"b\"")).contains("there is no arm b: write one of a")
+    );
+    assert!(
+        with(&check.replace("bar = 1", "bar = 1\nat = 7")).contains("no load of the experiment lies there")
+    );
+    assert!(with(&check.replace("bar = 1", "")).contains("check[0].bar: is missing"));
+    assert!(with("[[plot]]\ntitle = \"p\"\nmetric = \"goodput\"\n").contains("there is no metric goodput"));
+    assert!(
+        with("[[plot]]\ntitle = \"p\"\nmetric = \"godput\"\nover_time_at = 2\n")
+            .contains("there is no series")
+    );
+}
+
+#[test]
+fn several_faults_come_at_once_in_the_order_of_their_lines() {
+    let text = SOUND.replace("10ms", "10").replace("[0.5, 2]", "[]").replace("title", "titel");
+    let faults = faults(&text);
+    let lines: Vec<&str> = faults.lines().collect();
+    assert!(lines.len() >= 3, "{faults}");
+    let numbers: Vec<usize> = lines.iter().filter_map(|line| line.split(':').nth(1)?.parse().ok()).collect();
+    assert!(numbers.is_sorted(), "{faults}");
+}
+
+#[test]
+fn an_experiment_that_is_not_there_is_told_with_what_is() {
+    let fault = Experiment::find("overload-kne").expect_err("no such").to_string();
+    assert!(fault.contains("did you mean overload-knee?"), "{fault}");
+    let fault = Experiment::find("xyz.toml").expect_err("no such").to_string();
+    assert!(fault.contains("queueing-truth"), "{fault}");
+}

@@ -1,0 +1,145 @@
+//! One cell of a live experiment: its run and its figures.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use tidegate_load::{ClassReport, Report, run_blocking};
+
+use super::{load, stand::Stand};
+use crate::{
+    LabError,
+    experiment::{Arm, Front, Live, RunLength, Shape, Web, Work},
+    metrics,
+    outcome::Figures,
+    shape, simulated,
+};
+
+/// What is run.
+pub(super) struct Cell<'c> {
+    pub(super) arm: &'c Arm,
+    pub(super) web: &'c Web,
+    pub(super) live: &'c Live,
+    pub(super) load: f64,
+    pub(super) capacity: f64,
+    pub(super) seed: u64,
+}
+
+/// What came of it.
+pub(super) struct Measured {
+    pub(super) figures: Figures,
+    pub(super) series: BTreeMap<String, Vec<f64>>,
+    pub(super) notes: Vec<String>,
+}
+
+impl Cell<'_> {
+    pub(super) fn run(&self, stand: &Stand<'_>) -> Result<Measured, LabError> {
+        let pair = stand.pair(self.arm, self.capacity)?;
+        let (plan, phases) = load::plan(self.web, self.live, self.load, self.capacity, &pair.url)?;
+        let plan = plan.seed(self.seed).cpus(stand.processors.rest.clone());
+        let report = run_blocking(plan).map_err(|error| LabError::Run(format!("load: {error}")))?;
+        let mut figures = self.figures(&report, &phases);
+        if let Some(wasted) = pair.wasted_share() {
+            figures.insert("wasted_share".to_owned(), wasted);
+        }
+        if self.live.simulated_too {
+            self.beside_simulation(&mut figures)?;
+        }
+        let notes = if report.generator.bottleneck { report.generator.reasons.clone() } else { Vec::new() };
+        Ok(Measured { figures, series: self.series(&report), notes })
+    }
+
+    fn figures(&self, report: &Report, phases: &[(Duration, f64)]) -> Figures {
+        let mut figures = Figures::new();
+        of_class(&mut figures, "", &report.total);
+        for class in &report.classes {
+            of_class(&mut figures, &format!("{}:", class.name), class);
+        }
+        let total = &report.total;
+        let mut put = |name: &str, value: f64| figures.insert(name.to_owned(), value);
+        put("goodput_share", total.goodput_per_s / total.offered_per_s.min(self.capacity));
+        put("goodput_of_capacity", total.goodput_per_s / self.capacity);
+        let (offered, good) = (per_second(&total.series.offered), per_second(&total.series.good));
+        shape::of_phases(&mut figures, phases, self.capacity, &offered, &good);
+        if phases.is_empty() {
+            // The drain after the last arrival is no part of the load.
+            let end = (self.live.warm_up + self.live.measured).as_secs();
+            let good =
+                good.get(..usize::try_from(end).unwrap_or(good.len()).min(good.len())).unwrap_or(&good);
+            let level = 0.9 * self.capacity * self.load.min(1.0);
+            figures.insert("settle_s".to_owned(), shape::settled_after(good, level));
+        }
+        figures
+    }
+
+    fn series(&self, report: &Report) -> BTreeMap<String, Vec<f64>> {
+        let mut series = BTreeMap::new();
+        let classes = report.classes.iter().map(|class| (format!("{}:", class.name), class));
+        for (prefix, class) in std::iter::once((String::new(), &report.total)).chain(classes) {
+            let of = &class.series;
+            let all = [
+                ("offered", &of.offered),
+                ("goodput", &of.good),
+                ("refused", &of.refused),
+                ("timed_out", &of.timeouts),
+            ];
+            for (name, counts) in all {
+                series.insert(format!("{prefix}{name}"), per_second(counts));
+            }
+        }
+        series
+    }
+
+    /// The same cell in the simulator, with the work that makes the capacity found; and the ratios.
+    fn beside_simulation(&self, figures: &mut Figures) -> Result<(), LabError> {
+        if matches!(self.arm.front, Front::Peer(_)) {
+            return Ok(());
+        }
+        let mut web = self.web.clone();
+        let scale = crate::site::capacity(&web) / self.capacity;
+        for class in &mut web.classes {
+            class.work = Work { mean: class.work.mean.mul_f64(scale), shape: Shape::Constant };
+        }
+        let run = RunLength { warm_up: self.live.warm_up, measured: self.live.measured, seeds: 1 };
+        let mut simulated = Vec::new();
+        for seed in 0..10 {
+            let scenario = simulated::scenario(&web, self.load, &run, self.seed * 1000 + seed);
+            simulated.push(simulated::simulate(self.arm, &web, &scenario, self.load)?.0);
+        }
+        let ratios: Vec<(String, f64)> = figures
+            .iter()
+            .filter_map(|(name, live)| {
+                let values: Vec<f64> = simulated.iter().filter_map(|run| run.get(name).copied()).collect();
+                let simulated = crate::statistics::mean(&values)?;
+                (simulated > 0.0).then(|| (format!("{name}{}", metrics::BESIDE_SIMULATION), live / simulated))
+            })
+            .collect();
+        figures.extend(ratios);
+        Ok(())
+    }
+}
+
+fn of_class(figures: &mut Figures, prefix: &str, class: &ClassReport) {
+    let mut put = |name: &str, value: f64| figures.insert(format!("{prefix}{name}"), value);
+    put("offered_per_s", class.offered_per_s);
+    put("goodput_per_s", class.goodput_per_s);
+    put("served_share", ratio(class.good, class.offered));
+    put("refused_share", ratio(class.refused, class.sent));
+    put("timed_out_share", ratio(class.timed_out(), class.sent));
+    let times = &class.good_latency_ms;
+    if times.count > 0 {
+        put("response_mean_ms", times.mean);
+        put("response_p50_ms", times.p50);
+        put("response_p95_ms", times.p95);
+        put("response_p99_ms", times.p99);
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of a second")]
+fn per_second(counts: &[u64]) -> Vec<f64> {
+    counts.iter().map(|count| *count as f64).collect()
+}
+
+/// A ratio of counts; 0 of nothing.
+#[expect(clippy::cast_precision_loss, reason = "counts of a run")]
+fn ratio(of: u64, over: u64) -> f64 {
+    if over == 0 { 0.0 } else { of as f64 / over as f64 }
+}

@@ -1,0 +1,136 @@
+//! An experiment on this machine: real servers and real load, in interleaved repetitions that end by themselves.
+//!
+//! The origin's worker has a processor to itself; proxy, load and everything else share the others.
+//! Every cell begins with a fresh origin and a fresh proxy, so that none inherits a backlog.
+
+mod cell;
+mod load;
+mod peer;
+mod process;
+mod stand;
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+pub use peer::Peer;
+
+use self::{
+    cell::Cell,
+    stand::{Processors, Stand},
+};
+use crate::{
+    LabError,
+    experiment::{Arm, Experiment, Live, Mode, Subject, Web},
+    outcome::{Outcome, Run},
+};
+
+/// How an experiment is run live.
+#[derive(Clone, Copy)]
+pub struct Options<'p> {
+    /// Seed of the first repetition's arrivals.
+    pub seed: u64,
+    /// Repetitions; `None`: as the experiment says.
+    pub repetitions: Option<u32>,
+    /// Every span is so many times as long as the experiment says.
+    pub scale: f64,
+    /// The program that is run as the gateway.
+    pub tidegate: &'p Path,
+    /// Told how many of how many cells are done.
+    pub progress: &'p (dyn Fn(usize, usize) + Sync),
+}
+
+/// Runs every live cell of an experiment, in as many rounds as there are repetitions.
+///
+/// # Errors
+///
+/// A program or server that is not there is bad input; what failed while running is not.
+pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Outcome, LabError> {
+    let (Some(live), Subject::Web(web)) = (&experiment.live, &experiment.subject) else {
+        return Err(LabError::input(
+            format!("{}: has no live runs", experiment.name),
+            "run it without --live, or add [live] to its file",
+        ));
+    };
+    let arms: Vec<&Arm> = experiment.arms.iter().filter(|arm| arm.front.is_live()).collect();
+    if arms.is_empty() {
+        return Err(LabError::input(
+            format!("{}: no arm can be run live", experiment.name),
+            "add one with front = \"direct\" or \"gateway\"",
+        ));
+    }
+    let live = scaled(live, options.scale);
+    let stand = Stand::new(web, &live, &arms, options.tidegate)?;
+    let capacity = stand.capacity()?;
+    let mut notes: Vec<String> = stand.note().into_iter().collect();
+    let repetitions = options.repetitions.unwrap_or(live.repetitions);
+    let count = repetitions as usize * live.loads.len() * arms.len();
+    let mut runs = Vec::with_capacity(count);
+    for repetition in 0..repetitions {
+        for (load, factor) in live.loads.iter().enumerate() {
+            for turn in 0..arms.len() {
+                // Each round begins with another arm, so that none is always first after a pause.
+                let arm = (turn + repetition as usize) % arms.len();
+                let seed = options.seed + u64::from(repetition);
+                let cell = Cell { arm: arms[arm], web, live: &live, load: *factor, capacity, seed };
+                let measured = cell.run(&stand)?;
+                for note in measured.notes {
+                    let note = format!("{} at {factor}: {note}", arms[arm].name);
+                    if !notes.contains(&note) && notes.len() < 20 {
+                        notes.push(note);
+                    }
+                }
+                runs.push(Run {
+                    arm,
+                    load,
+                    repetition,
+                    seed,
+                    figures: measured.figures,
+                    series: measured.series,
+                    hash: None,
+                });
+                (options.progress)(runs.len(), count);
+            }
+        }
+    }
+    runs.sort_by_key(|run| (run.arm, run.load, run.repetition));
+    Ok(Outcome {
+        mode: Mode::Live,
+        seed: options.seed,
+        repetitions,
+        arms: arms.iter().map(|arm| arm.name.clone()).collect(),
+        loads: live.loads.clone(),
+        capacity_per_s: Some(capacity),
+        runs,
+        notes,
+    })
+}
+
+/// Everything as much longer or shorter; at least long enough to mean something.
+fn scaled(live: &Live, scale: f64) -> Live {
+    let span = |span: Duration, least: f64| Duration::from_secs_f64((span.as_secs_f64() * scale).max(least));
+    Live { warm_up: span(live.warm_up, 0.0), measured: span(live.measured, 0.5), ..live.clone() }
+}
+
+/// A program by name: in the search path, or where `scripts/deps lab` puts it.
+fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let usual = ["/usr/sbin", "/usr/local/sbin", "target/lab/bin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(usual).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+impl Processors {
+    /// One for the origin's worker and one for everything else, if there are two.
+    fn here() -> Self {
+        match std::thread::available_parallelism().map_or(1, usize::from) {
+            0 | 1 => Self { origin: Vec::new(), rest: Vec::new() },
+            _ => Self { origin: vec![0], rest: vec![1] },
+        }
+    }
+}
+
+/// What a web experiment's origin does for a request, whatever its distribution: the mean.
+fn cost(web: &Web, class: usize) -> Duration {
+    web.classes.get(class).map_or(Duration::ZERO, |class| class.work.mean)
+}

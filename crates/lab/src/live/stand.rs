@@ -1,0 +1,305 @@
+//! What every cell stands on: the origin, the programs, the processors, the capacity.
+
+use std::{
+    net::{SocketAddr, TcpStream, ToSocketAddrs},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use tidegate_control::knobs::{Kind, Knob, Scope};
+use tidegate_load::{
+    Arrivals, ClassPlan, Plan,
+    origin::{Origin, Settings},
+    run_blocking,
+};
+
+use super::{
+    cost,
+    process::{Server, free_address},
+};
+use crate::{
+    LabError,
+    experiment::{Arm, Front, Live, Population, Web},
+    simulated::APPLICATION,
+};
+
+/// Which processors do what; empty leaves them to the system.
+#[derive(Clone, Debug)]
+pub(super) struct Processors {
+    pub(super) origin: Vec<usize>,
+    pub(super) rest: Vec<usize>,
+}
+
+/// What is the same for all cells.
+pub(super) struct Stand<'e> {
+    web: &'e Web,
+    live: &'e Live,
+    tidegate: PathBuf,
+    pub(super) processors: Processors,
+    folder: tempfile::TempDir,
+}
+
+/// Origin and front of one cell.
+pub(super) struct Pair {
+    origin: Option<Origin>,
+    /// Where the load goes.
+    pub(super) url: String,
+    /// Ended when the pair is dropped.
+    _front: Option<Server>,
+}
+
+impl<'e> Stand<'e> {
+    /// Looks for everything the arms need, before anything is started.
+    pub(super) fn new(
+        web: &'e Web,
+        live: &'e Live,
+        arms: &[&Arm],
+        tidegate: &Path,
+    ) -> Result<Self, LabError> {
+        for arm in arms {
+            if let Front::Peer(peer) = arm.front
+                && peer.program().is_none()
+            {
+                return Err(LabError::input(
+                    format!("arm {}: {} is not installed", arm.name, peer.name()),
+                    "run scripts/deps lab, or take the arm out of a copy of the experiment's file",
+                ));
+            }
+        }
+        if matches!(web.load.population, Population::Browsers { .. }) {
+            return Err(LabError::input("load: browsers are simulated only", "run it without --live"));
+        }
+        if let Some(url) = &live.server {
+            reach(url)?;
+        }
+        let folder = tempfile::Builder::new().prefix("tidegate-lab-").tempdir().map_err(|source| {
+            LabError::File { path: std::env::temp_dir(), attempt: "create a folder in", source }
+        })?;
+        Ok(Self { web, live, tidegate: tidegate.to_owned(), processors: Processors::here(), folder })
+    }
+
+    /// What a reader of the figures must know of the machine.
+    pub(super) fn note(&self) -> Option<String> {
+        self.processors.origin.is_empty().then(|| {
+            "this machine has one processor: origin, proxy and load disturb each other, and the figures with them".to_owned()
+        })
+    }
+
+    /// Requests a second of the origin alone, as two clients in a closed loop find it.
+    pub(super) fn capacity(&self) -> Result<f64, LabError> {
+        let pair = self.direct()?;
+        let seconds = Duration::from_secs(3);
+        let mut plan = Plan::new(pair.url.clone())
+            .cpus(self.processors.rest.clone())
+            .warmup(Duration::from_millis(500))
+            .duration(seconds);
+        // In the proportions of the mix: a closed loop over one class would measure that class.
+        for (class, share) in self.web.classes.iter().zip(crate::site::mix(self.web)) {
+            if share > 0.0 && self.web.classes.len() == 1 {
+                plan = plan.class(ClassPlan::new(&class.name, Arrivals::closed(2)).path(&class.path));
+            }
+        }
+        if plan.classes.is_empty() {
+            return self.capacity_of_mix(&pair);
+        }
+        let report = run_blocking(plan).map_err(|error| LabError::Run(format!("calibration: {error}")))?;
+        self.sound(report.total.goodput_per_s)
+    }
+
+    /// Capacity of several classes, from each alone: 1 / Σ share / capacity.
+    fn capacity_of_mix(&self, pair: &Pair) -> Result<f64, LabError> {
+        let mut seconds_a_request = 0.0;
+        for (class, share) in self.web.classes.iter().zip(crate::site::mix(self.web)) {
+            if share <= 0.0 {
+                continue;
+            }
+            let plan = Plan::new(pair.url.clone())
+                .cpus(self.processors.rest.clone())
+                .warmup(Duration::from_millis(300))
+                .duration(Duration::from_millis(1800))
+                .class(ClassPlan::new(&class.name, Arrivals::closed(2)).path(&class.path));
+            let report =
+                run_blocking(plan).map_err(|error| LabError::Run(format!("calibration: {error}")))?;
+            seconds_a_request += share / self.sound(report.total.goodput_per_s)?;
+        }
+        Ok(1.0 / seconds_a_request)
+    }
+
+    fn sound(&self, per_s: f64) -> Result<f64, LabError> {
+        if per_s >= 1.0 {
+            return Ok(per_s);
+        }
+        let server = self.live.server.as_deref().unwrap_or("the origin");
+        Err(LabError::Run(format!(
+            "calibration: {server} answered less than one request a second; is the machine busy, or the path wrong?"
+        )))
+    }
+
+    /// An origin with nothing before it.
+    fn direct(&self) -> Result<Pair, LabError> {
+        let origin = self.origin()?;
+        let url = self.target(origin.as_ref());
+        Ok(Pair { origin, url, _front: None })
+    }
+
+    /// An origin, and before it what the arm says.
+    pub(super) fn pair(&self, arm: &Arm, capacity: f64) -> Result<Pair, LabError> {
+        let mut pair = self.direct()?;
+        let listen = free_address()?;
+        let (name, program, arguments) = match arm.front {
+            Front::Direct | Front::Law(_) => return Ok(pair),
+            Front::Gateway => {
+                let file = self.write("tidegate.toml", &self.gateway(arm, listen, &pair.url))?;
+                ("tidegate", self.tidegate.clone(), vec!["run".to_owned(), file.display().to_string()])
+            }
+            Front::Peer(peer) => {
+                let template = arm.configuration.as_ref().map_or("", |template| template.text.as_str());
+                let factor = arm.settings.iter().find(|(name, _)| name == "capacity_factor");
+                let factor: f64 = factor.and_then(|(_, text)| text.parse().ok()).unwrap_or(1.0);
+                let text = self.filled(template, listen, &pair.url, capacity * factor)?;
+                let file = self.write(&format!("{}.{}", peer.name(), peer.ending()), &text)?;
+                let program =
+                    peer.program().ok_or_else(|| LabError::Run(format!("{} is gone", peer.name())))?;
+                (peer.name(), program, peer.arguments(&file, self.folder.path()))
+            }
+        };
+        let server =
+            Server::start(name, &program, &arguments, &self.processors.rest, listen, self.folder.path())?;
+        pair.url = format!("http://{listen}/");
+        pair._front = Some(server);
+        Ok(pair)
+    }
+
+    fn origin(&self) -> Result<Option<Origin>, LabError> {
+        if self.live.server.is_some() {
+            return Ok(None);
+        }
+        let costs = self.web.classes.iter().enumerate();
+        let settings = Settings {
+            cost: cost(self.web, 0),
+            costs: costs.map(|(position, class)| (class.path.clone(), cost(self.web, position))).collect(),
+            worker_cpus: self.processors.origin.clone(),
+            thread_cpus: self.processors.rest.clone(),
+            ..Settings::default()
+        };
+        Origin::start(&settings).map(Some).map_err(|error| LabError::Run(error.to_string()))
+    }
+
+    fn target(&self, origin: Option<&Origin>) -> String {
+        match (origin, &self.live.server) {
+            (Some(origin), _) => format!("{}/", origin.url()),
+            (None, server) => server.clone().unwrap_or_default(),
+        }
+    }
+
+    /// The configuration of a gateway with an arm's settings.
+    fn gateway(&self, arm: &Arm, listen: SocketAddr, origin: &str) -> String {
+        let of = |class: Option<&str>| -> String {
+            let lines = arm.settings.iter().filter_map(|(path, text)| {
+                let (of, name) =
+                    path.split_once('/').map_or((None, path.as_str()), |(of, name)| (Some(of), name));
+                (of == class).then(|| {
+                    setting(if class.is_some() { Scope::Class } else { Scope::Application }, name, text)
+                })
+            });
+            lines.collect()
+        };
+        let mut text = format!(
+            "admin = \"none\"\n[[listener]]\naddress = \"{listen}\"\n[application.{APPLICATION}]\n\
+             servers = [\"{}\"]\ndefault_class = \"{}\"\n{}",
+            origin.trim_end_matches('/'),
+            self.web.classes[0].name,
+            of(None),
+        );
+        for class in &self.web.classes {
+            text += &format!(
+                "[application.{APPLICATION}.class.{}]\npriority = {}\nweight = {}\n{}",
+                class.name,
+                class.priority,
+                class.weight,
+                of(Some(&class.name)),
+            );
+        }
+        for class in self.web.classes.iter().skip(1) {
+            text += &format!(
+                "[[application.{APPLICATION}.rule]]\nclass = \"{}\"\npath_prefix = \"{}\"\n",
+                class.name, class.path
+            );
+        }
+        text
+    }
+
+    /// A configuration not ours with its blanks filled.
+    fn filled(
+        &self,
+        template: &str,
+        listen: SocketAddr,
+        origin: &str,
+        capacity: f64,
+    ) -> Result<String, LabError> {
+        let admin = free_address()?;
+        let origin = origin.trim_start_matches("http://").trim_end_matches('/');
+        let (host, port) = origin.rsplit_once(':').unwrap_or((origin, "80"));
+        let blanks = [
+            ("{listen}", listen.to_string()),
+            ("{listen_port}", listen.port().to_string()),
+            ("{admin_port}", admin.port().to_string()),
+            ("{origin}", origin.to_owned()),
+            ("{origin_host}", host.to_owned()),
+            ("{origin_port}", port.to_owned()),
+            ("{folder}", self.folder.path().display().to_string()),
+            ("{capacity}", format!("{:.0}", capacity.max(1.0))),
+        ];
+        Ok(blanks.iter().fold(template.to_owned(), |text, (blank, value)| text.replace(blank, value)))
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<PathBuf, LabError> {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text).map_err(|source| LabError::File {
+            path: path.clone(),
+            attempt: "write",
+            source,
+        })?;
+        Ok(path)
+    }
+}
+
+impl Pair {
+    /// Share of the origin's work that was for clients who had left; `None` of a server not ours.
+    #[expect(clippy::cast_precision_loss, reason = "counts of a run")]
+    pub(super) fn wasted_share(&self) -> Option<f64> {
+        let stats = self.origin.as_ref()?.stats();
+        Some(stats.work_for_nobody as f64 / stats.work_completed.max(1) as f64)
+    }
+}
+
+/// A knob as the configuration has it: quoted where its kind is.
+fn setting(scope: Scope, name: &str, text: &str) -> String {
+    let bare = Knob::find(scope, name)
+        .is_some_and(|knob| matches!(knob.kind(), Kind::Count { .. } | Kind::Ratio { .. } | Kind::Flag));
+    if bare && text != "none" { format!("{name} = {text}\n") } else { format!("{name} = \"{text}\"\n") }
+}
+
+/// A server that is to be there already.
+fn reach(url: &str) -> Result<(), LabError> {
+    let secure = url.starts_with("https://");
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split('/').next().unwrap_or(rest);
+    let authority = if authority.rsplit(':').next().is_some_and(|port| port.parse::<u16>().is_ok()) {
+        authority.to_owned()
+    } else {
+        format!("{authority}:{}", if secure { 443 } else { 80 })
+    };
+    let fault = |what: String| {
+        LabError::input(format!("live.server: {url}: {what}"), "start the server first, or mend the address")
+    };
+    let addresses = authority.to_socket_addrs().map_err(|error| fault(error.to_string()))?;
+    let mut said = "has no address".to_owned();
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, Duration::from_secs(2)) {
+            Ok(_) => return Ok(()),
+            Err(error) => said = format!("nobody answers at {address}: {error}"),
+        }
+    }
+    Err(fault(said))
+}

@@ -1,0 +1,155 @@
+//! The figures a run gives: names, units and what they mean.
+//!
+//! A figure of one class has the class before it: `home:goodput_per_s`. A figure of a live run
+//! beside its simulation has a suffix: `goodput_per_s/simulated` is the ratio of both.
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// Its name.
+    pub name: &'static str,
+    /// Its unit, for axes; empty for a ratio.
+    pub unit: &'static str,
+    /// Axis label.
+    pub label: &'static str,
+    /// What it is.
+    pub doc: &'static str,
+    /// Whether each class has it too.
+    pub by_class: bool,
+}
+
+macro_rules! metrics {
+    ($($name:literal, $unit:literal, $by_class:literal, $label:literal, $doc:literal;)+) => {
+        /// Every metric.
+        pub const ALL: &[Metric] = &[
+            $(Metric { name: $name, unit: $unit, label: $label, doc: $doc, by_class: $by_class },)+
+        ];
+    };
+}
+
+metrics! {
+    "offered_per_s", "/s", true, "offered", "Requests offered a second, retries not counted.";
+    "goodput_per_s", "/s", true, "goodput", "Good replies a second: without error and within the class's `within`, counted from the first try.";
+    "goodput_share", "", false, "goodput / min(offered, capacity)", "Goodput over the lesser of what was offered and capacity.";
+    "goodput_of_capacity", "", false, "goodput / capacity", "Goodput over capacity.";
+    "served_share", "", true, "good / offered", "Good replies over requests offered.";
+    "refused_share", "", true, "refused / tries", "Tries refused over tries.";
+    "timed_out_share", "", true, "timed out / tries", "Tries whose client gave up over tries.";
+    "response_mean_ms", "ms", true, "mean response time", "Mean response time of replies, from when the first try was meant to be sent.";
+    "response_p50_ms", "ms", true, "median response time", "Median response time of replies.";
+    "response_p95_ms", "ms", true, "95th percentile of response time", "95th percentile of the response time of replies.";
+    "response_p99_ms", "ms", true, "99th percentile of response time", "99th percentile of the response time of replies.";
+    "wasted_share", "", false, "work for nobody", "Share of the server's work done for clients who had left, or that ended in an error.";
+    "fairness", "", false, "Jain's index over clients", "Jain's index over the good replies each client got; absent where clients have no identity.";
+    "settle_s", "s", false, "time to settle", "From the start of the load until goodput, as a mean over 5 s, stays at 90 % of the lesser of offered and capacity; infinite if it does not.";
+    "recover_s", "s", false, "time to recover", "From the start of the last phase of the load until goodput, as a mean over 3 s, is back at 95 % of what that phase offers and stays there for 5 s; infinite if it does not.";
+    "storm_goodput_of_capacity", "", false, "goodput in the first phase / capacity", "Goodput during the first phase of the load, its first 2 s left out, over capacity.";
+    "mean_ms", "ms", false, "mean response time", "Of the truth: mean response time as simulated.";
+    "theory_ms", "ms", false, "mean by theory", "Of the truth: mean response time by theory.";
+    "over_theory", "", false, "simulated / theory", "Of the truth: mean response time as simulated over theory's.";
+}
+
+/// Figures second by second, for plots over time.
+pub const SERIES: &[(&str, &str, &str)] = &[
+    ("offered", "/s", "Requests offered."),
+    ("goodput", "/s", "Good replies."),
+    ("refused", "/s", "Refusals."),
+    ("timed_out", "/s", "Tries given up."),
+    ("limit", "", "The front's limit, if it has one."),
+    ("in_flight", "", "Requests at the server."),
+    ("queued", "", "Requests waiting at the front."),
+];
+
+/// The suffix of ratios of a live run to its simulation.
+pub const BESIDE_SIMULATION: &str = "/simulated";
+
+/// The row of a metric, with its class if it is of one.
+#[must_use]
+pub fn find(name: &str) -> Option<(Option<&str>, &'static Metric)> {
+    let base = name.strip_suffix(BESIDE_SIMULATION).unwrap_or(name);
+    let (class, base) = match base.split_once(':') {
+        Some((class, base)) => (Some(class), base),
+        None => (None, base),
+    };
+    let metric = ALL.iter().find(|metric| metric.name == base)?;
+    (class.is_none() || metric.by_class).then_some((class, metric))
+}
+
+/// What an axis says of a metric.
+#[must_use]
+pub fn axis(name: &str) -> String {
+    let Some((class, metric)) = find(name) else {
+        let unit = SERIES.iter().find(|(series, _, _)| *series == name).map_or("", |(_, unit, _)| unit);
+        return with_unit(name, unit);
+    };
+    let label = match class {
+        Some(class) => format!("{} of {class}", metric.label),
+        None => metric.label.to_owned(),
+    };
+    if name.ends_with(BESIDE_SIMULATION) {
+        format!("{label}, live over simulated")
+    } else {
+        with_unit(&label, metric.unit)
+    }
+}
+
+fn with_unit(label: &str, unit: &str) -> String {
+    let label = label.replace('_', " ");
+    if unit.is_empty() { label } else { format!("{label} ({unit})") }
+}
+
+/// Whether there is such a metric; otherwise the mend.
+pub(crate) fn check(name: &str, classes: &[String]) -> Result<(), String> {
+    let base = name.strip_suffix(BESIDE_SIMULATION).unwrap_or(name);
+    if let Some((class, _)) = base.split_once(':')
+        && !classes.iter().any(|known| known == class)
+    {
+        return Err(format!("there is no class {class}: write one of {}", classes.join(", ")));
+    }
+    if find(name).is_some() {
+        return Ok(());
+    }
+    let base = base.split_once(':').map_or(base, |(_, base)| base);
+    Err(tidegate_config::closest(base, ALL.iter().map(|metric| metric.name)).map_or_else(
+        || "docs/lab.md lists them".to_owned(),
+        |meant| format!("did you mean {meant}? docs/lab.md lists them"),
+    ))
+}
+
+/// Whether there is such a series; otherwise the mend.
+pub(crate) fn check_series(name: &str, classes: &[String]) -> Result<(), String> {
+    let (class, base) = name.split_once(':').map_or((None, name), |(class, base)| (Some(class), base));
+    if let Some(class) = class
+        && !classes.iter().any(|known| known == class)
+    {
+        return Err(format!("there is no class {class}: write one of {}", classes.join(", ")));
+    }
+    let names: Vec<&str> = SERIES.iter().map(|(name, _, _)| *name).collect();
+    if names.contains(&base) { Ok(()) } else { Err(format!("write one of {}", names.join(", "))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_found() {
+        for metric in ALL {
+            assert_eq!(ALL.iter().filter(|other| other.name == metric.name).count(), 1, "{}", metric.name);
+            assert!(find(metric.name).is_some() && metric.doc.ends_with('.'), "{}", metric.name);
+        }
+        let classes = ["home".to_owned()];
+        assert_eq!(check("home:goodput_per_s", &classes), Ok(()));
+        assert_eq!(check("goodput_per_s/simulated", &classes), Ok(()));
+        assert!(check("home:fairness", &classes).is_err());
+        assert!(check("shop:goodput_per_s", &classes).is_err());
+        assert!(check("godput_share", &classes).is_err_and(|mend| mend.contains("goodput_share")));
+    }
+
+    #[test]
+    fn axes_name_class_and_unit() {
+        assert_eq!(axis("home:goodput_per_s"), "goodput of home (/s)");
+        assert_eq!(axis("goodput_share"), "goodput / min(offered, capacity)");
+        assert_eq!(axis("timed_out"), "timed out (/s)");
+    }
+}

@@ -1,0 +1,89 @@
+//! What follows from classes and pages alone: the mix, the mean work, the capacity.
+
+use crate::experiment::{Page, Population, Web};
+
+/// Requests a second the server can do: its processors (or threads, if fewer) over the mean work.
+#[must_use]
+pub fn capacity(web: &Web) -> f64 {
+    let processors = f64::from(web.server.processors);
+    let at_once = web.server.threads.map_or(processors, |threads| processors.min(f64::from(threads)));
+    at_once / mean_work_s(web)
+}
+
+/// Mean processor seconds of a request.
+#[must_use]
+pub fn mean_work_s(web: &Web) -> f64 {
+    mix(web).iter().zip(&web.classes).map(|(share, class)| share * class.work.mean.as_secs_f64()).sum()
+}
+
+/// Browsers that make up a load: that many times what an idle server would just keep up with,
+/// capacity · (think + work).
+#[must_use]
+pub fn browsers(web: &Web, load: f64) -> u32 {
+    let Population::Browsers { think, .. } = &web.load.population else { return 0 };
+    let count = load * capacity(web) * (think.as_secs_f64() + mean_work_s(web));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+    let count = count.round().clamp(1.0, 1e6) as u32;
+    count
+}
+
+/// Share of each class in the requests, adding up to 1.
+#[must_use]
+pub fn mix(web: &Web) -> Vec<f64> {
+    let mut shares = vec![0.0; web.classes.len()];
+    match &web.load.population {
+        Population::Open { .. } => {
+            for (share, class) in shares.iter_mut().zip(&web.classes) {
+                *share = class.share;
+            }
+        }
+        Population::Browsers { pages, .. } => {
+            for (share, page) in visits(pages).into_iter().zip(pages) {
+                shares[page.class] += share;
+            }
+        }
+    }
+    let sum: f64 = shares.iter().sum();
+    shares.iter().map(|share| share / sum).collect()
+}
+
+/// The long-run share of each page, a session that ends being followed by one at the first page.
+fn visits(pages: &[Page]) -> Vec<f64> {
+    #[expect(clippy::cast_precision_loss, reason = "a number of pages")]
+    let mut shares = vec![1.0 / pages.len().max(1) as f64; pages.len()];
+    for _ in 0..10_000 {
+        let mut after = vec![0.0; pages.len()];
+        for (share, page) in shares.iter().zip(pages) {
+            let mut left = *share;
+            for (next, probability) in &page.next {
+                after[*next] += share * probability;
+                left -= share * probability;
+            }
+            after[0] += left.max(0.0);
+        }
+        // Half a step, so that a chain that goes round in a circle settles as well.
+        let moved: f64 = shares.iter().zip(&after).map(|(before, after)| (before - after).abs()).sum();
+        for (share, after) in shares.iter_mut().zip(after) {
+            *share = f64::midpoint(*share, after);
+        }
+        if moved < 1e-12 {
+            break;
+        }
+    }
+    shares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn visits_of_a_circle_and_of_a_site_that_is_left() {
+        let page = |next: &[(usize, f64)]| Page { name: String::new(), class: 0, next: next.to_vec() };
+        let circle = visits(&[page(&[(1, 1.0)]), page(&[(0, 1.0)])]);
+        assert!((circle[0] - 0.5).abs() < 1e-9, "{circle:?}");
+        // Half of the visitors go on to the second page and leave there: 2/3 and 1/3.
+        let left = visits(&[page(&[(1, 0.5)]), page(&[])]);
+        assert!((left[0] - 2.0 / 3.0).abs() < 1e-9, "{left:?}");
+    }
+}

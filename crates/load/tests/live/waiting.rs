@@ -1,0 +1,98 @@
+//! Clients who are told where and when to go, and those who wait by the thousand.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use tidegate_load::{
+    ErrorKind, FollowPlan, Live, Plan, Report, report::WaitReport, run_blocking, run_blocking_with,
+};
+
+use super::{class, origin};
+
+fn of(report: &Report) -> &WaitReport {
+    report.classes[0].waits.as_ref().expect("waits")
+}
+
+fn run(url: &str, path: &str, requests: u64, follow: FollowPlan) -> Report {
+    let all = class("visitors", "100/s").path(path).follow(follow).requests_max(requests);
+    run_blocking(Plan::new(url).class(all).duration(Duration::from_secs(60))).expect("a run")
+}
+
+#[test]
+fn a_client_comes_back_at_the_promised_time_as_often_as_it_is_told() {
+    let origin = origin();
+    let report = run(&origin.url(), "/refresh?s=1&again=1&to=/bytes/10&status=503", 5, FollowPlan::default());
+    let waits = of(&report);
+    assert_eq!((waits.promises, waits.returned, waits.kept, waits.broken), (10, 10, 5, 5), "{report}");
+    assert_eq!(waits.by_returns, BTreeMap::from([(2, 5)]));
+    assert_eq!((waits.left, waits.redirects), (0, 0));
+    assert_eq!(waits.promised_ms.count, 10);
+    assert!((waits.promised_ms.mean - 1000.0).abs() < 1.0, "{report}");
+    // Promised after one second, served after two.
+    assert!(waits.overdue_ms.count == 5 && waits.overdue_ms.min >= 999.0, "{report}");
+    assert_eq!((report.total.good, report.total.refused, report.total.gave_up), (5, 0, 0), "{report}");
+    assert_eq!(report.total.good_latency_ms.count, 5);
+    assert!(report.total.good_latency_ms.min >= 1999.0, "{report}");
+    assert_eq!(report.total.series.promised.iter().sum::<u64>(), 10);
+    assert_eq!(report.total.series.waiting.last(), Some(&0), "{report}");
+    assert!(report.elapsed_s < 60.0, "ends with its last client");
+}
+
+#[test]
+fn redirects_are_followed_at_once_or_after_their_pause_with_the_cookies_they_set() {
+    let origin = origin();
+    let report =
+        run(&origin.url(), "/redirect?after=1&status=303&to=/redirect?to=/bytes/7", 3, FollowPlan::default());
+    let waits = of(&report);
+    assert_eq!((waits.promises, waits.kept, waits.redirects), (3, 3, 3), "{report}");
+    assert_eq!((report.total.good, report.total.statuses.get(&302)), (3, Some(&3)), "{report}");
+
+    let looped = run(&origin.url(), "/redirect?to=/redirect?to=/redirect", 1, FollowPlan::default());
+    assert_eq!(looped.total.good, 1, "the last one leads to `/`: {looped}");
+    let elsewhere = run(&origin.url(), "/redirect?to=http://elsewhere.invalid/", 2, FollowPlan::default());
+    assert_eq!(elsewhere.total.errors.get(&ErrorKind::Elsewhere), Some(&2), "{elsewhere}");
+}
+
+#[test]
+fn clients_who_would_wait_too_long_or_do_not_come_back_leave() {
+    let origin = origin();
+    let path = "/refresh?s=1&to=/bytes/10";
+    let impatient = FollowPlan { wait_max: Duration::from_millis(500), ..FollowPlan::default() };
+    let report = run(&origin.url(), path, 4, impatient);
+    assert_eq!((of(&report).promises, of(&report).left, report.total.gave_up), (4, 4, 4), "{report}");
+    let half = FollowPlan { returning: 0.5, ..FollowPlan::default() };
+    let report = run(&origin.url(), path, 40, half);
+    let waits = of(&report);
+    assert_eq!((waits.left + waits.kept, waits.returned), (40, waits.kept), "{report}");
+    assert!(waits.left > 5 && waits.kept > 5, "{report}");
+    let twice = FollowPlan { returns_max: 2, ..FollowPlan::default() };
+    let report = run(&origin.url(), "/refresh?s=1&again=9&to=/", 2, twice);
+    assert_eq!((of(&report).returned, of(&report).broken, of(&report).left), (4, 4, 2), "{report}");
+}
+
+/// Nothing here waits for the clock: the run ends when all of them wait.
+#[test]
+fn thousands_wait_without_a_connection_each() {
+    const CLIENTS: u64 = 8_000;
+    let origin = origin();
+    let all = class("visitors", "4000/s").path("/refresh?s=3600").follow(FollowPlan::default());
+    let plan = Plan::new(origin.url())
+        .class(all.requests_max(CLIENTS))
+        .duration(Duration::from_secs(600))
+        .threads(2);
+    let live = Arc::new(Live::new(&plan));
+    let report = std::thread::scope(|scope| {
+        let watched = Arc::clone(&live);
+        scope.spawn(move || {
+            while watched.read()[0].waiting < CLIENTS && !watched.is_stopped() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            watched.stop();
+        });
+        run_blocking_with(&plan, &live)
+    })
+    .expect("a run");
+    assert_eq!((of(&report).waiting_most, of(&report).promises), (CLIENTS, CLIENTS), "{report}");
+    assert_eq!((report.total.unfinished, report.total.good), (CLIENTS, 0), "{report}");
+    assert!(report.connections.opened_http1 < CLIENTS / 4, "{report}");
+    assert_eq!((live.read()[0].waiting, live.read()[0].in_flight), (0, 0));
+}

@@ -1,0 +1,6 @@
+//! The script engine from outside: what a script sees, what it cannot do, and that laws in Rust do the same.
+
+mod hostile;
+mod interface;
+mod parity;
+mod shop;

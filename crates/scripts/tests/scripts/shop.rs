@@ -1,0 +1,176 @@
+//! A host for tests: a shop of two classes whose server has a capacity, second by second, with real archives.
+
+use std::time::Duration;
+
+use tidegate_control::{
+    Timestamp,
+    archive::{Archives, Layout, Reading},
+    controller::{Change, Controller, Host, HostError, Level, Measure, measure},
+    knobs::{Knob, Scope, Value, Values},
+    meters::Meter,
+    refusal::Refusal,
+};
+
+const CLASSES: [&str; 2] = ["default", "home"];
+const SECOND: Duration = Duration::from_secs(1);
+/// A client waits this long for its reply.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A fluid model: the server answers `capacity` requests a second in the order of arrival; who has
+/// waited for longer than ten seconds has left when the answer comes, and was served in vain.
+pub(crate) struct Shop {
+    pub(crate) capacity: u64,
+    /// Arrivals a second of each class.
+    pub(crate) arrivals: [u64; 2],
+    pub(crate) lines: Vec<(Level, String)>,
+    /// Every change, when and to what.
+    pub(crate) applied: Vec<(Duration, Change)>,
+    pub(crate) refuses: bool,
+    /// Answered in time in the last second.
+    pub(crate) good: u64,
+    start: Timestamp,
+    now: Timestamp,
+    values: [Values; 2],
+    archives: Archives,
+    /// Requests admitted and not answered: when, of which class, how many.
+    backlog: Vec<(Timestamp, usize, u64)>,
+}
+
+impl Shop {
+    pub(crate) fn new() -> Self {
+        let start = Timestamp::EPOCH + Duration::from_secs(1_700_000_000);
+        Self {
+            capacity: 100,
+            arrivals: [30, 30],
+            lines: Vec::new(),
+            applied: Vec::new(),
+            refuses: false,
+            good: 0,
+            start,
+            now: start,
+            values: [Values::defaults(Scope::Class), Values::defaults(Scope::Class)],
+            archives: Archives::new(Layout::default()),
+            backlog: Vec::new(),
+        }
+    }
+
+    pub(crate) fn value(&self, class: usize, knob: Knob) -> Value {
+        self.values[class].value(knob)
+    }
+
+    /// What an operator does.
+    pub(crate) fn set(&mut self, class: usize, knob: Knob, value: Value) {
+        self.values[class].set(knob, value).expect("a value in range");
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.now.since(self.start)
+    }
+
+    pub(crate) fn has_line(&self, part: &str) -> bool {
+        self.lines.iter().any(|(_, line)| line.contains(part))
+    }
+
+    /// Runs the shop and its controller for so many seconds.
+    pub(crate) fn run(&mut self, controller: &mut dyn Controller, seconds: u64) {
+        for _ in 0..seconds {
+            self.second();
+            while controller.next_tick().is_some_and(|due| due <= self.now) {
+                controller.tick(self);
+            }
+        }
+    }
+
+    /// One second passes.
+    pub(crate) fn second(&mut self) {
+        let (from, to) = (self.now, self.now + SECOND);
+        let mut readings = [Reading::new(Scope::Class), Reading::new(Scope::Class)];
+        for (class, reading) in readings.iter_mut().enumerate() {
+            let arrived = self.arrivals[class];
+            let admitted = match self.values[class].value(Knob::INGRESS_RATE) {
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small rate")]
+                Value::Rate(rate) => arrived.min(rate as u64),
+                _ => arrived,
+            };
+            reading.add(Meter::ARRIVED, arrived);
+            reading.add(Meter::STARTED, admitted);
+            reading.add_labelled(Meter::REFUSED, Refusal::IngressRate.index(), arrived - admitted);
+            self.backlog.push((to, class, admitted));
+        }
+        self.good = 0;
+        let mut left = self.capacity;
+        for (at, class, waiting) in &mut self.backlog {
+            let served = left.min(*waiting);
+            left -= served;
+            *waiting -= served;
+            let time = to.since(*at) + Duration::from_millis(50);
+            if time > PATIENCE {
+                readings[*class].add(Meter::ABANDONED, served);
+                continue;
+            }
+            self.good += served;
+            readings[*class].add(Meter::GOOD, served);
+            for _ in 0..served {
+                readings[*class].record(Meter::RESPONSE_TIME, time);
+            }
+        }
+        self.backlog.retain(|(_, _, waiting)| *waiting > 0);
+        for (class, reading) in readings.iter().enumerate() {
+            self.archives.record(&format!("shop/{}", CLASSES[class]), from, to, reading);
+        }
+        let mut application = Reading::new(Scope::Application);
+        application.level(Meter::IN_FLIGHT, self.backlog.iter().map(|(_, _, waiting)| *waiting).sum());
+        self.archives.record("shop", from, to, &application);
+        self.now = to;
+    }
+}
+
+impl Host for Shop {
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn applications(&self) -> Vec<String> {
+        vec!["shop".to_owned()]
+    }
+
+    fn classes(&self, application: &str) -> Result<Vec<String>, HostError> {
+        match application {
+            "shop" => Ok(CLASSES.map(str::to_owned).to_vec()),
+            other => Err(HostError::Knob(format!("there is no application \"{other}\""))),
+        }
+    }
+
+    fn measure(&self, asked: &Measure<'_>) -> Result<Option<f64>, HostError> {
+        measure(&self.archives, |application| self.classes(application).ok(), self.now, asked)
+    }
+
+    fn knob(&self, path: &str) -> Result<(Knob, Value), HostError> {
+        let (class, name) = path
+            .strip_prefix("shop/")
+            .and_then(|rest| rest.split_once('/'))
+            .ok_or_else(|| HostError::Knob(format!("{path}: is no path of a knob")))?;
+        let class = CLASSES.iter().position(|known| *known == class);
+        match (class, Knob::find(Scope::Class, name)) {
+            (Some(class), Some(knob)) => Ok((knob, self.values[class].value(knob))),
+            _ => Err(HostError::Knob(format!("{path}: there is no such knob"))),
+        }
+    }
+
+    fn apply(&mut self, changes: &[Change]) -> Result<(), HostError> {
+        if self.refuses {
+            return Err(HostError::Knob("they contradict one another".to_owned()));
+        }
+        for change in changes {
+            let (knob, _) = self.knob(&change.path)?;
+            let class = usize::from(change.path.starts_with("shop/home/"));
+            self.values[class].set(knob, change.value).expect("a turn sets what the row allows");
+            self.applied.push((self.elapsed(), change.clone()));
+        }
+        Ok(())
+    }
+
+    fn log(&mut self, level: Level, text: &str) {
+        self.lines.push((level, text.to_owned()));
+    }
+}

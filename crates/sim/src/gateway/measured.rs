@@ -1,0 +1,134 @@
+//! The meters of a simulated gateway: counted as the gateway counts, kept in the same archives.
+
+use std::time::Duration;
+
+use tidegate_control::{
+    ClassId, Refusal, Timestamp,
+    archive::{Archives, Layout, Reading},
+    knobs::Scope,
+    meters::Meter,
+};
+
+use crate::scenario::START;
+
+/// Positions in the labels of [`Meter::RESPONSES`].
+const SUCCESS: usize = 1;
+const SERVER_ERROR: usize = 4;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What is counted in the present second, and the archives of those before.
+#[derive(Debug)]
+pub(super) struct Measured {
+    archives: Archives,
+    application: (String, Reading),
+    classes: Vec<(String, Reading)>,
+    began: Timestamp,
+    is_kept: bool,
+}
+
+/// Levels at the end of a second.
+#[derive(Debug)]
+pub(super) struct Standing {
+    pub(super) in_flight: u64,
+    pub(super) limit: u64,
+    pub(super) lingering: u64,
+    pub(super) queued: Vec<u64>,
+}
+
+impl Measured {
+    pub(super) fn new<'n>(application: &str, classes: impl Iterator<Item = &'n str>) -> Self {
+        Self {
+            archives: Archives::new(Layout::default()),
+            application: (application.to_owned(), Reading::new(Scope::Application)),
+            classes: classes
+                .map(|class| (format!("{application}/{class}"), Reading::new(Scope::Class)))
+                .collect(),
+            began: START,
+            is_kept: true,
+        }
+    }
+
+    /// Counts, but keeps no archives.
+    pub(super) const fn keep_nothing(&mut self) {
+        self.is_kept = false;
+    }
+
+    pub(super) const fn archives(&self) -> &Archives {
+        &self.archives
+    }
+
+    pub(super) fn arrived(&mut self, class: ClassId) {
+        self.of(class).add(Meter::ARRIVED, 1);
+    }
+
+    pub(super) fn refused(&mut self, class: ClassId, refusal: Refusal) {
+        self.of(class).add_labelled(Meter::REFUSED, refusal.index(), 1);
+    }
+
+    pub(super) fn would_refuse(&mut self, class: ClassId, refusal: Refusal, count: u64) {
+        self.of(class).add_labelled(Meter::WOULD_REFUSE, refusal.index(), count);
+    }
+
+    pub(super) fn started(&mut self, class: ClassId, waited: Duration) {
+        let reading = self.of(class);
+        reading.add(Meter::STARTED, 1);
+        reading.record(Meter::WAITING_TIME, waited);
+    }
+
+    pub(super) fn left(&mut self, class: ClassId) {
+        self.of(class).add(Meter::LEFT, 1);
+    }
+
+    pub(super) fn abandoned(&mut self, class: ClassId) {
+        self.of(class).add(Meter::ABANDONED, 1);
+    }
+
+    /// The server has ended an exchange, and somebody was there for the response.
+    pub(super) fn responded(
+        &mut self,
+        class: ClassId,
+        is_error: bool,
+        service: Duration,
+        response: Duration,
+        within: Duration,
+    ) {
+        let reading = self.of(class);
+        reading.add_labelled(Meter::RESPONSES, if is_error { SERVER_ERROR } else { SUCCESS }, 1);
+        reading.add(Meter::GOOD, u64::from(!is_error && response <= within));
+        reading.record(Meter::SERVICE_TIME, service);
+        reading.record(Meter::RESPONSE_TIME, response);
+    }
+
+    /// The front answered with an error of the server's making.
+    pub(super) fn failed(&mut self, class: ClassId) {
+        self.of(class).add_labelled(Meter::RESPONSES, SERVER_ERROR, 1);
+    }
+
+    /// When the present second is over, if that matters.
+    pub(super) fn next(&self) -> Option<Timestamp> {
+        self.is_kept.then(|| self.began + SECOND)
+    }
+
+    /// The present second is over.
+    pub(super) fn close(&mut self, standing: &Standing) {
+        let to = self.began + SECOND;
+        let (path, reading) = &mut self.application;
+        reading.level(Meter::IN_FLIGHT, standing.in_flight);
+        reading.level(Meter::IN_FLIGHT_LIMIT, standing.limit);
+        reading.level(Meter::LINGERING, standing.lingering);
+        self.archives.record(path, self.began, to, reading);
+        reading.clear();
+        for ((path, reading), queued) in self.classes.iter_mut().zip(&standing.queued) {
+            reading.level(Meter::QUEUED, *queued);
+            self.archives.record(path, self.began, to, reading);
+            reading.clear();
+        }
+        self.began = to;
+    }
+
+    fn of(&mut self, class: ClassId) -> &mut Reading {
+        let known = if class.index() < self.classes.len() { class.index() } else { 0 };
+        &mut self.classes[known].1
+    }
+}

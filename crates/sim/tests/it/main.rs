@@ -1,0 +1,6 @@
+//! The simulator from outside: the same run twice, what emerges from its models, the faults the swarm is proved by.
+
+mod determinism;
+mod emergence;
+mod planted;
+mod worlds;
