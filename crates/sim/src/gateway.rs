@@ -295,6 +295,8 @@ impl Gateway {
                 in_flight: levels.in_flight,
                 limit: u64::from(levels.limit),
                 lingering: lingering as u64,
+                capacity: levels.capacity.map(thousandths),
+                costs: levels.costs().map(|(_, cost)| cost.map(thousandths)).collect(),
                 queued: levels.queued().map(|(_, queued)| queued as u64).collect(),
             });
         }
@@ -471,4 +473,9 @@ impl Front for Gateway {
 fn settings(application: &Values, classes: &[Class]) -> AdmissionSettings {
     let values: Vec<&Values> = classes.iter().map(|class| &class.values).collect();
     AdmissionSettings::from_values(application, &values)
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative; `as` saturates")]
+fn thousandths(value: f64) -> u64 {
+    (value * 1000.0).round() as u64
 }

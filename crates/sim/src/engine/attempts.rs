@@ -49,10 +49,10 @@ pub(super) struct Attempt {
     /// Processor seconds, and seconds of a database connection.
     pub(super) work: f64,
     pub(super) database: f64,
-    /// When it reached the front, started there, got into the backlog.
+    /// When it reached the front, started there, got a thread.
     pub(super) arrived: Timestamp,
     pub(super) started: Timestamp,
-    pub(super) begun: Timestamp,
+    pub(super) begun: Option<Timestamp>,
 }
 
 /// Attempts by id. An id names a place, which is used again, and a number, which is not.

@@ -417,7 +417,6 @@ impl<'s, 'f> World<'s, 'f> {
         attempt.started = self.now;
         let state = &mut self.states[attempt.request.application.index()];
         state.ledger.started(attempt, self.now);
-        attempt.begun = self.now;
         match state.server.take(id) {
             Taken::Thread => self.begin(id),
             Taken::Backlog => attempt.phase = Phase::Backlog,
@@ -434,8 +433,8 @@ impl<'s, 'f> World<'s, 'f> {
         let Some(attempt) = self.attempts.get_mut(id) else { return };
         let application = attempt.request.application.index();
         let state = &mut self.states[application];
-        let queued = self.now.since(attempt.begun);
-        attempt.begun = self.now;
+        attempt.begun = Some(self.now);
+        let queued = self.now.since(attempt.started);
         self.trace.add(self.now.as_nanos() ^ Mark::Begun as u64);
         self.trace.add(id);
         self.fronts[application].begun(self.now, &attempt.request, queued);
@@ -522,10 +521,7 @@ impl<'s, 'f> World<'s, 'f> {
     fn depart(&mut self, id: u64, end: End, work: f64) {
         let Some(attempt) = self.attempts.get_mut(id) else { return };
         let application = attempt.request.application.index();
-        let queued = match attempt.phase {
-            Phase::Backlog => self.now.since(attempt.started),
-            _ => attempt.begun.since(attempt.started),
-        };
+        let queued = attempt.begun.unwrap_or(self.now).since(attempt.started);
         attempt.phase = Phase::Ended;
         let in_vain = attempt.client_done || attempt.refused.is_some() || end != End::Success;
         self.states[application].ledger.ended(attempt, self.now, work, in_vain);

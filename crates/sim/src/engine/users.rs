@@ -104,13 +104,16 @@ impl World<'_, '_> {
             (Some(_), Hello::Open) if timed_out => Hello::Resumed,
             (_, hello) => hello,
         };
+        let errors = state.application.classes[request.class.index()].errors;
         let id = self.attempts.insert(Attempt {
             request: Request { attempt: request.attempt + 1, hello, ..*request },
             phase: Phase::Travelling,
             client_done: false,
             known_gone: false,
-            fails: false,
+            // It asks for the same, but what went wrong need not go wrong again.
+            fails: source.chance(errors),
             refused: None,
+            begun: None,
             ..attempt.clone()
         });
         self.calendar.note(self.now + after, Event::Send(id));
@@ -289,7 +292,7 @@ impl World<'_, '_> {
             database,
             arrived: Timestamp::EPOCH,
             started: Timestamp::EPOCH,
-            begun: Timestamp::EPOCH,
+            begun: None,
         })
     }
 }

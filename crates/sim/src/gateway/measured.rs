@@ -33,6 +33,10 @@ pub(super) struct Standing {
     pub(super) in_flight: u64,
     pub(super) limit: u64,
     pub(super) lingering: u64,
+    /// In thousandths, if known.
+    pub(super) capacity: Option<u64>,
+    /// By class.
+    pub(super) costs: Vec<Option<u64>>,
     pub(super) queued: Vec<u64>,
 }
 
@@ -117,10 +121,17 @@ impl Measured {
         reading.level(Meter::IN_FLIGHT, standing.in_flight);
         reading.level(Meter::IN_FLIGHT_LIMIT, standing.limit);
         reading.level(Meter::LINGERING, standing.lingering);
+        if let Some(capacity) = standing.capacity {
+            reading.level(Meter::CAPACITY, capacity);
+        }
         self.archives.record(path, self.began, to, reading);
         reading.clear();
-        for ((path, reading), queued) in self.classes.iter_mut().zip(&standing.queued) {
+        let levels = standing.queued.iter().zip(&standing.costs);
+        for ((path, reading), (queued, cost)) in self.classes.iter_mut().zip(levels) {
             reading.level(Meter::QUEUED, *queued);
+            if let Some(cost) = cost {
+                reading.level(Meter::COST, *cost);
+            }
             self.archives.record(path, self.began, to, reading);
             reading.clear();
         }

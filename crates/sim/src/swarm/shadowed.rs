@@ -316,6 +316,10 @@ impl Front for Shadowed {
 
     fn advance(&mut self, now: Timestamp) {
         self.pass(now);
+        if self.timer.is_some_and(|moment| moment <= self.clock) {
+            // Due at the moment that is already.
+            self.apply(&Op::Advance(Duration::ZERO));
+        }
         self.due(now);
     }
 }

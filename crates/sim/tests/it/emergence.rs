@@ -50,7 +50,8 @@ fn attempts_are_conserved() {
         };
         *arrivals = crowd;
         scenario.duration = SECOND * 200;
-        for front in [&mut Direct as &mut dyn Front, &mut gateway(&scenario)] {
+        let mut behind = gateway(&scenario);
+        for front in [&mut Direct as &mut dyn Front, &mut behind] {
             let Counts { arrived, replied, errors, refused, timed_out, started, service, .. } =
                 run(&scenario, front).total();
             let refused: u64 = refused.values().sum();
@@ -62,6 +63,9 @@ fn attempts_are_conserved() {
             );
             assert_eq!(service.count(), started, "what starts ends");
         }
+        let levels = behind.levels();
+        assert_eq!((levels.in_flight, levels.queued), (0, 0), "every permit came back");
+        behind.admission().check_invariants();
     }
 }
 
