@@ -1,6 +1,6 @@
 //! `/metrics`: the table of meters as OpenMetrics text.
 
-use std::{collections::BTreeMap, fmt};
+use std::fmt;
 
 use prometheus_client::{
     collector::Collector,
@@ -9,11 +9,10 @@ use prometheus_client::{
     registry::{Registry, Unit as PrometheusUnit},
 };
 use tidegate_control::{
-    ClassId,
     knobs::Scope,
     meters::{Distribution, Meter, MeterKind, Unit, bucket_bounds},
 };
-use tidegate_runtime::{Application, Readings, Shared, Subject};
+use tidegate_runtime::{HostSample, Readings, Served, Shared, Subject};
 
 /// The content type of what [`render`] gives.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -40,80 +39,26 @@ struct Scrape {
 
 #[derive(Debug)]
 struct Series {
-    labels: Vec<(&'static str, String)>,
-    scope: Scope,
+    served: Served,
     readings: Option<Readings>,
-    levels: Vec<(Meter, u64)>,
+    /// What the host says of itself, which nobody counts; of the host only.
+    host: Option<HostSample>,
 }
 
 impl Scrape {
     fn new(shared: &Shared) -> Self {
-        let snapshot = shared.snapshot();
+        let host = HostSample::read();
         let totals = shared.totals().read();
-        let mut series = vec![host(shared, &totals)];
-        for application in &snapshot.applications {
-            application_series(application, &totals, &mut series);
-        }
+        let series = shared
+            .served(&host)
+            .into_iter()
+            .map(|served| Series {
+                readings: totals.get(&served.subject).cloned(),
+                host: (served.subject == Subject::Host).then(|| host.clone()),
+                served,
+            })
+            .collect();
         Self { series }
-    }
-}
-
-fn host(shared: &Shared, totals: &BTreeMap<Subject, Readings>) -> Series {
-    let levels = vec![
-        (Meter::CONNECTIONS_OPEN, shared.with_connections(|connections, _| connections.open())),
-        (Meter::SPOOLED, shared.spool().used()),
-        (Meter::CONNECTIONS_PARKED, shared.parked().read()),
-    ];
-    Series { labels: Vec::new(), scope: Scope::Host, readings: totals.get(&Subject::Host).cloned(), levels }
-}
-
-fn application_series(
-    application: &Application,
-    totals: &BTreeMap<Subject, Readings>,
-    series: &mut Vec<Series>,
-) {
-    let name = &application.settings.name;
-    let state = &application.state;
-    let levels = state.gate().levels();
-    let mut of_application = vec![
-        (Meter::IN_FLIGHT, levels.in_flight),
-        (Meter::IN_FLIGHT_LIMIT, levels.limit),
-        (Meter::LONG_STREAMS, levels.long_streams),
-        (Meter::LINGERING, state.lingering().read()),
-    ];
-    of_application.extend(levels.capacity.map(|capacity| (Meter::CAPACITY, capacity)));
-    series.push(Series {
-        labels: vec![("application", name.clone())],
-        scope: Scope::Application,
-        readings: totals.get(&Subject::Application(application.id)).cloned(),
-        levels: of_application,
-    });
-    for (index, class) in application.classes.iter().enumerate() {
-        let id = ClassId(u16::try_from(index).unwrap_or(u16::MAX));
-        let queued = levels.queued.get(index).copied().unwrap_or(0);
-        let cost = levels.costs.get(index).copied().flatten();
-        let mut of_class = vec![(Meter::QUEUED, queued)];
-        of_class.extend(cost.map(|cost| (Meter::COST, cost)));
-        series.push(Series {
-            labels: vec![("application", name.clone()), ("class", class.name.clone())],
-            scope: Scope::Class,
-            readings: totals.get(&Subject::Class(application.id, id)).cloned(),
-            levels: of_class,
-        });
-    }
-    for server in state.servers().list() {
-        series.push(Series {
-            labels: vec![
-                ("application", name.clone()),
-                ("server", format!("{}@{}", server.name, server.endpoint)),
-            ],
-            scope: Scope::Server,
-            readings: totals.get(&Subject::Server(application.id, server.id)).cloned(),
-            levels: vec![
-                (Meter::SERVER_IN_FLIGHT, u64::from(server.in_flight)),
-                (Meter::SERVER_UP, u64::from(server.condition.is_up())),
-            ],
-        });
     }
 }
 
@@ -135,7 +80,7 @@ impl Collector for Scrape {
             };
             let mut family =
                 encoder.encode_descriptor(&name, meter.doc().trim_end_matches('.'), unit.as_ref(), kind)?;
-            for series in self.series.iter().filter(|series| series.scope == meter.scope()) {
+            for series in self.series.iter().filter(|series| series.served.subject.scope() == meter.scope()) {
                 series.encode(meter, &mut family)?;
             }
         }
@@ -146,8 +91,17 @@ impl Collector for Scrape {
 impl Series {
     fn encode(&self, meter: Meter, family: &mut MetricEncoder<'_>) -> Result<(), fmt::Error> {
         let labels: Vec<(&str, &str)> =
-            self.labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            self.served.labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
         match meter.kind() {
+            MeterKind::Count if HostSample::COUNTS.contains(&meter) => {
+                match self.host.as_ref().and_then(|host| host.count(meter)) {
+                    #[expect(clippy::cast_precision_loss, reason = "nanoseconds shown in seconds")]
+                    Some(nanos) => family
+                        .encode_family(&labels)?
+                        .encode_counter::<NoLabelSet, f64, f64>(&(nanos as f64 / 1e9), None),
+                    None => Ok(()),
+                }
+            }
             MeterKind::Count if meter.labels().is_empty() => {
                 let count = self.readings.as_ref().map_or(0, |readings| readings.counts(meter)[0]);
                 family.encode_family(&labels)?.encode_counter::<NoLabelSet, u64, f64>(&count, None)
@@ -160,7 +114,7 @@ impl Series {
                 }
                 Ok(())
             }
-            MeterKind::Level => match self.levels.iter().find(|(other, _)| *other == meter) {
+            MeterKind::Level => match self.served.levels.iter().find(|(other, _)| *other == meter) {
                 Some((_, level)) => {
                     let level = i64::try_from(*level).unwrap_or(i64::MAX);
                     family.encode_family(&labels)?.encode_gauge(&level)

@@ -25,7 +25,14 @@ use tokio::{
     sync::Semaphore,
 };
 
-use crate::{history::History, metrics, page, problem::Problem, servers};
+use crate::{
+    history::History,
+    knobs::Knobs,
+    measurements, metrics, page,
+    problem::Problem,
+    recording::{Recording, State},
+    servers,
+};
 
 /// Largest request body taken.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -59,7 +66,12 @@ impl Admin {
     /// # Errors
     ///
     /// [`BindError`] when the address cannot be taken.
-    pub fn start(shared: Arc<Shared>, address: SocketAddr, succeeds: bool) -> Result<Self, BindError> {
+    pub fn start(
+        shared: Arc<Shared>,
+        recording: &Recording,
+        address: SocketAddr,
+        succeeds: bool,
+    ) -> Result<Self, BindError> {
         let fail = |source| BindError { address, source };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(fail)?;
         let listener = {
@@ -69,7 +81,9 @@ impl Admin {
         let address = listener.local_addr().map_err(fail)?;
         let ready = Arc::new(AtomicBool::new(false));
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let api = Api { shared, ready: Arc::clone(&ready), history: Arc::default() };
+        let state = recording.state();
+        let knobs = Knobs::new(Arc::clone(&shared), Arc::clone(&state));
+        let api = Api { shared, state, knobs, ready: Arc::clone(&ready), history: Arc::default() };
         std::thread::Builder::new()
             .name("tidegate-admin".to_owned())
             .spawn(move || {
@@ -101,6 +115,8 @@ impl Admin {
 #[derive(Clone)]
 struct Api {
     shared: Arc<Shared>,
+    state: Arc<State>,
+    knobs: Knobs,
     ready: Arc<AtomicBool>,
     history: Arc<History>,
 }
@@ -199,6 +215,27 @@ impl Api {
                     servers::handle(&self.shared, method, &unescape(application)?, server.as_deref(), &body)?;
                 Ok(json_response(&answer))
             }
+            (&Method::GET, ["api", "v1", "measurements"]) => {
+                let (content_type, text_of) = measurements::answer(&self.shared, head.uri.query())?;
+                Ok(text(StatusCode::OK, content_type, text_of))
+            }
+            (&Method::GET, ["api", "v1", "archives"]) => {
+                Ok(json_response(&measurements::describe(&self.shared, &self.state)))
+            }
+            (&Method::GET, ["api", "v1", "knobs"]) => Ok(json_response(&self.knobs.list(head.uri.query())?)),
+            (&Method::PATCH, ["api", "v1", "knobs"]) => {
+                Ok(json_response(&self.knobs.change(&read(body).await?).await?))
+            }
+            (&Method::GET, ["api", "v1", "knobs", "changes"]) => {
+                Ok(json_response(&self.knobs.changes(head.uri.query()).await?))
+            }
+            (&Method::POST, ["api", "v1", "knobs", "revert"]) => {
+                Ok(json_response(&self.knobs.revert(&read(body).await?).await?))
+            }
+            (_, ["api", "v1", "measurements" | "archives" | "knobs", ..]) => Err(Problem::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "GET for measurements, archives, knobs and knobs/changes; PATCH for knobs; POST for knobs/revert",
+            )),
             (&Method::GET, ["api", "v1", "applications"]) => {
                 let snapshot = self.shared.snapshot();
                 let names: Vec<_> = snapshot.applications.iter().map(|a| a.settings.name.clone()).collect();
@@ -206,7 +243,7 @@ impl Api {
             }
             _ => Err(Problem::new(
                 StatusCode::NOT_FOUND,
-                "nothing is here: see /metrics, /healthz, /readyz, /api/v1/applications/NAME/servers",
+                "nothing is here: see /metrics, /healthz, /readyz, /api/v1/measurements, /api/v1/archives, /api/v1/knobs, /api/v1/applications/NAME/servers",
             )),
         }
     }
@@ -230,6 +267,18 @@ fn guard(head: &http::request::Parts) -> Result<(), Problem> {
             .and_then(|uri| uri.authority().map(ToString::to_string));
         if origin_host.as_deref() != Some(host) {
             return Err(Problem::new(StatusCode::FORBIDDEN, "cross-site requests are not answered"));
+        }
+    }
+    // A form of a foreign page can send other types without asking first.
+    if [Method::POST, Method::PATCH, Method::PUT].contains(&head.method) {
+        let sent =
+            head.headers.get(header::CONTENT_TYPE).and_then(|sent| sent.to_str().ok()).unwrap_or_default();
+        let essence = sent.split(';').next().unwrap_or_default().trim();
+        if !essence.eq_ignore_ascii_case("application/json") {
+            return Err(Problem::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "send JSON, with Content-Type: application/json",
+            ));
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use tidegate_admin::Admin;
+use tidegate_admin::{Admin, Recording};
 use tidegate_config::Settings;
 use tidegate_gateway::{FileWatch, Gateway, Inherited, Running, notify};
 use tidegate_runtime::Shared;
@@ -36,6 +36,7 @@ pub(crate) struct Process {
     shared: Arc<Shared>,
     running: Running,
     admin: Option<Admin>,
+    recording: Recording,
     runtime: Runtime,
 }
 
@@ -43,8 +44,8 @@ pub(crate) struct Process {
 pub(crate) fn run(settings: Settings, source: Source) -> Result<(), Failure> {
     let process = Process::start(settings)?;
     process.announce();
-    let Process { shared, running, admin, runtime } = process;
-    let life = Life { shared, running, admin, source };
+    let Process { shared, running, admin, recording, runtime } = process;
+    let life = Life { shared, running, admin, _recording: recording, source };
     runtime.block_on(life.live())
 }
 
@@ -53,18 +54,23 @@ impl Process {
     pub(crate) fn start(settings: Settings) -> Result<Self, Failure> {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::work)?;
-        let address = settings.admin;
+        let (address, state_bytes_max) = (settings.admin, settings.state_bytes_max);
+        let state_directory = settings.state_directory.clone();
         let shared = Shared::new(settings).map_err(Failure::input)?;
+        let recording = Recording::start(&shared, state_directory.as_deref(), state_bytes_max);
+        let recording = recording.map_err(Failure::work)?;
         let inherited = Inherited::from_environment();
         let succeeds = inherited.has_predecessor();
-        let admin = address.map(|address| Admin::start(Arc::clone(&shared), address, succeeds)).transpose();
+        let admin = address
+            .map(|address| Admin::start(Arc::clone(&shared), &recording, address, succeeds))
+            .transpose();
         let admin = admin.map_err(Failure::work)?;
         let running = Gateway::start(Arc::clone(&shared), inherited).map_err(Failure::work)?;
         if let Some(admin) = &admin {
             admin.set_ready(true);
         }
         notify("READY=1");
-        Ok(Self { shared, running, admin, runtime })
+        Ok(Self { shared, running, admin, recording, runtime })
     }
 
     /// The URL of the first listener.
@@ -87,7 +93,7 @@ impl Process {
 
     /// Drains and ends.
     pub(crate) fn stop(self) {
-        let Self { running, admin, runtime, .. } = self;
+        let Self { running, admin, runtime, recording: _recording, .. } = self;
         if let Some(admin) = &admin {
             admin.set_ready(false);
         }
@@ -107,6 +113,8 @@ struct Life {
     shared: Arc<Shared>,
     running: Running,
     admin: Option<Admin>,
+    /// Ends last, so that what draining counts is written.
+    _recording: Recording,
     source: Source,
 }
 
@@ -196,7 +204,7 @@ impl Life {
     }
 
     fn reload_settings(&self, file: &Path) {
-        let before = self.shared.snapshot();
+        let before = self.shared.configured();
         match tidegate_config::load(file) {
             Err(faults) => {
                 for line in faults.to_string().lines() {
@@ -204,12 +212,19 @@ impl Life {
                 }
                 tracing::error!("the configuration has faults; the one in force stays so");
             }
-            Ok(settings) if settings == *before.settings => {
+            Ok(settings) if settings == before => {
                 tracing::info!("nothing changed in the configuration")
             }
             Ok(settings) => {
-                if settings.admin != before.settings.admin {
+                if settings.admin != before.admin {
                     tracing::warn!("admin: a new address takes effect at the next start");
+                }
+                if (&settings.state_directory, settings.state_bytes_max, &settings.archives)
+                    != (&before.state_directory, before.state_bytes_max, &before.archives)
+                {
+                    tracing::warn!(
+                        "state_directory, state_bytes_max and archive take effect at the next start"
+                    );
                 }
                 if let Err(error) = self.shared.publish(settings) {
                     tracing::error!(%error, "the configuration in force stays so");

@@ -101,7 +101,14 @@ impl Printer {
                 self.pair("access_log.format", &quoted(log.format.name()));
             }
         }
+        self.maybe("state_directory", settings.state_directory.as_deref().map(path));
+        self.pair("state_bytes_max", &quoted(&Value::Size(settings.state_bytes_max).to_string()));
         self.knobs(&settings.host);
+        for resolution in settings.archives.resolutions() {
+            self.line("\n[[archive]]");
+            self.pair("step", &quoted(&Value::Span(resolution.step).to_string()));
+            self.pair("keep", &quoted(&Value::Span(resolution.keep).to_string()));
+        }
     }
 
     fn listener(&mut self, listener: &Listener) {

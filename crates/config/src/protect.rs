@@ -2,7 +2,10 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use tidegate_control::knobs::{Scope, Values};
+use tidegate_control::{
+    archive::Layout,
+    knobs::{Scope, Values},
+};
 
 use crate::{
     faults::{Fault, FaultList, Faults},
@@ -148,6 +151,9 @@ impl Settings {
             applications: vec![application],
             access_log: None,
             controllers: Vec::new(),
+            state_directory: None,
+            state_bytes_max: Self::STATE_BYTES_MAX,
+            archives: Layout::default(),
         }
     }
 }

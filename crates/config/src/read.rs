@@ -5,9 +5,12 @@ mod controller;
 mod listener;
 mod rule;
 
-use std::{collections::BTreeMap, net::SocketAddr, ops::Range, path::Path};
+use std::{collections::BTreeMap, net::SocketAddr, ops::Range, path::Path, time::Duration};
 
-use tidegate_control::knobs::{Knob, Scope, Value, Values};
+use tidegate_control::{
+    archive::{Layout, Resolution},
+    knobs::{Kind, Knob, Scope, Value, Values},
+};
 use toml::de::DeTable;
 
 use crate::{
@@ -59,7 +62,42 @@ fn settings(root: &Section<'_>) -> Settings {
         applications,
         access_log: access_log(root),
         controllers: controller::controllers(root),
+        state_directory: root.path("state_directory"),
+        state_bytes_max: root
+            .parsed("state_bytes_max", |text| match STATE_BYTES.parse(text).ok()? {
+                Value::Size(bytes) if STATE_BYTES.admits(Value::Size(bytes)) => Some(bytes),
+                _ => None,
+            })
+            .unwrap_or(Settings::STATE_BYTES_MAX),
+        archives: archives(root),
     }
+}
+
+const STATE_BYTES: Kind = Kind::Size { min: 16 << 20, max: 1 << 40 };
+
+fn archives(root: &Section<'_>) -> Layout {
+    const ANY: Kind = Kind::Span { min: Duration::ZERO, max: Duration::MAX };
+    let span = |text: &str| match ANY.parse(text).ok()? {
+        Value::Span(span) => Some(span),
+        _ => None,
+    };
+    let sections = root.tables("archive");
+    let resolutions: Vec<_> = sections
+        .iter()
+        .filter_map(|section| {
+            let (step, keep) = (section.parsed("step", span), section.parsed("keep", span));
+            Some(Resolution { step: step?, keep: keep? })
+        })
+        .collect();
+    if resolutions.is_empty() || resolutions.len() < sections.len() {
+        return Layout::default();
+    }
+    Layout::new(&resolutions, Layout::POINT_BYTES).unwrap_or_else(|fault| {
+        let fault = fault.to_string();
+        let (what, mend) = fault.rsplit_once(": ").unwrap_or((&fault, ""));
+        root.fault("archive", what, mend);
+        Layout::default()
+    })
 }
 
 /// The admin interface asks for no token, so only processes of this host may reach it.

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use tidegate_control::{
+    archive::Layout,
     controller::OnFailure,
     knobs::{ChoiceSet as _, Kind, Knob, Scope},
 };
@@ -42,6 +43,26 @@ pub(crate) static ROOT: Table = Table {
             doc: "One JSON object a line, or the Combined Log Format.",
         },
         Row {
+            name: "state_directory",
+            shape: Shape::Text("a directory's path"),
+            absent: Absent::Means("nothing survives a restart"),
+            doc: "Directory for what must survive a restart: archives, lasting changes of knobs, the record of changes. Read at the start.",
+        },
+        Row {
+            name: "state_bytes_max",
+            shape: Shape::Text(STATE_BYTES),
+            absent: Absent::Value("1GiB"),
+            doc: "What the database there may take on disk; when it is full, the oldest points go. Read at the start.",
+        },
+        Row {
+            name: "archive",
+            shape: Shape::Tables { table: &ARCHIVE, max: Layout::RESOLUTIONS_MAX },
+            absent: Absent::Means(
+                "1 s for 10 minutes, 5 s for an hour, 1 minute for a day, 10 minutes for 30 days",
+            ),
+            doc: "Resolutions at which everything measured is kept, finest first. Read at the start.",
+        },
+        Row {
             name: "workers",
             shape: Shape::Tables { table: &WORKERS, max: 64 },
             absent: Absent::Means("one group named default"),
@@ -64,6 +85,30 @@ pub(crate) static ROOT: Table = Table {
             shape: Shape::Named { table: &APPLICATION, max: 1024 },
             absent: Absent::Required("[application.NAME] with servers = [\"http://127.0.0.1:8000\"]"),
             doc: "Who is served; at least one.",
+        },
+    ],
+};
+
+/// Sizes of the database in the state directory, in words.
+pub(crate) const STATE_BYTES: &str = "a size from 16MiB to 1TiB, such as \"1GiB\"";
+
+/// A resolution of the archives.
+pub(crate) static ARCHIVE: Table = Table {
+    title: "[[archive]]",
+    doc: "A resolution at which everything measured is kept. Each step is a multiple of the one before it, and is kept for at least one step of the next.",
+    scope: None,
+    rows: &[
+        Row {
+            name: "step",
+            shape: Shape::Text("a span of time from 1ms to 1h, such as \"5s\""),
+            absent: Absent::Required("step = \"5s\""),
+            doc: "Length of a point.",
+        },
+        Row {
+            name: "keep",
+            shape: Shape::Text("a span of time such as \"1d\""),
+            absent: Absent::Required("keep = \"1d\""),
+            doc: "How long points are kept.",
         },
     ],
 };

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
 use ipnet::IpNet;
-use tidegate_control::{classify::RuleSpec, controller::OnFailure, knobs::Values};
+use tidegate_control::{archive::Layout, classify::RuleSpec, controller::OnFailure, knobs::Values};
 
 /// The whole of a configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +22,12 @@ pub struct Settings {
     pub access_log: Option<AccessLog>,
     /// Control laws as scripts.
     pub controllers: Vec<Controller>,
+    /// Directory for what must survive a restart; `None`: nothing does.
+    pub state_directory: Option<PathBuf>,
+    /// Bytes the database there may take.
+    pub state_bytes_max: u64,
+    /// The resolutions at which everything measured is kept.
+    pub archives: Layout,
 }
 
 /// A control law as a script.
@@ -330,6 +336,9 @@ pub enum LogFormat {
 }
 
 impl Settings {
+    /// Bytes the database in the state directory may take, unless something else is written.
+    pub const STATE_BYTES_MAX: u64 = 1 << 30;
+
     /// Position of each application by name.
     #[must_use]
     pub fn application_index(&self) -> BTreeMap<&str, usize> {

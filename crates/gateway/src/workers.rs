@@ -17,7 +17,7 @@ use std::{
 
 use foldhash::quality::RandomState;
 use tidegate_config::Address;
-use tidegate_control::{ApplicationId, meters::Meter};
+use tidegate_control::{ApplicationId, Timestamp, meters::Meter};
 use tidegate_runtime::{Core, Shared};
 use tokio::{
     net::{TcpListener, UnixListener},
@@ -234,8 +234,10 @@ impl Worker {
         let mut accepting = JoinSet::new();
         let mut sockets: Vec<(Arc<Listening>, oneshot::Sender<Stop>)> = Vec::new();
         let sweeping = tokio::task::spawn_local(Rc::clone(&self).sweep());
-        let mut beat = tokio::time::interval(BEAT);
-        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // On the second, so that what the recorder takes a moment later is of one second.
+        let clock = self.core.shared().clock();
+        let mut beat = tokio::time::interval_at(clock.instant(next_second(clock.now())).into(), BEAT);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let handed_over = loop {
             tokio::select! {
                 _ = beat.tick() => {
@@ -442,4 +444,10 @@ impl Acceptor {
 /// An IPv4 client of a listener for both versions, as the IPv4 address it is.
 fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// The next whole second.
+fn next_second(now: Timestamp) -> Timestamp {
+    const SECOND: u64 = 1_000_000_000;
+    Timestamp::from_nanos((now.as_nanos() / SECOND + 1) * SECOND)
 }

@@ -4,27 +4,35 @@
 //!
 //! Workers never see a lock: they call a [`Gate`] and hold what gives itself back. Nothing is
 //! woken, dropped, logged or allocated inside a lock, and `now` is read after taking it. Locks are
-//! never nested but in [`Shared::edit`], which is no hot path.
+//! never nested but in [`Shared::edit`] and its like, which are no hot path.
 
 mod application;
 mod clock;
 mod core;
 mod gate;
+mod host;
 mod level;
 mod meters;
+mod overrides;
+mod recorder;
 pub mod servers;
 mod shared;
 mod snapshot;
 mod spool;
+mod subjects;
 mod workers;
 
 pub use application::ApplicationState;
 pub use clock::Clock;
 pub use core::{Core, CoreApplication, View};
 pub use gate::{Entry, Gate, GateLevels, Held, HeldStream, Waiting};
+pub use host::HostSample;
 pub use level::{Inside, Level};
 pub use meters::{Cells, CoreMeters, Readings, Subject, Totals};
+pub use overrides::{ChangeError, KnobChange, Origin, Override};
+pub use recorder::Recorder;
 pub use shared::{PublishError, Shared};
 pub use snapshot::{Application, Snapshot};
 pub use spool::{SpoolBudget, Spooled};
+pub use subjects::Served;
 pub use workers::{WorkerThread, Workers};

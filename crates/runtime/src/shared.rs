@@ -8,6 +8,7 @@ use std::{
 use tidegate_config::Settings;
 use tidegate_control::{
     ApplicationId, Timestamp,
+    archive::Archives,
     classify::Classifier,
     connections::{ConnectionSettings, Connections},
     knobs::keys,
@@ -17,6 +18,7 @@ use tidegate_control::{
 use crate::{
     Application, Clock, Level, Snapshot, SpoolBudget, Totals, Workers,
     application::{ApplicationRef, ApplicationState, class_id},
+    overrides::Layers,
     snapshot::SnapshotCell,
 };
 
@@ -25,8 +27,11 @@ use crate::{
 pub struct Shared {
     clock: Clock,
     snapshot: SnapshotCell,
-    /// Applications ever served, by name, so that ids and state outlive a reload.
-    applications: Mutex<BTreeMap<String, ApplicationRef>>,
+    /// Applications ever served, by name, so that ids and state outlive a reload. Held while a
+    /// snapshot is built.
+    pub(crate) applications: Mutex<BTreeMap<String, ApplicationRef>>,
+    pub(crate) layers: Mutex<Layers>,
+    archives: Mutex<Archives>,
     connections: Mutex<Connections>,
     spool: SpoolBudget,
     parked: Level,
@@ -69,11 +74,15 @@ impl Shared {
         let mut applications = BTreeMap::new();
         let connections = Connections::new(ConnectionSettings::from_values(&settings.host));
         let spool = SpoolBudget::new(settings.host.get(keys::SPOOL_TOTAL).0);
+        let layers = Layers::new(settings.clone());
+        let archives = Archives::new(settings.archives.clone());
         let first = build(1, settings, clock, &mut applications)?;
         Ok(Arc::new(Self {
             clock,
             snapshot: SnapshotCell::new(first),
             applications: Mutex::new(applications),
+            layers: Mutex::new(layers),
+            archives: Mutex::new(archives),
             connections: Mutex::new(connections),
             spool,
             parked: Level::default(),
@@ -82,13 +91,18 @@ impl Shared {
         }))
     }
 
-    /// Puts new settings in force for every request from now on, without dropping one.
+    /// Puts newly configured settings in force for every request from now on, without dropping one.
+    /// Knobs that were changed since keep the values they were given.
     ///
     /// # Errors
     ///
     /// [`PublishError`]; the old settings stay in force.
     pub fn publish(&self, settings: Settings) -> Result<(), PublishError> {
-        self.edit(|present| *present = settings)
+        let mut known = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
+        self.put_in_force(layers.over(settings.clone()), &mut known)?;
+        layers.configured = settings;
+        Ok(())
     }
 
     /// Changes the present settings and publishes the result. Edits follow one another: none is
@@ -100,10 +114,18 @@ impl Shared {
     pub fn edit(&self, change: impl FnOnce(&mut Settings)) -> Result<(), PublishError> {
         // Held while building, so that versions follow one another.
         let mut known = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
-        let present = self.snapshot.load();
-        let mut settings = Settings::clone(&present.settings);
+        let mut settings = Settings::clone(&self.snapshot.load().settings);
         change(&mut settings);
-        let snapshot = build(present.version + 1, settings, self.clock, &mut known)?;
+        self.put_in_force(settings, &mut known)
+    }
+
+    /// Builds the next snapshot and puts it in force, under the lock of `known`.
+    pub(crate) fn put_in_force(
+        &self,
+        settings: Settings,
+        known: &mut BTreeMap<String, ApplicationRef>,
+    ) -> Result<(), PublishError> {
+        let snapshot = build(self.snapshot.load().version + 1, settings, self.clock, known)?;
         let host = &snapshot.settings.host;
         self.with_connections(|connections, _| connections.configure(ConnectionSettings::from_values(host)));
         self.spool.set_total(snapshot.settings.host.get(keys::SPOOL_TOTAL).0);
@@ -151,6 +173,12 @@ impl Shared {
     #[must_use]
     pub const fn totals(&self) -> &Totals {
         &self.totals
+    }
+
+    /// The archives of everything that is measured.
+    #[must_use]
+    pub const fn archives(&self) -> &Mutex<Archives> {
+        &self.archives
     }
 
     /// Runs `f` on the admission of connections at the present time, under its lock.

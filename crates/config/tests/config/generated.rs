@@ -5,6 +5,7 @@ use std::{net::SocketAddr, path::Path, time::Duration};
 use proptest::{collection::vec, option, prelude::*, sample::select};
 use tidegate_config::*;
 use tidegate_control::{
+    archive::{Layout, Resolution},
     classify::{FieldSpec, PathSpec, RuleSpec, TlsSpec, ValueSpec, VerdictSpec},
     controller::OnFailure,
     knobs::{Kind, Knob, Scope, Value, Values},
@@ -294,11 +295,18 @@ fn settings() -> impl Strategy<Value = Settings> {
     let log = option::of((target, format).prop_map(|(target, format)| AccessLog { target, format }));
     let threads = option::of(1..=1024_usize);
     (
-        (knobs_of(Scope::Host), admin, threads, log, vec(controller(), 0..=1)),
+        (
+            knobs_of(Scope::Host),
+            admin,
+            threads,
+            log,
+            vec(controller(), 0..=1),
+            (option::of(file()), 16_u64..4096, archives()),
+        ),
         (listener(0), listener(1)),
         (application(0), application(1)),
     )
-        .prop_map(|((host, admin, threads, access_log, controllers), listeners, applications)| {
+        .prop_map(|((host, admin, threads, access_log, controllers, state), listeners, applications)| {
             Settings {
                 host,
                 admin,
@@ -307,8 +315,24 @@ fn settings() -> impl Strategy<Value = Settings> {
                 applications: <[_; 2]>::from(applications).into(),
                 access_log,
                 controllers,
+                state_directory: state.0,
+                state_bytes_max: state.1 << 20,
+                archives: state.2,
             }
         })
+}
+
+fn archives() -> impl Strategy<Value = Layout> {
+    let resolutions = (1..10_000_u64, vec((2..9_u32, 1..50_u32), 1..4)).prop_map(|(first_ms, rest)| {
+        let mut resolutions: Vec<Resolution> = Vec::new();
+        let mut step = Duration::from_millis(first_ms);
+        for (factor, points) in rest {
+            resolutions.push(Resolution { step, keep: step * factor.max(points) });
+            step *= factor;
+        }
+        resolutions
+    });
+    resolutions.prop_filter_map("a layout", |resolutions| Layout::new(&resolutions, Layout::POINT_BYTES).ok())
 }
 
 proptest! {

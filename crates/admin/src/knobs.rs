@@ -1,0 +1,399 @@
+//! `/api/v1/knobs`: every knob with its value, changed while running, and the record of changes.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+use http::StatusCode;
+use serde_json::{Map, Value as Json, json};
+use tidegate_config::{KnobPath, Settings};
+use tidegate_control::{
+    Timestamp,
+    knobs::{Knob, Value},
+};
+use tidegate_runtime::{ChangeError, KnobChange, Origin, Shared};
+use tidegate_store::{Change, ChangeRecord};
+use tokio::sync::Mutex;
+
+use crate::{
+    parameters::{Parameters, bad},
+    problem::Problem,
+    recording::State,
+};
+
+/// Most knobs changed at once.
+const CHANGES_MAX: usize = 1000;
+/// Changes remembered without a state directory.
+const REMEMBERED_MAX: usize = 1000;
+/// Longest name of who changes, in bytes.
+const WHO_MAX: usize = 64;
+/// Longest reason, in bytes.
+const WHY_MAX: usize = 500;
+/// Changes shown unless asked otherwise, and at most.
+const SHOWN: usize = 100;
+const SHOWN_MAX: usize = 1000;
+
+/// Changes knobs, one change after the other, and records each.
+#[derive(Clone, Debug)]
+pub(crate) struct Knobs {
+    shared: Arc<Shared>,
+    state: Arc<State>,
+    /// Changes of this process, the latest last, where there is no state directory. Held while a
+    /// change is made, so that the record has the order in which they took effect.
+    remembered: Arc<Mutex<VecDeque<ChangeRecord>>>,
+}
+
+/// What a change asks for.
+#[derive(Debug)]
+struct Asked {
+    changes: Vec<(KnobPath, Option<Value>)>,
+    who: String,
+    why: String,
+    lasting: bool,
+    dry_run: bool,
+}
+
+impl Knobs {
+    pub(crate) fn new(shared: Arc<Shared>, state: Arc<State>) -> Self {
+        Self { shared, state, remembered: Arc::default() }
+    }
+
+    /// `GET`: every knob whose path begins with `path`; with `changed=true` those changed since the start.
+    pub(crate) fn list(&self, query: Option<&str>) -> Result<Json, Problem> {
+        let parameters = Parameters::read(query, &["path", "changed"])?;
+        let prefix = parameters.get("path").unwrap_or_default();
+        let flag = |text: &str| text.parse::<bool>().ok();
+        let only_changed = parameters.parsed("changed", "true or false", flag)?.unwrap_or(false);
+        let (snapshot, configured, overrides) =
+            (self.shared.snapshot(), self.shared.configured(), self.shared.overrides());
+        let mut knobs = Vec::new();
+        for (path, value) in snapshot.settings.knobs() {
+            let text = path.to_string();
+            let changed = overrides.get(&path);
+            if !is_below(&text, prefix) || (only_changed && changed.is_none()) {
+                continue;
+            }
+            let mut knob = row(&path, &text, value, &configured);
+            if let Some(changed) = changed {
+                let Origin { who, why, at, lasting } = &changed.origin;
+                let at = at.as_nanos() as f64 / 1e9;
+                knob.insert(
+                    "changed".to_owned(),
+                    json!({ "who": who, "why": why, "at": at, "lasting": lasting }),
+                );
+            }
+            knobs.push(Json::Object(knob));
+        }
+        if knobs.is_empty() && !prefix.is_empty() && !only_changed {
+            // An exact path says by itself what is wrong with it.
+            let detail = match KnobPath::parse(prefix).and_then(|path| snapshot.settings.get(&path)) {
+                Err(fault) => fault.to_string(),
+                Ok(_) => format!("no knob's path begins with {prefix:?}"),
+            };
+            return Err(Problem::new(StatusCode::NOT_FOUND, detail));
+        }
+        Ok(json!({ "version": snapshot.version, "knobs": knobs }))
+    }
+
+    /// `PATCH`: several changes as one, or none.
+    pub(crate) async fn change(&self, body: &[u8]) -> Result<Json, Problem> {
+        let asked = Asked::read(body)?;
+        self.make(asked).await
+    }
+
+    /// `POST …/revert`: takes a recorded change back.
+    pub(crate) async fn revert(&self, body: &[u8]) -> Result<Json, Problem> {
+        let mut object = object(body, &["id", "who", "why", "dry_run"])?;
+        let Some(id) = object.remove("id").and_then(|id| id.as_i64()) else {
+            return Err(bad(
+                "\"id\" is missing: give the number of a change, as /api/v1/knobs/changes shows it",
+            ));
+        };
+        let record = self.find(id).await?;
+        let changes = reversed(&record, &self.shared.snapshot().settings)?;
+        let why = text(&mut object, "why", WHY_MAX)?.unwrap_or_else(|| format!("revert of change {id}"));
+        let asked = Asked {
+            changes,
+            who: text(&mut object, "who", WHO_MAX)?.unwrap_or_else(|| "api".to_owned()),
+            why,
+            lasting: record.lasting,
+            dry_run: flag(&mut object, "dry_run")?,
+        };
+        self.make(asked).await
+    }
+
+    /// `GET …/changes`: what was changed, the latest first.
+    pub(crate) async fn changes(&self, query: Option<&str>) -> Result<Json, Problem> {
+        let parameters = Parameters::read(query, &["limit", "before"])?;
+        let limit = parameters
+            .parsed("limit", "a whole number from 1 to 1000", |text| {
+                text.parse().ok().filter(|limit| (1..=SHOWN_MAX).contains(limit))
+            })?
+            .unwrap_or(SHOWN);
+        let before = parameters.parsed("before", "the number of a change", |text| text.parse().ok())?;
+        let records = self.records(before, limit).await?;
+        let changes: Vec<Json> = records
+            .iter()
+            .map(|record| {
+                json!({
+                    "id": record.id, "at": record.at.as_nanos() as f64 / 1e9, "who": record.who, "why": record.why,
+                    "lasting": record.lasting,
+                    "changes": serde_json::from_str::<Json>(&record.knobs).unwrap_or(Json::Null),
+                })
+            })
+            .collect();
+        Ok(json!({ "changes": changes }))
+    }
+
+    async fn make(&self, asked: Asked) -> Result<Json, Problem> {
+        if asked.lasting && !asked.dry_run && self.state.status().is_none() {
+            return Err(Problem::new(
+                StatusCode::CONFLICT,
+                "a lasting change needs a state_directory in the configuration: leave \"lasting\" away, or write it there",
+            ));
+        }
+        let mut remembered = self.remembered.lock().await;
+        let at = self.shared.clock().now();
+        let origin = Origin { who: asked.who.clone(), why: asked.why.clone(), at, lasting: asked.lasting };
+        let before = self.shared.overrides();
+        let done = self.shared.change_knobs(&asked.changes, &origin, asked.dry_run).map_err(problem)?;
+        let changes = described(&done, |path| before.contains_key(path));
+        if asked.dry_run {
+            return Ok(json!({ "dry_run": true, "version": self.shared.version(), "changes": changes }));
+        }
+        for KnobChange { path, from, to, .. } in &done {
+            tracing::info!(%path, %from, %to, who = asked.who, why = asked.why, lasting = asked.lasting, "knob changed");
+        }
+        let overrides = asked
+            .changes
+            .iter()
+            .filter(|(_, value)| asked.lasting || value.is_none())
+            .map(|(path, value)| (path.to_string(), value.map(|value| value.to_string())))
+            .collect();
+        let Asked { who, why, lasting, .. } = asked;
+        let change =
+            Change { at, who, why, lasting, knobs: Json::Array(changes.clone()).to_string(), overrides };
+        let version = self.shared.version();
+        let id = match self.keep(change.clone()).await {
+            Some(Ok(id)) => id,
+            Some(Err(error)) if lasting => {
+                return Err(Problem::new(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    format!("the change is in force, but will end with this process: {error}"),
+                ));
+            }
+            // Nobody asked for it to last; it is said by the state directory's own status.
+            Some(Err(_)) | None => remember(&mut remembered, change),
+        };
+        Ok(json!({ "id": id, "version": version, "changes": changes }))
+    }
+
+    /// Has the state directory record a change, off this thread; `None` without one.
+    async fn keep(&self, change: Change) -> Option<Result<i64, tidegate_store::Error>> {
+        let state = Arc::clone(&self.state);
+        tokio::task::spawn_blocking(move || state.with_writer(|writer| writer.record(change)))
+            .await
+            .unwrap_or(Some(Err(tidegate_store::Error::Closed)))
+    }
+
+    async fn records(&self, before: Option<i64>, limit: usize) -> Result<Vec<ChangeRecord>, Problem> {
+        let state = Arc::clone(&self.state);
+        let kept =
+            tokio::task::spawn_blocking(move || state.with_writer(|writer| writer.changes(before, limit)))
+                .await
+                .unwrap_or(Some(Err(tidegate_store::Error::Closed)));
+        if let Some(Ok(records)) = kept {
+            return Ok(records);
+        }
+        let remembered = self.remembered.lock().await;
+        let older = remembered.iter().rev().filter(|record| before.is_none_or(|before| record.id < before));
+        Ok(older.take(limit).cloned().collect())
+    }
+
+    async fn find(&self, id: i64) -> Result<ChangeRecord, Problem> {
+        let found = self.records(id.checked_add(1), 1).await?.into_iter().find(|record| record.id == id);
+        found.ok_or_else(|| {
+            Problem::new(StatusCode::NOT_FOUND, format!("there is no change {id}, or no longer"))
+        })
+    }
+}
+
+/// Whether a knob's path is `prefix` or below it: `shop` has `shop/mode`, not `shopping/mode`.
+fn is_below(path: &str, prefix: &str) -> bool {
+    match path.strip_prefix(prefix) {
+        Some(rest) => prefix.is_empty() || rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/'),
+        None => false,
+    }
+}
+
+fn row(path: &KnobPath, text: &str, value: Value, configured: &Settings) -> Map<String, Json> {
+    let knob: Knob = path.knob;
+    let configured = configured.get(path).unwrap_or_else(|_| knob.default());
+    let Json::Object(row) = json!({
+        "path": text,
+        "value": value.to_string(),
+        "configured": configured.to_string(),
+        "default": knob.default().to_string(),
+        "drift": value != configured,
+        "allowed": knob.expected(),
+        "doc": knob.doc(),
+    }) else {
+        return Map::new();
+    };
+    row
+}
+
+/// Changes as they are answered and recorded.
+fn described(changes: &[KnobChange], was_changed: impl Fn(&KnobPath) -> bool) -> Vec<Json> {
+    changes
+        .iter()
+        .map(|change| {
+            json!({
+                "path": change.path.to_string(), "from": change.from.to_string(), "to": change.to.to_string(),
+                // Whether what it was before had been set by a change, too.
+                "was_changed": was_changed(&change.path), "cleared": change.is_cleared,
+            })
+        })
+        .collect()
+}
+
+/// The changes that take a record back, if nothing of it was changed since.
+fn reversed(record: &ChangeRecord, settings: &Settings) -> Result<Vec<(KnobPath, Option<Value>)>, Problem> {
+    let broken = || {
+        Problem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("the record of change {} is broken", record.id),
+        )
+    };
+    let changes: Vec<Json> = serde_json::from_str(&record.knobs).map_err(|_| broken())?;
+    changes
+        .iter()
+        .map(|change| {
+            let field = |name: &str| change.get(name).and_then(Json::as_str).ok_or_else(broken);
+            let path = KnobPath::parse(field("path")?).map_err(|fault| bad(fault.to_string()))?;
+            let present = settings.get(&path).map_err(|fault| bad(fault.to_string()))?.to_string();
+            if present != field("to")? {
+                return Err(Problem::new(
+                    StatusCode::CONFLICT,
+                    format!("{path} has been changed since, to {present}: set it by itself"),
+                ));
+            }
+            let was_changed = change.get("was_changed").and_then(Json::as_bool).unwrap_or(false);
+            let from = path.read(field("from")?).map_err(|fault| bad(fault.to_string()))?;
+            Ok((path, was_changed.then_some(from)))
+        })
+        .collect()
+}
+
+fn remember(remembered: &mut VecDeque<ChangeRecord>, change: Change) -> i64 {
+    let Change { at, who, why, lasting, knobs, .. } = change;
+    let id = remembered.back().map_or(1, |last| last.id + 1);
+    if remembered.len() == REMEMBERED_MAX {
+        remembered.pop_front();
+    }
+    remembered.push_back(ChangeRecord { id, at, who, why, lasting, knobs });
+    id
+}
+
+impl Asked {
+    /// `{"changes": {"PATH": VALUE or null, …}, "who"?, "why"?, "lasting"?, "dry_run"?}`.
+    fn read(body: &[u8]) -> Result<Self, Problem> {
+        let mut object = object(body, &["changes", "who", "why", "lasting", "dry_run"])?;
+        let Some(Json::Object(wanted)) = object.remove("changes") else {
+            return Err(bad(
+                "\"changes\" is missing: give an object such as {\"shop/home/ingress.rate\": \"35/s\"}; null takes a change back",
+            ));
+        };
+        if wanted.is_empty() || wanted.len() > CHANGES_MAX {
+            return Err(bad(format!("\"changes\" has {} knobs: give 1 to {CHANGES_MAX}", wanted.len())));
+        }
+        let (mut changes, mut faults) = (Vec::with_capacity(wanted.len()), Vec::new());
+        let mut paths = BTreeSet::new();
+        for (text, value) in &wanted {
+            let read = KnobPath::parse(text).and_then(|path| {
+                let value = match value {
+                    Json::Null => None,
+                    Json::String(text) => Some(path.read(text)?),
+                    other => Some(path.read(&other.to_string())?),
+                };
+                Ok((path, value))
+            });
+            match read {
+                Ok((path, _)) if !paths.insert(path.to_string()) => {
+                    faults.push(format!("{text}: is given twice"))
+                }
+                Ok(change) => changes.push(change),
+                Err(fault) => faults.push(fault.to_string()),
+            }
+        }
+        if !faults.is_empty() {
+            return Err(bad(faults.join("\n")));
+        }
+        Ok(Self {
+            changes,
+            who: text(&mut object, "who", WHO_MAX)?.unwrap_or_else(|| "api".to_owned()),
+            why: text(&mut object, "why", WHY_MAX)?.unwrap_or_default(),
+            lasting: flag(&mut object, "lasting")?,
+            dry_run: flag(&mut object, "dry_run")?,
+        })
+    }
+}
+
+/// An object that has these members only.
+fn object(body: &[u8], known: &[&str]) -> Result<Map<String, Json>, Problem> {
+    let object: Map<String, Json> =
+        serde_json::from_slice(body).map_err(|error| bad(format!("the body is no JSON object: {error}")))?;
+    match object.keys().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => Err(bad(format!("{name:?} is not known here: there is {}", known.join(", ")))),
+        None => Ok(object),
+    }
+}
+
+fn text(object: &mut Map<String, Json>, name: &str, max: usize) -> Result<Option<String>, Problem> {
+    match object.remove(name) {
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::String(text)) if text.len() <= max && !text.chars().any(char::is_control) => {
+            Ok(Some(text))
+        }
+        Some(_) => Err(bad(format!("{name}: give a text of one line, at most {max} bytes"))),
+    }
+}
+
+fn flag(object: &mut Map<String, Json>, name: &str) -> Result<bool, Problem> {
+    match object.remove(name) {
+        None => Ok(false),
+        Some(Json::Bool(flag)) => Ok(flag),
+        Some(other) => Err(bad(format!("{name}: {other} is not allowed here: expected true or false"))),
+    }
+}
+
+fn problem(error: ChangeError) -> Problem {
+    match error {
+        ChangeError::Knobs(_) => bad(error.to_string()),
+        _ => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    }
+}
+
+/// Puts the values in force that outlast the process, each by itself, so that one that fits no more
+/// does not keep out the others.
+pub(crate) fn restore(shared: &Shared, lasting: Vec<tidegate_store::Override>, now: Timestamp) {
+    for kept in lasting {
+        let changed = KnobPath::parse(&kept.path)
+            .and_then(|path| Ok((path.read(&kept.value)?, path)))
+            .map_err(|fault| fault.to_string())
+            .and_then(|(value, path)| {
+                let origin = Origin {
+                    who: kept.who.clone(),
+                    why: kept.why.clone(),
+                    at: kept.at.min(now),
+                    lasting: true,
+                };
+                shared.change_knobs(&[(path, Some(value))], &origin, false).map_err(|error| error.to_string())
+            });
+        match changed {
+            Ok(_) => tracing::info!(path = kept.path, value = kept.value, "a lasting change is in force"),
+            Err(fault) => tracing::warn!(%fault, "a lasting change fits no more and is left out"),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Recording: every second into the archives, and from there to the state directory if there is one.
+
+use std::{
+    collections::VecDeque,
+    io,
+    path::Path,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread::JoinHandle,
+    time::Instant,
+};
+
+use tidegate_control::archive::Archives;
+use tidegate_runtime::{Recorder, Shared};
+use tidegate_store::{Batch, Database, Status, Writer};
+
+use crate::knobs;
+
+/// Batches held until the state directory is open, one a second.
+const PENDING_MAX: usize = 3600;
+
+/// Records until dropped; then what is open is closed and everything is written.
+#[derive(Debug)]
+pub struct Recording {
+    state: Arc<State>,
+    stop: Option<mpsc::SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Where what is recorded goes, as the API sees it.
+#[derive(Debug)]
+pub(crate) struct State {
+    /// What is to be written once the state directory is open; `None` when it is.
+    pending: Mutex<Option<VecDeque<Batch>>>,
+    writer: RwLock<Option<Writer>>,
+}
+
+impl Recording {
+    /// Puts lasting changes of knobs in force, and starts to record what `shared` counts and to keep it
+    /// in `state_directory` within `state_bytes_max`. A directory that cannot be used is said and tried again.
+    ///
+    /// # Errors
+    ///
+    /// If a thread cannot be started.
+    pub fn start(
+        shared: &Arc<Shared>,
+        state_directory: Option<&Path>,
+        state_bytes_max: u64,
+    ) -> io::Result<Self> {
+        let state = Arc::new(State {
+            pending: Mutex::new(state_directory.map(|_| VecDeque::new())),
+            writer: RwLock::new(None),
+        });
+        if let Some(directory) = state_directory {
+            match Database::overrides(directory) {
+                Ok(lasting) => knobs::restore(shared, lasting, shared.clock().now()),
+                Err(error) => tracing::error!(%error, "lasting changes of knobs are not in force"),
+            }
+            let layout = lock(shared.archives()).layout().clone();
+            let (shared, opened) = (Arc::clone(shared), Arc::clone(&state));
+            let writer = Writer::start(directory, state_bytes_max, layout, move |archives| {
+                opened.take_up(&shared, archives)
+            })?;
+            *state.writer.write().unwrap_or_else(PoisonError::into_inner) = Some(writer);
+        }
+        let (stop, stopped) = mpsc::sync_channel(0);
+        let (shared, recorded) = (Arc::clone(shared), Arc::clone(&state));
+        let thread = std::thread::Builder::new()
+            .name("tidegate-record".to_owned())
+            .spawn(move || recorded.record(&shared, &stopped))?;
+        Ok(Self { state, stop: Some(stop), thread: Some(thread) })
+    }
+
+    pub(crate) fn state(&self) -> Arc<State> {
+        Arc::clone(&self.state)
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        // Dropping it waits until everything is written.
+        drop(self.state.writer.write().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
+impl State {
+    /// Runs `f` on the writer, if there is a state directory.
+    pub(crate) fn with_writer<R>(&self, f: impl FnOnce(&Writer) -> R) -> Option<R> {
+        self.writer.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(f)
+    }
+
+    /// How the state directory does; `None` without one.
+    pub(crate) fn status(&self) -> Option<Status> {
+        self.with_writer(Writer::status)
+    }
+
+    /// Puts what was read from the state directory in place of the archives, with what has been
+    /// measured since the start, which it gives to be written.
+    fn take_up(&self, shared: &Shared, mut archives: Archives) -> Vec<Batch> {
+        let mut pending = lock(&self.pending);
+        let batches: Vec<Batch> = pending.take().into_iter().flatten().collect();
+        for batch in &batches {
+            batch.restore(&mut archives);
+        }
+        archives.resume();
+        *lock(shared.archives()) = archives;
+        batches
+    }
+
+    fn record(&self, shared: &Shared, stopped: &mpsc::Receiver<()>) {
+        let mut recorder = Recorder::new(shared);
+        loop {
+            let next = shared.clock().instant(Recorder::next(shared));
+            match stopped.recv_timeout(next.saturating_duration_since(Instant::now())) {
+                Err(RecvTimeoutError::Timeout) => self.tick(shared, &mut recorder),
+                _ => break,
+            }
+        }
+        self.tick(shared, &mut recorder);
+        let mut batch = Batch::default();
+        let mut pending = lock(&self.pending);
+        lock(shared.archives()).finish(|path, scope, point| batch.add(path, scope, point));
+        self.keep(&mut pending, batch);
+    }
+
+    fn tick(&self, shared: &Shared, recorder: &mut Recorder) {
+        let mut batch = Batch::default();
+        // Held meanwhile, so that the archives cannot be replaced between the two.
+        let mut pending = lock(&self.pending);
+        recorder.tick(shared, |path, scope, point| batch.add(path, scope, point));
+        self.keep(&mut pending, batch);
+    }
+
+    fn keep(&self, pending: &mut Option<VecDeque<Batch>>, batch: Batch) {
+        if batch.is_empty() {
+            return;
+        }
+        match pending {
+            Some(pending) => {
+                if pending.len() == PENDING_MAX {
+                    pending.pop_front();
+                }
+                pending.push_back(batch);
+            }
+            None => {
+                let _ = self.with_writer(|writer| writer.append(batch));
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,328 @@
+//! Measurements and knobs of a running gateway: asked, changed, killed, asked again.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::{
+    net::SocketAddr,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value as Json, json};
+use support::{
+    Gateway, Start,
+    admin::api,
+    client::{Client, get},
+    free_address,
+    load::{Connections, Load},
+    origin::Origin,
+};
+
+/// How long recording a second, or its being written, may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct Front {
+    gateway: Gateway,
+    listen: SocketAddr,
+    admin: SocketAddr,
+    configuration: String,
+}
+
+impl Front {
+    fn start(origin: &Origin, state: Option<&Path>) -> Self {
+        let (listen, admin) = (free_address(), free_address());
+        let state = state.map_or_else(String::new, |path| format!("state_directory = {path:?}\n"));
+        let configuration = format!(
+            "admin = \"{admin}\"\n{state}[[listener]]\nname = \"web\"\naddress = \"{listen}\"\n\
+             [application.shop]\nservers = [\"{}\"]\n[application.shop.class.home]\nqueue.max = 7\n\
+             [[application.shop.rule]]\nwhen.path = \"/home\"\nclass = \"home\"\n",
+            origin.url()
+        );
+        Self { gateway: Gateway::run(&configuration, &Start::default()), listen, admin, configuration }
+    }
+
+    /// Kills it as `kill -9` does, and starts it anew with the same files.
+    fn kill_and_start(self) -> Self {
+        let Self { mut gateway, listen, admin, configuration } = self;
+        gateway.signal("KILL");
+        assert_eq!(gateway.ended(), None, "killed, not ended");
+        drop(gateway);
+        let gateway = Gateway::run(&configuration, &Start::default());
+        Self { gateway, listen, admin, configuration }
+    }
+
+    fn ask(&self, query: &str) -> Json {
+        let path = format!("/api/v1/measurements?{query}");
+        let answer = get(self.admin, &path).expect("ask");
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        serde_json::from_str(&answer.text()).expect("JSON")
+    }
+
+    /// One number of the class home over the last ten minutes.
+    fn home(&self, meter: &str, stat: &str) -> Option<f64> {
+        self.ask(&format!("meter={meter}&class=shop/home&from=-10m&stat={stat}"))["points"][0][stat].as_f64()
+    }
+
+    /// Waits until the archives know of so many arrivals.
+    fn await_arrivals(&self, wanted: f64) -> f64 {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let seen = self.home("arrived", "sum").unwrap_or(0.0);
+            if seen >= wanted {
+                return seen;
+            }
+            assert!(Instant::now() < until, "{seen} of {wanted} arrivals after {PATIENCE:?}");
+            // Archives are polled by whoever asks them; there is no event to await.
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn change(&self, body: &Json) -> (u16, Json) {
+        self.send("PATCH", "/api/v1/knobs", body)
+    }
+
+    fn send(&self, method: &str, path: &str, body: &Json) -> (u16, Json) {
+        let answer = api(self.admin, method, path, &body.to_string());
+        (answer.status, serde_json::from_str(&answer.text()).expect("JSON"))
+    }
+
+    fn knob(&self, path: &str) -> Json {
+        let answer = get(self.admin, &format!("/api/v1/knobs?path={path}")).expect("read a knob");
+        let list: Json = serde_json::from_str(&answer.text()).expect("JSON");
+        list["knobs"][0].clone()
+    }
+
+    fn fault(&self, query: &str) -> (u16, String) {
+        let answer = get(self.admin, &format!("/api/v1/measurements?{query}")).expect("ask");
+        let problem: Json = serde_json::from_str(&answer.text()).expect("a problem");
+        (answer.status, problem["detail"].as_str().unwrap_or_default().to_owned())
+    }
+}
+
+#[test]
+fn what_was_measured_is_there_after_a_kill() {
+    let (origin, state) = (Origin::hello(), tempfile::tempdir().expect("a directory"));
+    let front = Front::start(&origin, Some(state.path()));
+    let load = Load::start("home", front.listen, 2, Connections::Kept, "/home");
+    load.await_more(300);
+    // Some seconds of it.
+    for _ in 0..5 {
+        let before = front.home("arrived", "sum").unwrap_or(0.0);
+        front.await_arrivals(before + 1.0);
+    }
+    let tally = load.stop();
+    let sent = tally.answered.len() as f64;
+    assert_eq!(front.await_arrivals(sent), sent, "each arrival once");
+    assert_eq!(front.home("goodput", "sum"), Some(sent));
+    let before: Vec<_> = ["p50", "p99", "max"].map(|stat| front.home("response_time", stat)).into();
+    let (median, high) = (before[0].expect("a median"), before[1].expect("a 99th percentile"));
+    assert!(median > 0.0 && high >= median && high < 60.0, "{median} s, {high} s");
+    // The second after the load is closed, and with it everything before.
+    let end = front.home("arrived", "rate").map(|_| Instant::now() + Duration::from_millis(2500));
+    while end.is_some_and(|end| Instant::now() < end) {
+        thread::sleep(Duration::from_millis(50));
+    }
+
+    let front = front.kill_and_start();
+    assert_eq!(front.await_arrivals(sent), sent, "nothing is lost that is three seconds old");
+    let after: Vec<_> = ["p50", "p99", "max"].map(|stat| front.home("response_time", stat)).into();
+    assert_eq!(after, before);
+    // And it goes on.
+    let tally = {
+        let load = Load::start("again", front.listen, 1, Connections::Kept, "/home");
+        load.await_more(10);
+        load.stop()
+    };
+    let more = tally.answered.len() as f64;
+    assert_eq!(front.await_arrivals(sent + more), sent + more);
+    front.gateway.stop_sound();
+}
+
+#[test]
+fn a_kill_under_load_loses_five_seconds_at_most() {
+    let (origin, state) = (Origin::hello(), tempfile::tempdir().expect("a directory"));
+    let front = Front::start(&origin, Some(state.path()));
+    let load = Load::start("home", front.listen, 2, Connections::Kept, "/home");
+    front.await_arrivals(50.0);
+    let known = front.ask("meter=arrived&class=shop/home&from=-10m&step=1s&stat=sum");
+    let known: Vec<(f64, f64)> = known["points"]
+        .as_array()
+        .expect("points")
+        .iter()
+        .filter_map(|point| Some((point["at"].as_f64()?, point["sum"].as_f64()?)))
+        .collect();
+    let (last, _) = *known.last().expect("a second");
+    let front = front.kill_and_start();
+    drop(load);
+    front.await_arrivals(1.0);
+    let again = front.ask("meter=arrived&class=shop/home&from=-10m&step=1s&stat=sum");
+    for (at, sum) in known.into_iter().filter(|(at, _)| *at < last - 5.0 + 1.0) {
+        let point = again["points"].as_array().expect("points").iter().find(|point| point["at"] == at);
+        assert_eq!(point.and_then(|point| point["sum"].as_f64()), Some(sum), "second {at}, killed in {last}");
+    }
+    front.gateway.stop_sound();
+}
+
+#[test]
+fn faults_of_questions_are_named() {
+    let origin = Origin::hello();
+    let front = Front::start(&origin, None);
+    let cases = [
+        ("class=shop/home", 400, "meter is missing: a class has arrived, "),
+        ("meter=arrived", 400, "meter: a host has no \"arrived\", but "),
+        (
+            "meter=arrived&class=shop/hoem",
+            404,
+            "there is no class \"shop/hoem\", but shop/default, shop/home",
+        ),
+        ("meter=arrived&class=home", 400, "class: \"home\" is no class: write APPLICATION/CLASS"),
+        ("meter=arrived&class=a/b&application=a", 400, "application and class: name one subject, in one way"),
+        ("meter=arrived&class=shop/home&stat=p99", 400, "p99 of arrived: that is a count, "),
+        ("meter=arrived&class=shop/home&stat=most", 400, "stat: \"most\" is no statistic"),
+        ("meter=arrived&class=shop/home&from=tomorrow", 400, "from: \"tomorrow\" is not allowed here"),
+        ("meter=refused.much&class=shop/home", 400, "meter: refused has no \"much\", but ingress_rate, "),
+        ("meter=arrived&class=shop/home&form=csv", 400, "\"form\" is no parameter of this: it has meter, "),
+    ];
+    for (query, status, detail) in cases {
+        let (found, said) = front.fault(query);
+        assert_eq!(found, status, "{query}: {said}");
+        assert!(said.starts_with(detail), "{query}: {said}");
+    }
+    let csv =
+        get(front.admin, "/api/v1/measurements?meter=gateway_memory&stat=max,min&format=csv").expect("CSV");
+    assert!(csv.text().starts_with("at,measured_s,max,min\n"), "{}", csv.text());
+    front.gateway.stop_sound();
+}
+
+#[test]
+fn knobs_change_as_one_last_over_a_kill_and_are_taken_back() {
+    let (origin, state) = (Origin::hello(), tempfile::tempdir().expect("a directory"));
+    let front = Front::start(&origin, Some(state.path()));
+    let (status, said) = front.change(&json!({
+        "changes": { "shop/home/priority": 9, "shop/home/weihgt": 1, "shop/home/queue.max": 5 }
+    }));
+    let detail = said["detail"].as_str().unwrap_or_default();
+    assert_eq!(status, 400);
+    assert!(detail.contains("shop/home/priority: 9 is not allowed here"), "{detail}");
+    assert!(detail.contains("did you mean weight?"), "{detail}");
+    assert_eq!(front.knob("shop/home/queue.max")["value"], "7", "none changed");
+
+    let body = json!({ "changes": { "shop/home/queue.max": 5 }, "dry_run": true });
+    let (status, said) = front.change(&body);
+    assert_eq!(
+        (status, &said["changes"][0]["from"], &said["changes"][0]["to"]),
+        (200, &json!("7"), &json!("5"))
+    );
+    assert_eq!(front.knob("shop/home/queue.max")["value"], "7", "a dry run changes nothing");
+
+    // The state directory may still be being read; a lasting change then says so.
+    let until = Instant::now() + PATIENCE;
+    let lasting = json!({
+        "changes": { "shop/home/queue.max": 5, "shop/home/ingress.rate": "35/s" },
+        "who": "ada", "why": "sale", "lasting": true
+    });
+    let (status, said) = loop {
+        let (status, said) = front.change(&lasting);
+        if status == 200 || Instant::now() > until {
+            break (status, said);
+        }
+    };
+    assert_eq!(status, 200, "{said}");
+    let (status, _) = front.change(&json!({ "changes": { "shop/home/weight": 3 }, "who": "ada" }));
+    assert_eq!(status, 200);
+
+    let front = front.kill_and_start();
+    let knob = front.knob("shop/home/queue.max");
+    assert_eq!(
+        (&knob["value"], &knob["configured"], &knob["drift"]),
+        (&json!("5"), &json!("7"), &json!(true))
+    );
+    assert_eq!((&knob["changed"]["who"], &knob["changed"]["why"]), (&json!("ada"), &json!("sale")));
+    assert_eq!(front.knob("shop/home/weight")["value"], "1", "it did not last, and was not to");
+
+    let until = Instant::now() + PATIENCE;
+    let changes = loop {
+        let answer = get(front.admin, "/api/v1/knobs/changes").expect("the record");
+        let changes: Json = serde_json::from_str(&answer.text()).expect("JSON");
+        if changes["changes"].as_array().is_some_and(|changes| !changes.is_empty()) || Instant::now() > until
+        {
+            break changes;
+        }
+    };
+    assert_eq!(changes["changes"][0]["changes"][0]["path"], "shop/home/weight", "the latest first");
+    let sale = &changes["changes"][1];
+    assert_eq!((&sale["who"], &sale["why"], &sale["lasting"]), (&json!("ada"), &json!("sale"), &json!(true)));
+    let (status, said) = front.send("POST", "/api/v1/knobs/revert", &json!({ "id": sale["id"] }));
+    assert_eq!(status, 200, "{said}");
+    let knob = front.knob("shop/home/queue.max");
+    assert_eq!((&knob["value"], &knob["drift"], &knob["changed"]), (&json!("7"), &json!(false), &Json::Null));
+    let (status, said) = front.send("POST", "/api/v1/knobs/revert", &json!({ "id": sale["id"] }));
+    assert_eq!(status, 409, "{said}");
+    front.gateway.stop_sound();
+}
+
+#[test]
+fn a_change_is_in_force_at_once_and_outlives_a_reload() {
+    let origin = Origin::hello();
+    let front = Front::start(&origin, None);
+    let status = || get(front.listen, "/home").expect("a request").status;
+    assert_eq!(status(), 200);
+    let (changed, said) = front.change(&json!({ "changes": { "shop/maintenance": true } }));
+    assert_eq!((changed, status()), (200, 503), "{said}");
+    front.gateway.write_configuration(&front.configuration.replace("queue.max = 7", "queue.max = 8"));
+    front.gateway.log.await_line("new configuration in force", 1);
+    assert_eq!(front.knob("shop/home/queue.max")["value"], "8");
+    assert_eq!(status(), 503);
+    let (changed, _) = front.change(&json!({ "changes": { "shop/maintenance": null } }));
+    assert_eq!((changed, status()), (200, 200));
+    let (changed, said) = front.change(&json!({ "changes": { "shop/mode": "watch" }, "lasting": true }));
+    assert_eq!(changed, 409, "{said}");
+    front.gateway.stop_sound();
+}
+
+#[test]
+fn what_a_browser_could_be_made_to_send_is_refused() {
+    let origin = Origin::hello();
+    let front = Front::start(&origin, None);
+    let body = json!({ "changes": { "shop/maintenance": true } }).to_string();
+    let send = |headers: &str| {
+        let mut client = Client::connect(front.admin).expect("connect");
+        let request = format!(
+            "PATCH /api/v1/knobs HTTP/1.1\r\n{headers}content-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        client.send(request.as_bytes()).expect("send");
+        client.response().expect("an answer").status
+    };
+    let admin = front.admin;
+    assert_eq!(send("host: evil.example\r\ncontent-type: application/json\r\n"), 403);
+    let foreign =
+        format!("host: {admin}\r\norigin: http://evil.example\r\ncontent-type: application/json\r\n");
+    assert_eq!(send(&foreign), 403);
+    assert_eq!(send(&format!("host: {admin}\r\ncontent-type: text/plain\r\n")), 415);
+    let own = format!("host: {admin}\r\norigin: http://{admin}\r\ncontent-type: application/json\r\n");
+    assert_eq!(send(&own), 200);
+    front.gateway.stop_sound();
+}
+
+#[test]
+fn a_state_directory_that_cannot_be_used_is_said_and_measuring_goes_on() {
+    let (origin, state) = (Origin::hello(), tempfile::tempdir().expect("a directory"));
+    let file = state.path().join("file");
+    std::fs::write(&file, "not a directory").expect("write a file");
+    let front = Front::start(&origin, Some(&file));
+    front.gateway.log.await_line("archives and changes are kept in memory only", 1);
+    assert_eq!(get(front.listen, "/home").expect("a request").status, 200);
+    front.await_arrivals(1.0);
+    let answer = get(front.admin, "/api/v1/archives").expect("the archives");
+    let archives: Json = serde_json::from_str(&answer.text()).expect("JSON");
+    assert_eq!(archives["state"]["kept"], false, "{}", archives["state"]);
+    // Once it can be, it is taken up with what was measured meanwhile.
+    std::fs::remove_file(&file).expect("remove the file");
+    front.gateway.log.await_line("state directory open", 1);
+    let front = front.kill_and_start();
+    front.await_arrivals(1.0);
+    front.gateway.stop_sound();
+}

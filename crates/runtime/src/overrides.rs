@@ -1,0 +1,221 @@
+//! Knobs changed while running: a layer over what is configured, kept when the configuration is read again.
+
+use std::{collections::BTreeMap, sync::PoisonError};
+
+use tidegate_config::{KnobFault, KnobPath, Settings};
+use tidegate_control::{Timestamp, knobs::Value};
+
+use crate::{PublishError, Shared};
+
+/// What is configured, and what was changed since.
+#[derive(Debug)]
+pub(crate) struct Layers {
+    pub(crate) configured: Settings,
+    overrides: BTreeMap<KnobPath, Override>,
+}
+
+/// A value that stands in place of the configured one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Override {
+    /// The value.
+    pub value: Value,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+/// Who changed a knob, when, why, and for how long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Who: a name.
+    pub who: String,
+    /// Why, in their words.
+    pub why: String,
+    /// When.
+    pub at: Timestamp,
+    /// Whether it outlasts the process.
+    pub lasting: bool,
+}
+
+/// A knob's change.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KnobChange {
+    /// Which knob.
+    pub path: KnobPath,
+    /// Its value before.
+    pub from: Value,
+    /// Its value after.
+    pub to: Value,
+    /// Whether the value after is the configured one, taken back.
+    pub is_cleared: bool,
+}
+
+/// Why knobs were not changed: none was.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChangeError {
+    /// Paths or values that cannot be.
+    #[error("{}", lines(.0))]
+    Knobs(Vec<KnobFault>),
+    /// The result could not be put in force.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+}
+
+fn lines(faults: &[KnobFault]) -> String {
+    faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+impl Layers {
+    pub(crate) const fn new(configured: Settings) -> Self {
+        Self { configured, overrides: BTreeMap::new() }
+    }
+
+    /// Newly configured settings with the changed values over them; those that fit no more are left out.
+    pub(crate) fn over(&self, mut configured: Settings) -> Settings {
+        for (path, changed) in &self.overrides {
+            if let Err(fault) = configured.set(path, changed.value) {
+                tracing::warn!(%fault, "a changed knob no longer fits the configuration, which stands");
+            }
+        }
+        configured
+    }
+}
+
+impl Shared {
+    /// Changes several knobs as one, or none: every request sees all of the values or none of them.
+    /// `None` takes back what was changed: the configured value stands again. What is changed stays
+    /// so when the configuration is read again. `dry_run`: says what would change and changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`ChangeError`]; nothing changes.
+    pub fn change_knobs(
+        &self,
+        changes: &[(KnobPath, Option<Value>)],
+        origin: &Origin,
+        dry_run: bool,
+    ) -> Result<Vec<KnobChange>, ChangeError> {
+        let mut known = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut settings = Settings::clone(&self.snapshot().settings);
+        let (mut done, mut faults) = (Vec::with_capacity(changes.len()), Vec::new());
+        for (path, value) in changes {
+            match settings.get(path) {
+                Ok(from) => {
+                    // What is not configured, such as a server that was added, began with the default.
+                    let configured = || layers.configured.get(path).unwrap_or_else(|_| path.knob.default());
+                    let to = value.unwrap_or_else(configured);
+                    done.push(KnobChange { path: path.clone(), from, to, is_cleared: value.is_none() });
+                }
+                Err(fault) => faults.push(fault),
+            }
+        }
+        let values: Vec<_> = done.iter().map(|change| (change.path.clone(), change.to)).collect();
+        if let Err(more) = settings.set_all(&values) {
+            faults.extend(more);
+        }
+        if !faults.is_empty() {
+            return Err(ChangeError::Knobs(faults));
+        }
+        if dry_run {
+            return Ok(done);
+        }
+        self.put_in_force(settings, &mut known)?;
+        for (path, value) in changes {
+            match value {
+                Some(value) => {
+                    let changed = Override { value: *value, origin: origin.clone() };
+                    layers.overrides.insert(path.clone(), changed);
+                }
+                None => drop(layers.overrides.remove(path)),
+            }
+        }
+        Ok(done)
+    }
+
+    /// What is configured, without the knobs changed since.
+    #[must_use]
+    pub fn configured(&self) -> Settings {
+        self.layers.lock().unwrap_or_else(PoisonError::into_inner).configured.clone()
+    }
+
+    /// The knobs changed since, with what they were changed to.
+    #[must_use]
+    pub fn overrides(&self) -> BTreeMap<KnobPath, Override> {
+        self.layers.lock().unwrap_or_else(PoisonError::into_inner).overrides.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_config::ProtectOptions;
+
+    use super::*;
+
+    fn origin() -> Origin {
+        Origin { who: "test".to_owned(), why: String::new(), at: Timestamp::EPOCH, lasting: false }
+    }
+
+    fn path(text: &str) -> KnobPath {
+        KnobPath::parse(text).unwrap()
+    }
+
+    fn shared() -> std::sync::Arc<Shared> {
+        Shared::new(Settings::protect(&ProtectOptions::new("http://127.0.0.1:1")).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn several_change_as_one_or_none_does() {
+        let shared = shared();
+        let (limit, min, max) =
+            (path("app/in_flight.limit"), path("app/in_flight.min"), path("app/in_flight.max"));
+        let version = shared.version();
+        let changes = [(limit.clone(), Some(Value::Count(70))), (max.clone(), Some(Value::Count(0)))];
+        assert!(
+            matches!(shared.change_knobs(&changes, &origin(), false), Err(ChangeError::Knobs(f)) if f.len() == 1)
+        );
+        assert_eq!(shared.version(), version);
+
+        let changes = [
+            (min, Some(Value::Count(50))),
+            (max, Some(Value::Count(90))),
+            (limit.clone(), Some(Value::Count(70))),
+        ];
+        let dry = shared.change_knobs(&changes, &origin(), true).unwrap();
+        assert_eq!((dry.len(), shared.version()), (3, version));
+        assert_eq!(shared.change_knobs(&changes, &origin(), false).unwrap(), dry);
+        assert_eq!(shared.version(), version + 1, "one version for all");
+        assert_eq!(shared.snapshot().settings.get(&limit), Ok(Value::Count(70)));
+    }
+
+    #[test]
+    fn what_was_changed_outlives_a_reload_until_it_is_taken_back() {
+        let shared = shared();
+        let (priority, weight) = (path("app/default/priority"), path("app/default/weight"));
+        shared
+            .change_knobs(
+                &[(priority.clone(), Some(Value::Count(6))), (weight.clone(), Some(Value::Count(9)))],
+                &origin(),
+                false,
+            )
+            .unwrap();
+        let mut configured = shared.configured();
+        assert_eq!(configured.get(&priority), Ok(Value::Count(3)));
+        configured.set(&priority, Value::Count(1)).unwrap();
+        shared.publish(configured.clone()).unwrap();
+        assert_eq!(shared.snapshot().settings.get(&priority), Ok(Value::Count(6)));
+        assert_eq!(shared.configured(), configured);
+
+        let back = shared.change_knobs(&[(priority.clone(), None)], &origin(), false).unwrap();
+        assert_eq!(
+            back,
+            [KnobChange {
+                path: priority.clone(),
+                from: Value::Count(6),
+                to: Value::Count(1),
+                is_cleared: true
+            }]
+        );
+        assert_eq!(shared.overrides().into_keys().collect::<Vec<_>>(), [weight]);
+    }
+}

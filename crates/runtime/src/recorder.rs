@@ -1,0 +1,111 @@
+//! The recorder: once a second it takes what all cores have counted to the archives.
+
+use std::{collections::BTreeMap, sync::PoisonError, time::Duration};
+
+use tidegate_control::{
+    Timestamp,
+    archive::{Closed, Reading},
+    knobs::Scope,
+    meters::{Meter, MeterKind},
+};
+
+use crate::{HostSample, Readings, Served, Shared, Subject};
+
+/// Time after each whole second at which the recorder reads, so that every core has handed over
+/// what it counted until then.
+const PHASE: Duration = Duration::from_millis(100);
+
+/// Takes the differences of totals to the archives.
+#[derive(Debug)]
+pub struct Recorder {
+    /// End of the last tick.
+    from: Timestamp,
+    totals: BTreeMap<Subject, Readings>,
+    host: HostSample,
+    readings: BTreeMap<String, Reading>,
+}
+
+impl Recorder {
+    /// A recorder whose first tick begins now and holds all that has been counted before.
+    #[must_use]
+    pub fn new(shared: &Shared) -> Self {
+        Self {
+            from: shared.clock().now(),
+            totals: BTreeMap::new(),
+            host: HostSample::read(),
+            readings: BTreeMap::new(),
+        }
+    }
+
+    /// When [`Recorder::tick`] is to be called next.
+    #[must_use]
+    pub fn next(shared: &Shared) -> Timestamp {
+        const SECOND: u64 = 1_000_000_000;
+        let now = shared.clock().now() - PHASE;
+        Timestamp::from_nanos((now.as_nanos() / SECOND + 1) * SECOND) + PHASE
+    }
+
+    /// Takes what has been counted since the last tick to the archives; `closed` gets every point that
+    /// will not change any more, with the path and scope of its subject.
+    pub fn tick(&mut self, shared: &Shared, mut closed: impl FnMut(&str, Scope, Closed<'_>)) {
+        let host = HostSample::read();
+        let served = shared.served(&host);
+        let totals = shared.totals().read();
+        // Cores hand over on the second; what is read at a later moment was counted until then.
+        let to = (shared.clock().now() - PHASE).max(self.from);
+
+        self.readings.retain(|path, _| served.iter().any(|served| served.path == *path));
+        self.readings.values_mut().for_each(Reading::clear);
+        for served in &served {
+            self.read(served, &totals);
+        }
+        if let Some(reading) = self.readings.get_mut("") {
+            for meter in HostSample::COUNTS.iter().copied() {
+                match (self.host.count(meter), host.count(meter)) {
+                    (Some(before), Some(now)) => reading.add(meter, now.saturating_sub(before)),
+                    _ => reading.unmeasured(meter),
+                }
+            }
+        }
+        let mut archives = shared.archives().lock().unwrap_or_else(PoisonError::into_inner);
+        for (path, reading) in &self.readings {
+            let scope = reading.scope();
+            archives.record_and(path, self.from, to, reading, |point| closed(path, scope, point));
+        }
+        drop(archives);
+        (self.from, self.totals, self.host) = (to, totals, host);
+    }
+
+    /// Adds a subject's counts since the last tick, and its levels.
+    fn read(&mut self, served: &Served, totals: &BTreeMap<Subject, Readings>) {
+        let scope = served.subject.scope();
+        if !self.readings.contains_key(&served.path) {
+            self.readings.insert(served.path.clone(), Reading::new(scope));
+        }
+        let Some(reading) = self.readings.get_mut(&served.path) else { return };
+        for (meter, level) in &served.levels {
+            reading.add_level(*meter, *level);
+        }
+        let Some(now) = totals.get(&served.subject) else { return };
+        let before = self.totals.get(&served.subject);
+        for meter in Meter::ALL.iter().copied().filter(|meter| meter.scope() == scope) {
+            match meter.kind() {
+                MeterKind::Level => {}
+                MeterKind::Count => {
+                    for (label, count) in now.counts(meter).iter().enumerate() {
+                        let before = before.map_or(0, |before| before.counts(meter)[label]);
+                        reading.add_labelled(meter, label, count.wrapping_sub(before));
+                    }
+                }
+                MeterKind::Distribution => {
+                    let values = now.distribution(meter);
+                    match before.map(|before| before.distribution(meter)) {
+                        None => reading.distribution(meter).merge(values.buckets(), values.sum_nanos()),
+                        Some(before) if before.count() == values.count() => {}
+                        Some(before) => reading.distribution(meter).merge_difference(values, before),
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What is measured now: every subject with its path, its labels and its levels.
+
+use tidegate_control::{ClassId, meters::Meter};
+
+use crate::{Application, HostSample, Shared, Subject};
+
+/// A subject that is served now.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// Whose readings they are.
+    pub subject: Subject,
+    /// Its path in the archives. The addresses behind one server's name share one.
+    pub path: String,
+    /// What names it in metrics.
+    pub labels: Vec<(&'static str, String)>,
+    /// Its levels at this moment.
+    pub levels: Vec<(Meter, u64)>,
+}
+
+impl Shared {
+    /// Every subject there is now, each after the one it belongs to, with its levels.
+    #[must_use]
+    pub fn served(&self, host: &HostSample) -> Vec<Served> {
+        let mut levels = vec![
+            (Meter::CONNECTIONS_OPEN, self.with_connections(|connections, _| connections.open())),
+            (Meter::SPOOLED, self.spool().used()),
+            (Meter::CONNECTIONS_PARKED, self.parked().read()),
+        ];
+        levels.extend(host.levels());
+        let host = Served { subject: Subject::Host, path: String::new(), labels: Vec::new(), levels };
+        let mut served = vec![host];
+        for application in &self.snapshot().applications {
+            of_application(application, &mut served);
+        }
+        served
+    }
+}
+
+fn of_application(application: &Application, served: &mut Vec<Served>) {
+    let (name, state) = (&application.settings.name, &application.state);
+    let levels = state.gate().levels();
+    let mut of_application = vec![
+        (Meter::IN_FLIGHT, levels.in_flight),
+        (Meter::IN_FLIGHT_LIMIT, levels.limit),
+        (Meter::LONG_STREAMS, levels.long_streams),
+        (Meter::LINGERING, state.lingering().read()),
+    ];
+    of_application.extend(levels.capacity.map(|capacity| (Meter::CAPACITY, capacity)));
+    served.push(Served {
+        subject: Subject::Application(application.id),
+        path: name.clone(),
+        labels: vec![("application", name.clone())],
+        levels: of_application,
+    });
+    for (index, class) in application.classes.iter().enumerate() {
+        let id = ClassId(u16::try_from(index).unwrap_or(u16::MAX));
+        let mut of_class = vec![(Meter::QUEUED, levels.queued.get(index).copied().unwrap_or(0))];
+        let cost = levels.costs.get(index).copied().flatten();
+        of_class.extend(cost.map(|cost| (Meter::COST, cost)));
+        served.push(Served {
+            subject: Subject::Class(application.id, id),
+            path: format!("{name}/{}", class.name),
+            labels: vec![("application", name.clone()), ("class", class.name.clone())],
+            levels: of_class,
+        });
+    }
+    for server in state.servers().list() {
+        served.push(Served {
+            subject: Subject::Server(application.id, server.id),
+            path: format!("{name}/servers/{}", server.name),
+            labels: vec![
+                ("application", name.clone()),
+                ("server", format!("{}@{}", server.name, server.endpoint)),
+            ],
+            levels: vec![
+                (Meter::SERVER_IN_FLIGHT, u64::from(server.in_flight)),
+                (Meter::SERVER_UP, u64::from(server.condition.is_up())),
+            ],
+        });
+    }
+}

@@ -1,0 +1,85 @@
+//! Durability: archives, lasting changes of knobs and the record of changes survive restart and kill.
+//!
+//! Everything lies in one SQLite database (`tidegate.sqlite` in the state directory) in WAL mode.
+//! A process that is killed loses what its [`Writer`] had not been given; a machine that loses
+//! power can lose some seconds of archives more, but no change of a knob that was confirmed, and
+//! never the database.
+//!
+//! # Architecture invariant
+//!
+//! Nothing here decides anything, and nobody waits for the disk but who asks for a confirmation.
+//! When the disk fails, that is said, and everything else goes on in memory.
+
+mod changes;
+mod database;
+mod points;
+mod writer;
+
+use std::path::PathBuf;
+
+pub use changes::{Change, ChangeRecord, Override};
+pub use database::Database;
+pub use points::{Batch, Loaded};
+pub use writer::{Status, Writer};
+
+/// Why the state directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The directory cannot be made or written.
+    #[error("state directory {path}: {source}: make it, and let Tidegate's user write there")]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// What went wrong.
+        source: std::io::Error,
+    },
+    /// It could not be opened yet.
+    #[error("state directory {path} is not open: {reason}")]
+    NotOpen {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// Another process has it.
+    #[error("state directory {path}: another Tidegate process has it; it is taken over when that one ends")]
+    Locked {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The database is of a later version of Tidegate.
+    #[error(
+        "{path}: written by a later version of Tidegate (format {found}, known {known}): run that version, or move the file away"
+    )]
+    Version {
+        /// The database.
+        path: PathBuf,
+        /// Its format.
+        found: i64,
+        /// The format this version writes.
+        known: i64,
+    },
+    /// The disk, or the space the archives may take, is full.
+    #[error("{path}: no room: {source}: free some, or raise state.bytes.max")]
+    Full {
+        /// The database.
+        path: PathBuf,
+        /// What SQLite says.
+        source: rusqlite::Error,
+    },
+    /// Anything else that SQLite says.
+    #[error("{path}: {source}")]
+    Database {
+        /// The database.
+        path: PathBuf,
+        /// What SQLite says.
+        source: rusqlite::Error,
+    },
+    /// The writer has ended.
+    #[error("the state directory is closed: Tidegate is ending")]
+    Closed,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+//! The database with whole archives: written, read back, bounded, broken.
+
+use std::time::Duration;
+
+use tidegate_control::{
+    Timestamp,
+    archive::{Archives, Layout, Query, Reading, Resolution, Stat},
+    knobs::Scope,
+    meters::Meter,
+};
+
+use super::*;
+
+const ROOM: u64 = 64 << 20;
+
+fn layout(resolutions: &[(u64, u64)]) -> Layout {
+    let seconds = Duration::from_secs;
+    let resolutions: Vec<_> = resolutions
+        .iter()
+        .map(|(step, keep)| Resolution { step: seconds(*step), keep: seconds(*keep) })
+        .collect();
+    Layout::new(&resolutions, Layout::POINT_BYTES).unwrap()
+}
+
+fn second(n: u64) -> Timestamp {
+    Timestamp::EPOCH + Duration::from_secs(n)
+}
+
+fn reading(n: u64) -> Reading {
+    let mut reading = Reading::new(Scope::Class);
+    reading.add(Meter::ARRIVED, n);
+    reading.level(Meter::QUEUED, n % 7);
+    for wait in 0..n % 50 {
+        reading.record(Meter::WAITING_TIME, Duration::from_micros(wait * wait * 100));
+    }
+    reading
+}
+
+/// Records seconds and writes each.
+fn run(database: &mut Database, archives: &mut Archives, seconds: std::ops::Range<u64>) {
+    for n in seconds {
+        let mut batch = Batch::default();
+        for path in ["shop/home", "shop/other"] {
+            archives.record_and(path, second(n), second(n + 1), &reading(n), |point| {
+                batch.add(path, Scope::Class, point);
+            });
+        }
+        if !batch.is_empty() {
+            database.append(&batch).unwrap();
+        }
+    }
+}
+
+fn open(directory: &std::path::Path, layout: &Layout) -> (Database, Archives, Loaded) {
+    let mut database = Database::open(directory, ROOM).unwrap();
+    database.fit(layout).unwrap();
+    let mut archives = Archives::new(layout.clone());
+    let loaded = database.load(&mut archives).unwrap();
+    (database, archives, loaded)
+}
+
+fn answer(archives: &Archives, stat: Stat, meter: Meter, to: u64) -> Vec<(Option<f64>, u128)> {
+    let query = Query {
+        meter,
+        label: None,
+        from: second(0),
+        to: second(to),
+        step: Some(Duration::from_secs(60)),
+        stat,
+        of: None,
+    };
+    let points = archives.get("shop/home").unwrap().query(&query).unwrap().points;
+    points.iter().map(|point| (point.value, point.measured.as_millis())).collect()
+}
+
+#[test]
+fn what_is_written_is_read_back_after_a_kill() {
+    let directory = tempfile::tempdir().unwrap();
+    let layout = layout(&[(1, 120), (5, 600), (60, 6000)]);
+    let (mut database, mut archives, loaded) = open(directory.path(), &layout);
+    assert_eq!(loaded, Loaded::default());
+    run(&mut database, &mut archives, 0..1000);
+    // Nothing is finished, as when the process is killed; only the open second is lost.
+    drop(database);
+    let (_, back, loaded) = open(directory.path(), &layout);
+    assert_eq!(loaded.broken, 0);
+    for (stat, meter) in [
+        (Stat::Sum, Meter::ARRIVED),
+        (Stat::Max, Meter::ARRIVED),
+        (Stat::Quantile(0.9), Meter::WAITING_TIME),
+        (Stat::Mean, Meter::QUEUED),
+    ] {
+        let (before, after) = (answer(&archives, stat, meter, 960), answer(&back, stat, meter, 960));
+        assert_eq!(before, after, "{stat} of {}", meter.name());
+    }
+}
+
+#[test]
+fn rows_are_bounded() {
+    let directory = tempfile::tempdir().unwrap();
+    let layout = layout(&[(1, 100), (10, 300)]);
+    let (mut database, mut archives, _) = open(directory.path(), &layout);
+    run(&mut database, &mut archives, 0..2000);
+    let rows: i64 =
+        database.connection.query_row("SELECT count(*) FROM points", (), |row| row.get(0)).unwrap();
+    assert!((130..=100 + 30 + 120).contains(&rows), "{rows} rows");
+}
+
+#[test]
+fn a_full_database_forgets_its_oldest_points() {
+    let directory = tempfile::tempdir().unwrap();
+    let layout = layout(&[(1, 100_000)]);
+    let mut database = Database::open(directory.path(), 64 * 4096).unwrap();
+    database.fit(&layout).unwrap();
+    let mut archives = Archives::new(layout.clone());
+    run(&mut database, &mut archives, 0..5000);
+    assert!(database.bytes().unwrap() <= 64 * 4096);
+    drop(database);
+    let (_, back, _) = open(directory.path(), &layout);
+    let sums = answer(&back, Stat::Sum, Meter::ARRIVED, 4980);
+    assert_eq!(sums[0].0, None, "the oldest are gone");
+    assert!(sums.last().unwrap().0.is_some(), "the latest are there");
+}
+
+#[test]
+fn a_clock_set_back_forgets_the_future_on_disk_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let layout = layout(&[(1, 1000), (5, 6000)]);
+    let (mut database, mut archives, _) = open(directory.path(), &layout);
+    run(&mut database, &mut archives, 0..500);
+    run(&mut database, &mut archives, 100..200);
+    drop(database);
+    let (_, back, loaded) = open(directory.path(), &layout);
+    assert_eq!(loaded.broken, 0);
+    assert_eq!(
+        answer(&archives, Stat::Sum, Meter::ARRIVED, 180),
+        answer(&back, Stat::Sum, Meter::ARRIVED, 180)
+    );
+    assert_eq!(answer(&back, Stat::Sum, Meter::ARRIVED, 480)[7].0, None);
+}
+
+#[test]
+fn another_finest_step_begins_anew_and_other_resolutions_stay() {
+    let directory = tempfile::tempdir().unwrap();
+    let before = layout(&[(1, 100), (10, 300), (60, 6000)]);
+    let (mut database, mut archives, _) = open(directory.path(), &before);
+    run(&mut database, &mut archives, 0..300);
+    drop(database);
+    let (database, _, loaded) = open(directory.path(), &layout(&[(1, 100), (60, 6000)]));
+    assert!(loaded.points > 100 && loaded.broken == 0, "{loaded:?}");
+    drop(database);
+    let (_, _, loaded) = open(directory.path(), &layout(&[(2, 100), (60, 6000)]));
+    assert_eq!(loaded, Loaded::default());
+}
+
+#[test]
+fn one_process_at_a_time_and_no_older_version() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(directory.path(), ROOM).unwrap();
+    assert!(matches!(Database::open(directory.path(), ROOM), Err(Error::Locked { .. })));
+    database.connection.pragma_update(None, "user_version", 2).unwrap();
+    drop(database);
+    assert!(matches!(Database::open(directory.path(), ROOM), Err(Error::Version { found: 2, .. })));
+}
+
+#[test]
+fn lasting_changes_last_and_the_record_is_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut database = Database::open(directory.path(), ROOM).unwrap();
+    let change = |who: &str, overrides: &[(&str, Option<&str>)]| Change {
+        at: second(5),
+        who: who.to_owned(),
+        why: "because".to_owned(),
+        lasting: !overrides.is_empty(),
+        knobs: "[]".to_owned(),
+        overrides: overrides
+            .iter()
+            .map(|(path, value)| ((*path).to_owned(), value.map(str::to_owned)))
+            .collect(),
+    };
+    let first =
+        database.record(&change("ada", &[("shop/mode", Some("watch")), ("mode.b", Some("x"))])).unwrap();
+    database.record(&change("bob", &[("mode.b", None)])).unwrap();
+    let last = database.record(&change("eve", &[])).unwrap();
+    // Read beside the process that has it.
+    let lasting = Database::overrides(directory.path()).unwrap();
+    let shown: Vec<_> = lasting.iter().map(|o| (o.path.as_str(), o.value.as_str(), o.who.as_str())).collect();
+    assert_eq!(shown, [("shop/mode", "watch", "ada")]);
+    let who = |before, limit| {
+        let records = database.changes(before, limit).unwrap();
+        records.into_iter().map(|record| record.who).collect::<Vec<_>>()
+    };
+    assert_eq!(who(None, 10), ["eve", "bob", "ada"]);
+    assert_eq!(who(Some(last), 1), ["bob"]);
+    assert_eq!(who(Some(first), 10), [""; 0]);
+    assert_eq!(Database::overrides(&directory.path().join("none")).unwrap(), []);
+}
+
+#[test]
+fn a_copy_is_a_state_directory() {
+    let (directory, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let layout = layout(&[(1, 100)]);
+    let (mut database, mut archives, _) = open(directory.path(), &layout);
+    run(&mut database, &mut archives, 0..50);
+    database.copy_to(&other.path().join("tidegate.sqlite")).unwrap();
+    let (_, _, loaded) = open(other.path(), &layout);
+    assert_eq!(loaded, Loaded { points: 2 * 49, broken: 0 });
+}

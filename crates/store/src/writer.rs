@@ -1,0 +1,244 @@
+//! The thread that writes: nobody else waits for the disk.
+
+use std::{
+    collections::VecDeque,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use tidegate_control::archive::{Archives, Layout};
+
+use crate::{Batch, Change, ChangeRecord, Database, Error};
+
+/// Orders that wait for the writer; batches beyond are not kept.
+const ORDERS_MAX: usize = 64;
+/// Batches kept while the disk fails, one a second.
+const UNWRITTEN_MAX: usize = 600;
+/// Time between two tries to open the database.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// Writes to a state directory on a thread of its own.
+#[derive(Debug)]
+pub struct Writer {
+    orders: SyncSender<Order>,
+    status: Arc<Mutex<Status>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// How the state directory does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It is being opened and read.
+    Opening,
+    /// What comes is written.
+    Open,
+    /// It cannot be used; everything goes on in memory.
+    Failing(String),
+}
+
+/// Receives the answer to an order.
+type Reply<T> = SyncSender<Result<T, Error>>;
+
+enum Order {
+    Append(Batch),
+    Record(Box<Change>, Reply<i64>),
+    Changes { before: Option<i64>, limit: usize, reply: Reply<Vec<ChangeRecord>> },
+    Copy(PathBuf, Reply<()>),
+}
+
+impl Writer {
+    /// Opens `directory`, reads its archives and gives them to `opened`, which gives back what has
+    /// been measured meanwhile and shall be written. If it cannot be opened, that is said and tried
+    /// again until it can.
+    ///
+    /// # Errors
+    ///
+    /// If the thread cannot be started.
+    pub fn start(
+        directory: &Path,
+        bytes_max: u64,
+        layout: Layout,
+        opened: impl FnOnce(Archives) -> Vec<Batch> + Send + 'static,
+    ) -> std::io::Result<Self> {
+        let (orders, received) = mpsc::sync_channel(ORDERS_MAX);
+        let status = Arc::new(Mutex::new(Status::Opening));
+        let work = Work {
+            directory: directory.to_owned(),
+            bytes_max,
+            layout,
+            opened: Some(opened),
+            orders: received,
+            status: Arc::clone(&status),
+            unwritten: VecDeque::new(),
+        };
+        let thread =
+            std::thread::Builder::new().name("tidegate-store".to_owned()).spawn(move || work.run())?;
+        Ok(Self { orders, status, thread: Some(thread) })
+    }
+
+    /// How the state directory does.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Has a batch written soon; false if so many wait already that this one will not be.
+    #[must_use]
+    pub fn append(&self, batch: Batch) -> bool {
+        !matches!(self.orders.try_send(Order::Append(batch)), Err(TrySendError::Full(_)))
+    }
+
+    /// Records a change, and waits until that is done; gives its number.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`]; nothing is recorded.
+    pub fn record(&self, change: Change) -> Result<i64, Error> {
+        self.ask(|reply| Order::Record(Box::new(change), reply))
+    }
+
+    /// Recorded changes older than `before`, the latest first, at most `limit`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`].
+    pub fn changes(&self, before: Option<i64>, limit: usize) -> Result<Vec<ChangeRecord>, Error> {
+        self.ask(|reply| Order::Changes { before, limit, reply })
+    }
+
+    /// Writes a copy of the database to a file that is not there yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`].
+    pub fn copy_to(&self, file: &Path) -> Result<(), Error> {
+        self.ask(|reply| Order::Copy(file.to_owned(), reply))
+    }
+
+    fn ask<T>(&self, order: impl FnOnce(Reply<T>) -> Order) -> Result<T, Error> {
+        let (reply, answer) = mpsc::sync_channel(1);
+        self.orders.send(order(reply)).map_err(|_| Error::Closed)?;
+        answer.recv().unwrap_or(Err(Error::Closed))
+    }
+}
+
+impl Drop for Writer {
+    /// Waits until everything ordered is written.
+    fn drop(&mut self) {
+        let (none, _) = mpsc::sync_channel(0);
+        self.orders = none;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Work<F> {
+    directory: PathBuf,
+    bytes_max: u64,
+    layout: Layout,
+    opened: Option<F>,
+    orders: Receiver<Order>,
+    status: Arc<Mutex<Status>>,
+    unwritten: VecDeque<Batch>,
+}
+
+impl<F: FnOnce(Archives) -> Vec<Batch>> Work<F> {
+    fn run(mut self) {
+        let Some(mut database) = self.open() else { return };
+        while let Ok(order) = self.orders.recv() {
+            match order {
+                Order::Append(batch) => {
+                    self.unwritten.push_back(batch);
+                    self.write(&mut database);
+                }
+                Order::Record(change, reply) => drop(reply.send(database.record(&change))),
+                Order::Changes { before, limit, reply } => drop(reply.send(database.changes(before, limit))),
+                Order::Copy(file, reply) => drop(reply.send(database.copy_to(&file))),
+            }
+        }
+        self.write(&mut database);
+    }
+
+    /// Tries until the database is open and read; `None` if it is over before.
+    fn open(&mut self) -> Option<Database> {
+        loop {
+            match self.try_open() {
+                Ok(database) => return Some(database),
+                Err(error) => self.fails(&error),
+            }
+            let next = Instant::now() + RETRY;
+            loop {
+                match self.orders.recv_timeout(next.saturating_duration_since(Instant::now())) {
+                    // It is with those that `opened` will give.
+                    Ok(Order::Append(_)) => {}
+                    Ok(Order::Record(_, reply)) => drop(reply.send(Err(self.not_open()))),
+                    Ok(Order::Changes { reply, .. }) => drop(reply.send(Err(self.not_open()))),
+                    Ok(Order::Copy(_, reply)) => drop(reply.send(Err(self.not_open()))),
+                    Err(RecvTimeoutError::Timeout) => break,
+                    Err(RecvTimeoutError::Disconnected) => return None,
+                }
+            }
+        }
+    }
+
+    fn try_open(&mut self) -> Result<Database, Error> {
+        let mut database = Database::open(&self.directory, self.bytes_max)?;
+        database.fit(&self.layout)?;
+        let mut archives = Archives::new(self.layout.clone());
+        let loaded = database.load(&mut archives)?;
+        tracing::info!(
+            directory = %self.directory.display(), points = loaded.points, broken = loaded.broken, "state directory open"
+        );
+        self.set(Status::Open);
+        if let Some(opened) = self.opened.take() {
+            self.unwritten.extend(opened(archives));
+            self.write(&mut database);
+        }
+        Ok(database)
+    }
+
+    fn write(&mut self, database: &mut Database) {
+        while let Some(batch) = self.unwritten.front() {
+            if let Err(error) = database.append(batch) {
+                self.fails(&error);
+                while self.unwritten.len() > UNWRITTEN_MAX {
+                    self.unwritten.pop_front();
+                }
+                return;
+            }
+            self.unwritten.pop_front();
+        }
+        if *self.status.lock().unwrap_or_else(PoisonError::into_inner) != Status::Open {
+            tracing::info!(directory = %self.directory.display(), "state directory can be written again");
+            self.set(Status::Open);
+        }
+    }
+
+    /// Says what is new.
+    fn fails(&self, error: &Error) {
+        let status = Status::Failing(error.to_string());
+        let is_new = *self.status.lock().unwrap_or_else(PoisonError::into_inner) != status;
+        if is_new {
+            tracing::error!(%error, "archives and changes are kept in memory only");
+            self.set(status);
+        }
+    }
+
+    fn not_open(&self) -> Error {
+        let reason = match &*self.status.lock().unwrap_or_else(PoisonError::into_inner) {
+            Status::Failing(reason) => reason.clone(),
+            Status::Opening | Status::Open => "it is being read".to_owned(),
+        };
+        Error::NotOpen { path: self.directory.clone(), reason }
+    }
+
+    fn set(&self, status: Status) {
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
+    }
+}
