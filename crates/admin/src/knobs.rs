@@ -302,7 +302,7 @@ impl Asked {
         let mut object = object(body, &["changes", "who", "why", "lasting", "dry_run"])?;
         let Some(Json::Object(wanted)) = object.remove("changes") else {
             return Err(bad(
-                "\"changes\" is missing: give an object such as {\"shop/home/ingress.rate\": \"35/s\"}; null takes a change back",
+                "\"changes\" is missing: give an object such as {\"shop/checkout/ingress.rate\": \"35/s\"}; null takes a change back",
             ));
         };
         if wanted.is_empty() || wanted.len() > CHANGES_MAX {

@@ -104,7 +104,10 @@ impl State {
     /// measured since the start, which it gives to be written.
     fn take_up(&self, shared: &Shared, mut archives: Archives) -> Vec<Batch> {
         let mut pending = lock(&self.pending);
-        let batches: Vec<Batch> = pending.take().into_iter().flatten().collect();
+        let mut batches: Vec<Batch> = pending.take().into_iter().flatten().collect();
+        let mut last = Batch::default();
+        lock(shared.archives()).finish(|path, scope, point| last.add(path, scope, point));
+        batches.push(last);
         for batch in &batches {
             batch.restore(&mut archives);
         }

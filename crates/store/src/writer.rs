@@ -192,14 +192,14 @@ impl<F: FnOnce(Archives) -> Vec<Batch>> Work<F> {
         database.fit(&self.layout)?;
         let mut archives = Archives::new(self.layout.clone());
         let loaded = database.load(&mut archives)?;
-        tracing::info!(
-            directory = %self.directory.display(), points = loaded.points, broken = loaded.broken, "state directory open"
-        );
         self.set(Status::Open);
         if let Some(opened) = self.opened.take() {
             self.unwritten.extend(opened(archives));
             self.write(&mut database);
         }
+        tracing::info!(
+            directory = %self.directory.display(), points = loaded.points, broken = loaded.broken, "state directory open"
+        );
         Ok(database)
     }
 

@@ -456,7 +456,7 @@ fn paths_have_scopes() {
     assert_eq!(of("shop"), Some(Scope::Application));
     assert_eq!(of("shop/home"), Some(Scope::Class));
     assert_eq!(of("shop/servers/10.0.0.2:80"), Some(Scope::Server));
-    for none in ["/", "shop/", "shop/servers", "shop/home/x", "shop/servers/", "shop/servers/a/b"] {
+    for none in ["/", "shop/", "shop/servers", "shop/front/x", "shop/servers/", "shop/servers/a/b"] {
         assert_eq!(of(none), None, "{none}");
     }
 }
