@@ -30,6 +30,9 @@
 //! short requests leave first; what leaves before the turnover tells nothing. Then the *block* is
 //! measured: departures, weight in flight over time, time.
 //!
+//! The search begins at 2 in flight. Where requests are slow (a limit has not turned over in 0.1 s), it goes up to
+//! where the other algorithms start, `in_flight.limit`, without waiting for them.
+//!
 //! Below capacity (nothing waits on the limit) nothing is probed, nothing is learnt but `R`, which is free
 //! when little is in flight, and the limit stays. An estimate too low feeds itself, since it hides the load that
 //! would disprove it; two rules break that: the up probe, and the *proof*: work departing for a second
@@ -73,6 +76,9 @@ const TICK_SPAN: Duration = Duration::from_millis(20);
 const TICKS_MISSED_MAX: u32 = 250;
 /// Where the search begins, weight units.
 const LIMIT_FIRST: f64 = 2.0;
+/// While nothing is known, a limit that has not turned over in this time is doubled, up to where other algorithms start:
+/// the requests are slow, and a search that waits for them would keep everybody waiting. Seconds.
+const PATIENCE: f64 = 0.1;
 /// Headroom over the knee, in its square root.
 const HEADROOM: f64 = 1.5;
 /// Level of a low probe, of the knee.
@@ -188,6 +194,7 @@ struct Block {
 /// A limit that has just been set.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Settling {
+    began: f64,
     earliest: f64,
     latest: f64,
     /// Weight departed since.
@@ -226,7 +233,7 @@ impl KneeTrack {
             next_tick: Timestamp::EPOCH,
             began: false,
             block: Block::default(),
-            settling: Some(Settling { earliest: RESPONSE_FIRST, latest: 1.0, turned: 0.0 }),
+            settling: Some(Settling { began: 0.0, earliest: RESPONSE_FIRST, latest: 1.0, turned: 0.0 }),
             saturation: Saturation::default(),
             response: RESPONSE_FIRST,
             first_responses: [0.0; 3],
@@ -500,6 +507,14 @@ impl KneeTrack {
             let turned = t >= settling.earliest && settling.turned >= self.level * turnovers;
             if in_flight <= self.level && (turned || t >= settling.latest) {
                 self.zero(t);
+            } else if self.costs.is_none()
+                && self.steps.is_empty()
+                && settling.turned < self.level
+                && t - settling.began > PATIENCE
+                && self.level < f64::from(self.bounds.initial)
+            {
+                self.set_level((2.0 * self.level).min(f64::from(self.bounds.initial)));
+                self.begin(Mode::Start, t);
             }
             return;
         }
@@ -611,6 +626,7 @@ impl KneeTrack {
     fn begin(&mut self, mode: Mode, t: f64) {
         self.mode = mode;
         self.settling = Some(Settling {
+            began: t,
             earliest: t + self.response.clamp(0.02, 5.0),
             latest: t + (3.0 * self.response).max(1.0),
             turned: 0.0,
