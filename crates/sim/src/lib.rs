@@ -25,6 +25,7 @@ mod random;
 mod result;
 mod run;
 mod scenario;
+mod standard_servers;
 pub mod swarm;
 pub mod theory;
 mod times;
@@ -43,5 +44,6 @@ pub use scenario::{
     Application, Change, Class, Collector, Database, Fault, Host, Network, START, Scenario, Server, Sharing,
     Switching, Tls, Trouble,
 };
+pub use standard_servers::{Score, StandardServer};
 pub use times::Times;
 pub use truth::{Truth, queueing_truth};

@@ -44,16 +44,18 @@ enum Arm {
     Direct,
     Fixed,
     Default,
+    Knee,
 }
 
 impl Arm {
-    const ALL: [Self; 3] = [Self::Direct, Self::Fixed, Self::Default];
+    const ALL: [Self; 4] = [Self::Direct, Self::Fixed, Self::Default, Self::Knee];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Direct => "direct",
             Self::Fixed => "fixed limit",
             Self::Default => "no number given",
+            Self::Knee => "knee_track",
         }
     }
 
@@ -61,6 +63,7 @@ impl Arm {
     fn knobs(self) -> String {
         match self {
             Self::Direct | Self::Default => String::new(),
+            Self::Knee => "in_flight.algorithm = \"knee_track\"\n".to_owned(),
             Self::Fixed => format!(
                 "in_flight.algorithm = \"fixed\"\nin_flight.limit = {FIXED_LIMIT}\n\
                  [application.app.class.default]\nqueue.max = {FIXED_QUEUE}\nqueue.discipline = \"fifo\"\n"
@@ -266,6 +269,7 @@ fn goodput_holds_under_overload_where_direct_access_collapses() {
     );
     assert!(wasted(4.0, Arm::Fixed) < 0.1, "behind a fixed limit work is for clients who are there");
     assert!(wasted(4.0, Arm::Default) < 0.1, "so it is with no number given");
+    assert!(wasted(4.0, Arm::Knee) < 0.1, "and where the knee is tracked");
 }
 
 #[test]

@@ -1,0 +1,65 @@
+//! Limits and capacity found before the standard servers, by the very admission the gateway drives.
+
+use std::time::Duration;
+
+use tidegate_sim::{Score, StandardServer};
+
+const SPAN: Duration = Duration::from_secs(40);
+
+fn median(scores: &[Score], value: impl Fn(&Score) -> f64) -> f64 {
+    let mut values: Vec<f64> = scores.iter().map(value).collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Twice the capacity from a cold start, three seeds.
+fn scores(server: &StandardServer, algorithm: &str) -> Vec<Score> {
+    (1..=3).map(|seed| server.score(algorithm, seed, 2.0, SPAN)).collect()
+}
+
+/// Goodput after ten seconds, how long a request is at the server, and how good the estimate is in the end.
+#[test]
+fn knee_track_keeps_every_server_at_its_peak() {
+    let mut faults = Vec::new();
+    for server in StandardServer::all() {
+        let scores = scores(&server, "knee_track");
+        let (goodput, p95) =
+            (median(&scores, |score| score.goodput), median(&scores, |score| score.service_p95));
+        let error = median(&scores, |score| score.error.unwrap_or(f64::INFINITY));
+        let within = median(&scores, |score| score.within_10_s.unwrap_or(f64::INFINITY));
+        println!("{:<8} {goodput:.3} {p95:.2} {error:.3} {within:.1}", server.name);
+        // What a class costs is known after the mix has turned over a few times, not after one.
+        let error_max = if server.name.starts_with("mix") { 0.35 } else { 0.06 };
+        if goodput < 0.92 || p95 > 2.2 || error > error_max || within > 20.0 {
+            faults.push(format!(
+                "{}: goodput {goodput:.3}, p95 {p95:.2}, error {error:.3}, 10 % after {within:.1} s",
+                server.name
+            ));
+        }
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+/// Where response times say little of the queue (I/O, processor sharing, two classes) a limit that goes by them lets the queue
+/// grow or gives work away.
+#[test]
+fn knee_track_is_nearer_the_peak_than_gradient2() {
+    for (name, less_goodput, longer) in
+        [("ps4", 0.0, 5.0), ("cs4io", 0.1, 2.0), ("mix4", 0.0, 5.0), ("io1ln", 0.0, 3.0)]
+    {
+        let server = StandardServer::named(name).expect("there is one");
+        let (knee, gradient) = (scores(&server, "knee_track"), scores(&server, "gradient2"));
+        let goodput = |scores: &[Score]| median(scores, |score| score.goodput);
+        let p95 = |scores: &[Score]| median(scores, |score| score.service_p95);
+        let row = format!(
+            "{name}: goodput {:.3} against {:.3}, p95 {:.2} against {:.2}",
+            goodput(&knee),
+            goodput(&gradient),
+            p95(&knee),
+            p95(&gradient)
+        );
+        println!("{row}");
+        assert!(goodput(&knee) > goodput(&gradient) + less_goodput - 0.05, "{row}");
+        assert!(p95(&knee) * longer < p95(&gradient), "{row}");
+    }
+}
