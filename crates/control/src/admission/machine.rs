@@ -173,6 +173,8 @@ impl Admission {
             watched.grow(settings.classes.len());
         }
         self.set_mode(settings.mode);
+        // What the new constants make overdue, such as the end of an epoch that is shorter now.
+        self.advance_limiter();
         self.path.settle(self.now);
     }
 

@@ -138,11 +138,17 @@ impl Reference {
             decided: Vec::new(),
             would_refuse: Vec::new(),
         };
-        reference.configure(settings);
+        reference.take_settings(settings);
         reference
     }
 
     fn configure(&mut self, settings: &AdmissionSettings) {
+        self.take_settings(settings);
+        self.advance_limiter();
+        self.settle();
+    }
+
+    fn take_settings(&mut self, settings: &AdmissionSettings) {
         let now = self.now;
         set(&mut self.ingress, now, settings.ingress);
         for (id, class) in settings.classes.iter().enumerate() {
@@ -208,7 +214,6 @@ impl Reference {
                 permit.shadow = None;
             }
         }
-        self.settle();
     }
 
     /// The limit in force; true of [`Self::advance_limiter`] if it or the rate has changed.
