@@ -18,7 +18,7 @@ use crate::{
 
 const WIDTH: u32 = 1000;
 const HEIGHT: u32 = 520;
-const LEGEND: u32 = 230;
+const LEGEND: u32 = 270;
 /// Distinguishable with the common colour blindnesses (Okabe & Ito), and darker ones after.
 const COLOURS: &[RGBColor] = &[
     RGBColor(0, 114, 178),
@@ -52,6 +52,7 @@ struct Picture<'p> {
     lines: Vec<Line>,
     log_x: bool,
     log_y: bool,
+    y_min: Option<f64>,
     y_max: Option<f64>,
 }
 
@@ -105,6 +106,7 @@ impl<'p> Picture<'p> {
             lines,
             log_x: plot.over == Over::Load && spread >= 20.0,
             log_y: plot.log_y,
+            y_min: plot.y_min,
             y_max: plot.y_max,
         }
     }
@@ -189,7 +191,10 @@ impl<'p> Picture<'p> {
         &self,
         area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
     ) -> Result<(), Box<dyn Error + '_>> {
-        for (position, line) in self.lines.iter().enumerate() {
+        // Dashed lines stand beside those of the arms and mean the same: one entry for all.
+        let dashed = self.lines.iter().position(|line| line.dashed);
+        let shown = self.lines.iter().enumerate().filter(|(at, line)| !line.dashed || Some(*at) == dashed);
+        for (position, line) in shown {
             let y = 60 + 24 * i32::try_from(position)?;
             let colour = colour(position);
             if line.dashed {
@@ -200,7 +205,7 @@ impl<'p> Picture<'p> {
                 area.draw(&PathElement::new(vec![(8, y), (34, y)], colour.stroke_width(2)))?;
                 area.draw(&(EmptyElement::at((21, y)) + marker(position, (0, 0), colour)))?;
             }
-            let style = ("sans-serif", 14).into_font().color(&BLACK);
+            let style = ("sans-serif", 13).into_font().color(&BLACK);
             area.draw(&Text::new(line.name.clone(), (42, y - 7), style))?;
         }
         Ok(())
@@ -222,7 +227,9 @@ impl<'p> Picture<'p> {
         let ys = self.lines.iter().flat_map(|line| line.points.iter().map(|(_, y, ..)| *y));
         let (low, high) = extremes(ys.filter(|y| !self.log_y || *y > 0.0)).unwrap_or((0.0, 1.0));
         let high = self.y_max.unwrap_or(if self.log_y { high * 1.3 } else { high * 1.08 });
-        if self.log_y { (low / 1.3, high.max(low * 2.0)) } else { (low.min(0.0), high.max(low + 1e-9)) }
+        let (low, high) =
+            if self.log_y { (low / 1.3, high.max(low * 2.0)) } else { (low.min(0.0), high.max(low + 1e-9)) };
+        (self.y_min.unwrap_or(low), high)
     }
 }
 
@@ -267,9 +274,8 @@ fn against_lines(plot: &Plot, outcome: &Outcome, arms: &[usize], metric: &str) -
     let shown = if all.iter().all(near) { 1 } else { all.len() };
     all.into_iter()
         .take(shown)
-        .zip(arms)
-        .map(|(points, arm)| Line {
-            name: if shown == 1 { label.to_owned() } else { format!("{label}, {}", outcome.arms[*arm]) },
+        .map(|points| Line {
+            name: label.to_owned(),
             points,
             dashed: true,
         })

@@ -11,6 +11,7 @@ use std::{
 };
 
 use tidegate_control::ClassId;
+use tidegate_scripts::{Engine, Limits};
 use tidegate_sim::{
     Application, Arrivals, Backoff, Behaviour, Clients, Counts, Direct, Draw, Front, Gateway, Host,
     RunResult, Scenario,
@@ -251,7 +252,10 @@ fn front(arm: &Arm, web: &Web, scenario: &Scenario, seed: u64) -> Result<Box<dyn
                     .map_err(|error| fault(error.to_string()))?;
             }
             if let Some(script) = &arm.controller {
-                return Err(fault(format!("{} cannot be run yet", script.name)));
+                let limits = Limits { seed, ..Limits::default() };
+                let engine = Engine::new(&script.name, &script.text, limits)
+                    .map_err(|error| LabError::input(error.to_string(), "mend the script"))?;
+                gateway = gateway.with_controller(Box::new(engine));
             }
             Ok(Box::new(gateway))
         }

@@ -1,5 +1,7 @@
 //! What follows from classes and pages alone: the mix, the mean work, the capacity.
 
+use std::time::Duration;
+
 use crate::experiment::{Page, Population, Web};
 
 /// Requests a second the server can do: its processors (or threads, if fewer) over the mean work.
@@ -16,14 +18,19 @@ pub fn mean_work_s(web: &Web) -> f64 {
     mix(web).iter().zip(&web.classes).map(|(share, class)| share * class.work.mean.as_secs_f64()).sum()
 }
 
-/// Browsers that make up a load: that many times what an idle server would just keep up with,
-/// capacity · (think + work).
+/// Browsers that make up a load, in the simulator.
 #[must_use]
 pub fn browsers(web: &Web, load: f64) -> u32 {
     let Population::Browsers { think, .. } = &web.load.population else { return 0 };
-    let count = load * capacity(web) * (think.as_secs_f64() + mean_work_s(web));
+    u32::try_from(browsers_at(*think, capacity(web), load)).unwrap_or(u32::MAX)
+}
+
+/// That many times as many browsers as an idle server of this capacity would just keep up with:
+/// capacity · think. (The reply itself takes little beside the thought.)
+#[must_use]
+pub fn browsers_at(think: Duration, capacity: f64, load: f64) -> usize {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
-    let count = count.round().clamp(1.0, 1e6) as u32;
+    let count = (load * capacity * think.as_secs_f64()).round().clamp(1.0, 100_000.0) as usize;
     count
 }
 

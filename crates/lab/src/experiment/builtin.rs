@@ -31,9 +31,14 @@ macro_rules! files {
     };
 }
 
-experiments!["queueing-truth", "overload-knee", "retry-storm", "masth-home-limit"];
+experiments!["queueing-truth", "overload-knee", "retry-storm", "masth-home-limit", "peers", "parity"];
 
-files!["scripts/home-limit.lua"];
+files![
+    "../examples/controllers/home-limit.lua",
+    "peers/nginx.conf",
+    "peers/haproxy.conf",
+    "peers/envoy.yaml",
+];
 
 /// The experiment of that name.
 #[must_use]

@@ -151,8 +151,8 @@ pub enum Population {
         /// Distinct clients the requests come from, drawn evenly.
         clients: u32,
     },
-    /// A closed loop of browsers; the x value is their number over the number that loads the idle
-    /// server fully, C · (think + unloaded response).
+    /// A closed loop of browsers; the x value is their number over the number that the idle
+    /// server keeps up with, capacity · think.
     Browsers {
         /// Mean of the exponential pause between a reply and the next request.
         think: Duration,
@@ -241,6 +241,18 @@ pub struct Script {
     pub name: String,
     /// Its text.
     pub text: String,
+}
+
+impl Script {
+    /// A name of letters, digits and hyphens, as the configuration wants one.
+    #[must_use]
+    pub fn short_name(&self) -> String {
+        let stem = self.name.rsplit('/').next().unwrap_or(&self.name);
+        let stem = stem.split('.').next().unwrap_or(stem);
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+        let name: String = stem.chars().map(plain).take(60).collect();
+        if name.is_empty() { "controller".to_owned() } else { name }
+    }
 }
 
 /// A configuration with blanks.
@@ -397,6 +409,8 @@ pub struct Plot {
     pub over: Over,
     /// Whether the y axis is logarithmic.
     pub log_y: bool,
+    /// Lower end of the y axis; `None`: 0, or what the data need.
+    pub y_min: Option<f64>,
     /// Upper end of the y axis; `None`: what the data need.
     pub y_max: Option<f64>,
     /// Arms left out.

@@ -638,6 +638,7 @@ fn plot(section: &Section<'_>, context: &Context<'_>) -> Plot {
         against: section.has("against").then(|| context.metric(section, "against")),
         over,
         log_y: section.flag("log_y").unwrap_or(false),
+        y_min: section.number("y_min", 1e-9..=1e12),
         y_max: section.number("y_max", 1e-9..=1e12),
         without: section.texts("without"),
     };

@@ -1,12 +1,12 @@
 //! An experiment's load as a plan of the load generator.
 
-use std::{fmt::Write as _, time::Duration};
+use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
-use tidegate_load::{Arrivals, ClassPlan, Plan, RetryPlan};
+use tidegate_load::{Arrivals, ClassPlan, Plan, RetryPlan, SessionModel, Sessions};
 
 use crate::{
     LabError,
-    experiment::{Live, Load, Population, Web},
+    experiment::{Live, Load, Page, Population, Web},
     site,
 };
 
@@ -18,8 +18,21 @@ pub(super) fn plan(
     capacity: f64,
     url: &str,
 ) -> Result<(Plan, Vec<(Duration, f64)>), LabError> {
-    let Population::Open { poisson, phases, .. } = &web.load.population else {
-        return Err(LabError::input("load: browsers are simulated only", "run it without --live"));
+    let (poisson, phases) = match &web.load.population {
+        Population::Open { poisson, phases, .. } => (poisson, phases),
+        Population::Browsers { think, pages } => {
+            let browsers = site::browsers_at(*think, capacity, load);
+            let arrivals = Arrivals::Closed { connections: browsers, think: *think };
+            let visitors = ClassPlan::new("visitors", arrivals)
+                .sessions(Sessions::Model(Box::new(sessions(web, *think, pages))))
+                .timeout(web.load.timeout);
+            let visitors = match retry(&web.load) {
+                Some(retry) => visitors.retry(retry),
+                None => visitors,
+            };
+            let plan = Plan::new(url).warmup(live.warm_up).duration(live.warm_up + live.measured);
+            return Ok((plan.class(visitors), Vec::new()));
+        }
     };
     let phases = phases_scaled(phases, live);
     let length: Duration = phases.iter().map(|(length, _)| *length).sum();
@@ -41,6 +54,28 @@ pub(super) fn plan(
         plan = plan.class(class);
     }
     Ok((plan, phases))
+}
+
+/// The pages as the load generator has them, each below the path of its class.
+fn sessions(web: &Web, think: Duration, pages: &[Page]) -> SessionModel {
+    let name = |page: &Page| page.name.clone();
+    let page = |page: &Page| tidegate_load::session::Page {
+        method: None,
+        path: format!("{}/{}", web.classes[page.class].path.trim_end_matches('/'), page.name),
+        form: None,
+        images: None,
+        next: page.next.iter().map(|(next, share)| (name(&pages[*next]), *share)).collect(),
+        end: (1.0 - page.next.iter().map(|(_, share)| share).sum::<f64>()).max(0.0),
+    };
+    SessionModel {
+        entry: pages.first().map(name).unwrap_or_default(),
+        think,
+        interactions_max: 1_000_000,
+        images: Vec::new(),
+        images_per_page: 0.0,
+        parameters: BTreeMap::new(),
+        page: pages.iter().map(|known| (known.name.clone(), page(known))).collect(),
+    }
 }
 
 /// Phases add up to the measured time of the file; what is scaled there is scaled here.

@@ -19,9 +19,12 @@ use super::{
 };
 use crate::{
     LabError,
-    experiment::{Arm, Front, Live, Population, Web},
+    experiment::{Arm, Front, Live, Web},
     simulated::APPLICATION,
 };
+
+/// The script of an arm, beside its configuration.
+const CONTROLLER: &str = "controller.lua";
 
 /// Which processors do what; empty leaves them to the system.
 #[derive(Clone, Debug)]
@@ -65,9 +68,6 @@ impl<'e> Stand<'e> {
                     "run scripts/deps lab, or take the arm out of a copy of the experiment's file",
                 ));
             }
-        }
-        if matches!(web.load.population, Population::Browsers { .. }) {
-            return Err(LabError::input("load: browsers are simulated only", "run it without --live"));
         }
         if let Some(url) = &live.server {
             reach(url)?;
@@ -149,6 +149,9 @@ impl<'e> Stand<'e> {
         let (name, program, arguments) = match arm.front {
             Front::Direct | Front::Law(_) => return Ok(pair),
             Front::Gateway => {
+                if let Some(script) = &arm.controller {
+                    self.write(CONTROLLER, &script.text)?;
+                }
                 let file = self.write("tidegate.toml", &self.gateway(arm, listen, &pair.url))?;
                 ("tidegate", self.tidegate.clone(), vec!["run".to_owned(), file.display().to_string()])
             }
@@ -204,8 +207,11 @@ impl<'e> Stand<'e> {
             });
             lines.collect()
         };
+        let controller = arm.controller.as_ref().map_or_else(String::new, |script| {
+            format!("[[controller]]\nname = \"{}\"\nfile = \"{CONTROLLER}\"\n", script.short_name())
+        });
         let mut text = format!(
-            "admin = \"none\"\n[[listener]]\naddress = \"{listen}\"\n[application.{APPLICATION}]\n\
+            "admin = \"none\"\n{controller}[[listener]]\naddress = \"{listen}\"\n[application.{APPLICATION}]\n\
              servers = [\"{}\"]\ndefault_class = \"{}\"\n{}",
             origin.trim_end_matches('/'),
             self.web.classes[0].name,

@@ -90,11 +90,11 @@ fn figures(outcome: &Outcome, metric: &str) -> Markup {
         h3 { (metrics::axis(metric)) }
         p.quiet { (doc) }
         table {
-            tr { th { "load" } @for arm in &outcome.arms { th { (arm) } } }
-            @for (load, shown) in outcome.loads.iter().enumerate() {
+            tr { th { "load" } @for load in &outcome.loads { th { (load) } } }
+            @for (arm, name) in outcome.arms.iter().enumerate() {
                 tr {
-                    td { (shown) }
-                    @for arm in 0..outcome.arms.len() {
+                    td { (name) }
+                    @for load in 0..outcome.loads.len() {
                         td { (table::cell(outcome.estimate(arm, load, metric), outcome.mode)) }
                     }
                 }
