@@ -16,8 +16,8 @@ use tidegate_control::{
 /// Names in backticks that have the form of ours and belong to systemd, Prometheus or nginx.
 const FOREIGN: &[&str] = &["histogram_quantile", "proxy_next_upstream", "ngx_http_upstream_round_robin.c"];
 
-/// Pages about something of its own, with names of its own: the load generator, and how code is written.
-const APART: &[&str] = &["docs/load.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+/// Pages about something of its own, with names of its own: the load generator, the lab, and how code is written.
+const APART: &[&str] = &["docs/load.md", "docs/lab.md", "CONTRIBUTING.md", "CHANGELOG.md"];
 
 /// What a fragment of configuration is completed with, where it lacks them.
 const LISTENER: &str = "\n[[listener]]\naddress = \"127.0.0.1:8080\"\n";

@@ -10,6 +10,9 @@ use crate::{
 /// Figures of one run, by metric.
 pub type Figures = BTreeMap<String, f64>;
 
+/// Second by second, by series.
+pub type Series = BTreeMap<String, Vec<f64>>;
+
 /// One run of one cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
@@ -24,7 +27,7 @@ pub struct Run {
     /// Its figures; infinite where something never came about.
     pub figures: Figures,
     /// Second by second, by series.
-    pub series: BTreeMap<String, Vec<f64>>,
+    pub series: Series,
     /// Hash of its trace; of simulated runs.
     pub hash: Option<u64>,
 }

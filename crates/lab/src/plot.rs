@@ -272,14 +272,7 @@ fn against_lines(plot: &Plot, outcome: &Outcome, arms: &[usize], metric: &str) -
             && other.iter().zip(first).all(|(a, b)| (a.1 - b.1).abs() <= 0.05 * b.1.abs())
     };
     let shown = if all.iter().all(near) { 1 } else { all.len() };
-    all.into_iter()
-        .take(shown)
-        .map(|points| Line {
-            name: label.to_owned(),
-            points,
-            dashed: true,
-        })
-        .collect()
+    all.into_iter().take(shown).map(|points| Line { name: label.to_owned(), points, dashed: true }).collect()
 }
 
 fn colour(position: usize) -> RGBColor {

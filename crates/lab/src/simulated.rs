@@ -1,7 +1,6 @@
 //! An experiment in virtual time: its scenarios, their runs on all processors, and the figures of each.
 
 use std::{
-    collections::BTreeMap,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
@@ -21,7 +20,7 @@ use crate::{
     LabError,
     baselines::Surroundings,
     experiment::{self, Arm, Class, Experiment, Mode, Population, RunLength, Shape, Subject, Web, Work},
-    outcome::{Figures, Outcome, Run},
+    outcome::{Figures, Outcome, Run, Series},
     shape::settled_after,
     site,
 };
@@ -77,7 +76,7 @@ fn truth(loads: &[f64], requests: u32, seeds: u32, options: Options<'_>) -> Outc
                 repetition,
                 seed: options.seed + u64::from(repetition),
                 figures: figures.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-                series: BTreeMap::new(),
+                series: Series::new(),
                 hash: None,
             });
         }
@@ -135,7 +134,7 @@ pub(crate) fn simulate(
     web: &Web,
     scenario: &Scenario,
     load: f64,
-) -> Result<(Figures, BTreeMap<String, Vec<f64>>, u64), LabError> {
+) -> Result<(Figures, Series, u64), LabError> {
     scenario.check().map_err(|fault| LabError::Run(format!("scenario: {fault}")))?;
     let mut front = front(arm, web, scenario, scenario.seed)?;
     let result = tidegate_sim::run(scenario, front.as_mut());
@@ -289,11 +288,15 @@ fn figures(result: &RunResult, web: &Web, load: f64) -> Figures {
     };
     put("goodput_share", goodput / offered.min(capacity));
     put("goodput_of_capacity", goodput / capacity);
-    put("wasted_share", if total.work_s > 0.0 { total.wasted_s / total.work_s } else { 0.0 });
+    if total.work_s > 0.0 {
+        put("wasted_share", total.wasted_s / total.work_s);
+    }
     let good: Vec<f64> = result.series.iter().map(tidegate_sim::Row::goodput).collect();
     let offered: Vec<f64> = result.series.iter().map(|row| per_s(row.total().offered, row.length)).collect();
     if let Population::Open { phases, .. } = &web.load.population {
-        figures.extend(result.jain_fairness().map(|index| ("fairness".to_owned(), index)));
+        // Nothing, evenly shared, is no fairness.
+        let index = result.jain_fairness().filter(|_| total.good > 0);
+        figures.extend(index.map(|index| ("fairness".to_owned(), index)));
         crate::shape::of_phases(&mut figures, phases, capacity, &offered, &good);
         if phases.is_empty() {
             figures.insert("settle_s".to_owned(), settled_after(&good, 0.9 * capacity * load.min(1.0)));
@@ -322,8 +325,8 @@ fn of_counts(figures: &mut Figures, prefix: &str, counts: &Counts, seconds: f64)
     put_ms("response_p99_ms", counts.response.quantile(0.99));
 }
 
-fn series(result: &RunResult, web: &Web) -> BTreeMap<String, Vec<f64>> {
-    let mut series: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+fn series(result: &RunResult, web: &Web) -> Series {
+    let mut series = Series::new();
     let mut push = |name: String, value: f64| series.entry(name).or_default().push(value);
     for row in &result.series {
         let names = web.classes.iter().map(|class| format!("{}:", class.name));

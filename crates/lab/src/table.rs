@@ -60,9 +60,11 @@ pub(crate) fn shown(experiment: &Experiment, outcome: &Outcome) -> Vec<String> {
 }
 
 fn grid(outcome: &Outcome, metric: &str) -> String {
-    let head = std::iter::once("load".to_owned()).chain(outcome.loads.iter().map(ToString::to_string)).collect();
+    let head =
+        std::iter::once("load".to_owned()).chain(outcome.loads.iter().map(ToString::to_string)).collect();
     let rows = outcome.arms.iter().enumerate().map(|(arm, name)| {
-        let cells = (0..outcome.loads.len()).map(|load| cell(outcome.estimate(arm, load, metric), outcome.mode));
+        let cells =
+            (0..outcome.loads.len()).map(|load| cell(outcome.estimate(arm, load, metric), outcome.mode));
         std::iter::once(name.clone()).chain(cells).collect()
     });
     aligned(std::iter::once(head).chain(rows).collect())

@@ -26,7 +26,7 @@
 //! 4. Additive increase accumulates fractions of a credit, as the authors' program does.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque, btree_map::Entry},
     time::Duration,
 };
 
@@ -225,9 +225,9 @@ impl Front for Breakwater {
         if self.adjust_at.is_none() {
             self.adjust_at = Some(now + self.round_trip);
         }
-        if !self.clients.contains_key(&request.client) {
+        if let Entry::Vacant(place) = self.clients.entry(request.client) {
             // A new client registers and gets a credit if there is one.
-            self.clients.insert(request.client, Client::default());
+            place.insert(Client::default());
             let credit = if self.issued + 1.0 <= self.pool { 1.0 } else { 0.0 };
             self.grant(now, request.client, credit);
         }

@@ -49,7 +49,7 @@ pub enum Subject {
         requests: u32,
     },
     /// Clients, a front and a server.
-    Web(Web),
+    Web(Box<Web>),
 }
 
 /// Clients, classes and a server.

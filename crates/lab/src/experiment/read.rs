@@ -190,7 +190,7 @@ fn subject(top: &Section<'_>) -> Subject {
             Load { population: Population::open(), timeout: Duration::from_secs(2), retry: None }
         }
     };
-    Subject::Web(Web { server, classes, load })
+    Subject::Web(Box::new(Web { server, classes, load }))
 }
 
 impl Population {

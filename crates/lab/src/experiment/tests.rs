@@ -26,7 +26,11 @@ fn every_builtin_experiment_is_sound_and_says_what_it_rests_on() {
         let experiment = builtin.experiment().unwrap_or_else(|faults| panic!("{faults}"));
         assert!(!experiment.about.is_empty() && !experiment.checks.is_empty(), "{}", builtin.name);
         assert!(!experiment.plots.is_empty(), "{}", builtin.name);
-        assert!(experiment.run.seeds >= 30 || experiment.is_live_only(), "{}: simulated figures come with 30 seeds", builtin.name);
+        assert!(
+            experiment.run.seeds >= 30 || experiment.is_live_only(),
+            "{}: simulated figures come with 30 seeds",
+            builtin.name
+        );
         if let Some(live) = &experiment.live {
             assert!(live.repetitions >= 5, "{}: live figures come with 5 repetitions", builtin.name);
         }

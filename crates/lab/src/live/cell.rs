@@ -1,6 +1,6 @@
 //! One cell of a live experiment: its run and its figures.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use tidegate_load::{ClassReport, Report, run_blocking};
 
@@ -9,7 +9,7 @@ use crate::{
     LabError,
     experiment::{Arm, Front, Live, RunLength, Shape, Web, Work},
     metrics,
-    outcome::Figures,
+    outcome::{Figures, Series},
     shape, simulated,
 };
 
@@ -26,7 +26,7 @@ pub(super) struct Cell<'c> {
 /// What came of it.
 pub(super) struct Measured {
     pub(super) figures: Figures,
-    pub(super) series: BTreeMap<String, Vec<f64>>,
+    pub(super) series: Series,
     pub(super) notes: Vec<String>,
 }
 
@@ -70,8 +70,8 @@ impl Cell<'_> {
         figures
     }
 
-    fn series(&self, report: &Report) -> BTreeMap<String, Vec<f64>> {
-        let mut series = BTreeMap::new();
+    fn series(&self, report: &Report) -> Series {
+        let mut series = Series::new();
         let classes = report.classes.iter().map(|class| (format!("{}:", class.name), class));
         for (prefix, class) in std::iter::once((String::new(), &report.total)).chain(classes) {
             let of = &class.series;

@@ -34,7 +34,6 @@ pub(super) fn plan(
             return Ok((plan.class(visitors), Vec::new()));
         }
     };
-    let phases = phases_scaled(phases, live);
     let length: Duration = phases.iter().map(|(length, _)| *length).sum();
     let mut plan = Plan::new(url);
     plan = if phases.is_empty() {
@@ -46,14 +45,14 @@ pub(super) fn plan(
         if share <= 0.0 {
             continue;
         }
-        let arrivals = arrivals(*poisson, &phases, load, capacity * share)?;
+        let arrivals = arrivals(*poisson, phases, load, capacity * share)?;
         let mut class = ClassPlan::new(&class.name, arrivals).path(&class.path).timeout(web.load.timeout);
         if let Some(retry) = retry(&web.load) {
             class = class.retry(retry);
         }
         plan = plan.class(class);
     }
-    Ok((plan, phases))
+    Ok((plan, phases.clone()))
 }
 
 /// The pages as the load generator has them, each below the path of its class.
@@ -76,17 +75,6 @@ fn sessions(web: &Web, think: Duration, pages: &[Page]) -> SessionModel {
         parameters: BTreeMap::new(),
         page: pages.iter().map(|known| (known.name.clone(), page(known))).collect(),
     }
-}
-
-/// Phases add up to the measured time of the file; what is scaled there is scaled here.
-fn phases_scaled(phases: &[(Duration, f64)], live: &Live) -> Vec<(Duration, f64)> {
-    let length: Duration = phases.iter().map(|(length, _)| *length).sum();
-    if length.is_zero() {
-        return Vec::new();
-    }
-    let scale = (live.measured.as_secs_f64() / length.as_secs_f64()).min(1.0);
-    let second = Duration::from_secs(1);
-    phases.iter().map(|(length, load)| (length.mul_f64(scale).max(second), *load)).collect()
 }
 
 fn arrivals(

@@ -22,7 +22,7 @@ use self::{
 };
 use crate::{
     LabError,
-    experiment::{Arm, Experiment, Live, Mode, Subject, Web},
+    experiment::{Arm, Experiment, Live, Mode, Population, Subject, Web},
     outcome::{Outcome, Run},
 };
 
@@ -60,8 +60,8 @@ pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Outcome, Lab
             "add one with front = \"direct\" or \"gateway\"",
         ));
     }
-    let live = scaled(live, options.scale);
-    let stand = Stand::new(web, &live, &arms, options.tidegate)?;
+    let (live, web) = (&scaled(live, options.scale), &with_phases_scaled(web, options.scale));
+    let stand = Stand::new(web, live, &arms, options.tidegate)?;
     let capacity = stand.capacity()?;
     let mut notes: Vec<String> = stand.note().into_iter().collect();
     let repetitions = options.repetitions.unwrap_or(live.repetitions);
@@ -73,7 +73,7 @@ pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Outcome, Lab
                 // Each round begins with another arm, so that none is always first after a pause.
                 let arm = (turn + repetition as usize) % arms.len();
                 let seed = options.seed + u64::from(repetition);
-                let cell = Cell { arm: arms[arm], web, live: &live, load: *factor, capacity, seed };
+                let cell = Cell { arm: arms[arm], web, live, load: *factor, capacity, seed };
                 let measured = cell.run(&stand)?;
                 for note in measured.notes {
                     let note = format!("{} at {factor}: {note}", arms[arm].name);
@@ -111,6 +111,16 @@ pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Outcome, Lab
 fn scaled(live: &Live, scale: f64) -> Live {
     let span = |span: Duration, least: f64| Duration::from_secs_f64((span.as_secs_f64() * scale).max(least));
     Live { warm_up: span(live.warm_up, 0.0), measured: span(live.measured, 0.5), ..live.clone() }
+}
+
+fn with_phases_scaled(web: &Web, scale: f64) -> Web {
+    let mut web = web.clone();
+    if let Population::Open { phases, .. } = &mut web.load.population {
+        for (length, _) in phases {
+            *length = Duration::from_secs_f64((length.as_secs_f64() * scale).max(1.0));
+        }
+    }
+    web
 }
 
 /// A program by name: in the search path, or where `scripts/deps lab` puts it.

@@ -5,7 +5,7 @@
 //!  "checks": [{"name", "value", "low", "high", "bar", "op", "pass", "paper", "worst"}],
 //!  "series": {"METRIC": {"ARM": [{"load", "value", "low", "high", "count"}]}},
 //!  "machine": {"commit", "version", "kernel", "processor", "processors", "memory_mib", "optimised"},
-//!  "notes": [], "hashes": {"ARM": [["LOAD", "SEED", "HASH"]]}}
+//!  "notes": [], "trace"}
 //! ```
 //!
 //! Keys are added, never renamed or removed. What is infinite (never recovered) or was not measured
@@ -54,7 +54,7 @@ pub fn json(experiment: &Experiment, outcome: &Outcome, verdicts: &[Verdict], ma
             "memory_mib": machine.memory_mib, "optimised": machine.optimised,
         },
         "notes": outcome.notes,
-        "hashes": hashes(outcome),
+        "trace": trace(outcome),
     })
 }
 
@@ -72,18 +72,14 @@ fn check(verdict: &Verdict) -> Value {
     })
 }
 
-/// Traces of simulated runs, by which a reader can tell that he has repeated the very same runs.
-fn hashes(outcome: &Outcome) -> Value {
-    let mut arms = Map::new();
-    for run in &outcome.runs {
-        if let Some(hash) = run.hash {
-            let list = arms.entry(outcome.arms[run.arm].clone()).or_insert_with(|| json!([]));
-            if let Value::Array(list) = list {
-                list.push(json!([outcome.loads[run.load], run.seed, format!("{hash:016x}")]));
-            }
-        }
-    }
-    arms.into()
+/// One hash of the traces of all simulated runs, by which a reader can tell that he has repeated the
+/// very same runs; null of live ones. FNV-1a over the runs' hashes in their order.
+fn trace(outcome: &Outcome) -> Option<String> {
+    let hashes: Vec<u64> = outcome.runs.iter().filter_map(|run| run.hash).collect();
+    let bytes = hashes.iter().flat_map(|hash| hash.to_le_bytes());
+    let all = bytes
+        .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    (!hashes.is_empty()).then(|| format!("{all:016x}"))
 }
 
 fn finite(value: f64) -> Option<f64> {

@@ -1,0 +1,139 @@
+//! The lab at the command line: what it lists, its worked example simulated and live, and bad input.
+
+mod parity;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+
+fn lab(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tidegate")).arg("lab").args(arguments).output().expect("start tidegate")
+}
+
+/// The result that a run printed; whatever its checks say.
+fn result(output: &Output) -> Value {
+    let said = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
+}
+
+fn example() -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/lab/pressure.toml").display().to_string()
+}
+
+#[test]
+fn the_list_names_every_experiment_with_its_modes() {
+    let output = lab(&["list", "--json"]);
+    assert!(output.status.success());
+    let list = result(&output);
+    let names: Vec<&str> =
+        list.as_array().expect("a list").iter().filter_map(|row| row["experiment"].as_str()).collect();
+    for name in ["queueing-truth", "overload-knee", "retry-storm", "masth-home-limit", "peers", "parity"] {
+        assert!(names.contains(&name), "{name} in {names:?}");
+    }
+    let page =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab.md")).expect("read");
+    for name in names {
+        assert!(page.contains(&format!("| `{name}` |")), "docs/lab.md has a row for {name}");
+    }
+}
+
+#[test]
+fn the_worked_example_gives_simulated_results_and_a_report_that_repeats() {
+    let place = tempfile::tempdir().expect("a folder");
+    let folder = place.path().join("report");
+    let example = example();
+    let run = |folder: &Path| {
+        lab(&["run", &example, "--seeds", "3", "--json", "--report", folder.to_str().expect("UTF-8")])
+    };
+    let output = run(&folder);
+    let first = result(&output);
+    assert!(output.status.success(), "{first:#}");
+    assert_eq!((first["experiment"].as_str(), first["mode"].as_str()), (Some("pressure"), Some("simulated")));
+    assert_eq!(first["checks"][0]["pass"], true);
+    for file in ["index.html", "result.json", "runs.csv", "series.csv", "plot-1.svg", "experiment.toml"] {
+        let size = fs::metadata(folder.join(file)).unwrap_or_else(|error| panic!("{file}: {error}")).len();
+        assert!(size > 100, "{file} has {size} bytes");
+    }
+    let page = fs::read_to_string(folder.join("index.html")).expect("the page");
+    assert!(page.contains("<svg") && !page.contains("src=") && !page.contains("href="), "self-contained");
+    let second = result(&run(&folder));
+    assert_eq!(first["trace"], second["trace"], "the same seeds give the same runs");
+    assert_eq!(fs::read_dir(place.path()).expect("read").count(), 1, "nothing is left beside the report");
+}
+
+#[test]
+fn the_worked_example_gives_live_results() {
+    let output =
+        lab(&["run", &example(), "--live", "--repetitions", "1", "--duration-scale", "0.1", "--json"]);
+    let result = result(&output);
+    assert_eq!(result["mode"], "live", "{result:#}");
+    assert!(result["capacity_per_s"].as_f64().is_some_and(|capacity| capacity > 1.0), "{result:#}");
+    for arm in ["none", "pressure"] {
+        let points = result["series"]["goodput_per_s"][arm].as_array().expect("a series");
+        assert_eq!(points.len(), 2, "both loads of {arm} were run");
+        assert!(points.iter().all(|point| point["value"].as_f64().is_some()), "{points:?}");
+    }
+}
+
+/// What is at fault, and what must be said: place and mend. Nothing is left behind.
+#[test]
+fn bad_input_is_told_with_place_and_mend_and_leaves_no_report() {
+    let place = tempfile::tempdir().expect("a folder");
+    let sound = fs::read_to_string(example()).expect("the example");
+    fs::copy(PathBuf::from(example()).with_file_name("pressure.lua"), place.path().join("pressure.lua"))
+        .expect("copy");
+    let file = place.path().join("mine.toml");
+    let file = file.to_str().expect("UTF-8");
+    let report = place.path().join("report");
+    let report = report.to_str().expect("UTF-8");
+    let absent = support::free_address();
+    let server = format!("server = \"http://{absent}/\", load = [0.5, 2]");
+    let cases: &[(&str, &str, &[&str], &[&str])] = &[
+        ("within", "withn", &[], &["mine.toml:10:1", "class[0].withn", "did you mean within?"]),
+        ("[0.5, 2, 4]", "[0.5, 2, 1e12]", &[], &["mine.toml:2:22", "vary.load[2]", "from 0.01 to 100"]),
+        ("\"in_flight.limit\" = 20", "\"in_flight.limit\" = -1", &[], &["in_flight.limit", "a whole number"]),
+        (
+            "pressure.lua",
+            "absent.lua",
+            &[],
+            &["arm[1].controller", "absent.lua", "name a file that is there"],
+        ),
+        (
+            "load = [0.5, 2]",
+            &server,
+            &["--live"],
+            &["live.server", &absent.to_string(), "start the server first"],
+        ),
+    ];
+    for (from, to, more, said) in cases {
+        fs::write(file, sound.replacen(from, to, 1)).expect("write");
+        let arguments = [&["run", file, "--report", report][..], more].concat();
+        let output = lab(&arguments);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{to}: {error}");
+        for part in *said {
+            assert!(error.contains(part), "{to}: {part} in {error}");
+        }
+        assert!(!Path::new(report).exists(), "{to}: no report");
+    }
+    let output = lab(&["run", "overload-kne"]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("did you mean overload-knee?"), "{error}");
+    assert_eq!(lab(&["run", "peers"]).status.code(), Some(2), "it is live only");
+}
+
+#[test]
+fn the_swarm_runs_seeds_and_one_alone() {
+    let many = lab(&["swarm", "--seeds", "3", "--seed", "5"]);
+    assert!(many.status.success(), "{}", String::from_utf8_lossy(&many.stdout));
+    assert!(String::from_utf8_lossy(&many.stdout).contains("3 seeds from 5"));
+    let one = lab(&["swarm", "--seed", "5"]);
+    assert!(one.status.success() && String::from_utf8_lossy(&one.stdout).contains("seed 5"));
+}
