@@ -8,6 +8,7 @@ use regex::bytes::Regex;
 use super::{
     HostPattern, RuleFault, RuleSpec, TlsSpec, canonical_path, compile,
     fields::{ValueCondition, cookie_values, query_values},
+    index::Index,
 };
 use crate::{ClassId, priority_header::PriorityHeader};
 
@@ -102,7 +103,8 @@ impl Verdict {
 ///
 /// # Cost
 ///
-/// Rules are tried in order, within each the cheap conditions first. No rules cost nothing; a
+/// Rules that ask for paths, hosts or methods by name are found by that; they and those that do not are
+/// tried in order, within each the cheap conditions first. No rules cost nothing; a
 /// request whose path is canonical and whose query is unescaped costs no allocation. Regular
 /// expressions and globs run in time linear in what they match and were bounded in size when
 /// compiled.
@@ -138,6 +140,7 @@ impl Verdict {
 #[derive(Clone, Debug, Default)]
 pub struct Classifier {
     rules: Box<[Rule]>,
+    index: Index,
 }
 
 impl Classifier {
@@ -150,7 +153,8 @@ impl Classifier {
         rules: &[RuleSpec],
         class_id: impl Fn(&str) -> Option<ClassId>,
     ) -> Result<Self, Vec<RuleFault>> {
-        compile::rules(rules, class_id).map(|rules| Self { rules })
+        let rules = compile::rules(rules, class_id)?;
+        Ok(Self { index: Index::new(&rules), rules })
     }
 
     /// What the rules say of a request.
@@ -159,11 +163,12 @@ impl Classifier {
             return Verdict::default();
         }
         let seen = Seen { facts, path: OnceCell::new() };
-        self.rules
-            .iter()
-            .enumerate()
-            .find(|(_, rule)| rule.holds(&seen))
-            .map_or_else(Verdict::default, |(position, rule)| rule.outcome.verdict(facts, position))
+        self.index
+            .candidates(|| seen.path(), facts.host(), facts.method())
+            .find_map(|position| {
+                self.rules.get(position).filter(|rule| rule.holds(&seen)).zip(Some(position))
+            })
+            .map_or_else(Verdict::default, |(rule, position)| rule.outcome.verdict(facts, position))
     }
 
     /// Number of rules.

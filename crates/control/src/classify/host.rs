@@ -54,6 +54,11 @@ impl HostPattern {
         }
     }
 
+    /// The one name it stands for.
+    pub(super) fn exact(&self) -> Option<&str> {
+        (!self.wildcard).then_some(&*self.text)
+    }
+
     /// Whether it stands for all subdomains of a name.
     #[must_use]
     pub const fn is_wildcard(&self) -> bool {
@@ -62,6 +67,6 @@ impl HostPattern {
 }
 
 /// The name without the dot that stands for the root: `example.org.` is `example.org`.
-fn without_root(name: &str) -> &str {
+pub(super) fn without_root(name: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
 }

@@ -7,6 +7,7 @@ mod classifier;
 mod compile;
 mod fields;
 mod host;
+mod index;
 mod path;
 mod spec;
 

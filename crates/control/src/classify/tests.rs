@@ -405,7 +405,7 @@ fn every_fault_is_found_at_once_with_its_place() {
 proptest! {
     #[test]
     fn rules_mean_what_the_naive_evaluator_reads(
-        rules in prop::collection::vec(naive::rule_spec(), 0..8),
+        rules in prop::collection::vec(naive::rule_spec(), 0..24),
         requests in prop::collection::vec(naive::request(), 1..12),
     ) {
         let compiled = classifier(&rules);
