@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 
+import profile
 import report
 from cells import Run, all_cells
 from processes import cores
@@ -44,20 +45,27 @@ def main():
     # Files the origin serves must not wait for a disk.
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     folder = tempfile.mkdtemp(prefix="tidegate-bench-", dir=memory)
-    rounds, faults = [], []
+    rounds, faults, instructions = [], [], None
     try:
         stand = Stand(folder, os.path.abspath(options.tidegate), *cores())
         with stand.origin():
             for number in range(options.rounds):
                 rounds.append(one_round(stand, cells, proxies, number, faults))
+            if "tidegate" in proxies and not options.cells and shutil.which("valgrind"):
+                progress("profile")
+                instructions = profile.profile(stand)
+                progress("")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(report.table(cells, proxies, rounds))
+    if instructions:
+        groups, ours, _ = instructions
+        print("\n" + profile.table(groups, ours, report.median(rounds, "plain-1k", "tidegate", "user_us")))
     os.makedirs(options.out, exist_ok=True)
     path = os.path.join(options.out, "bench.json")
     with open(path, "w", encoding="utf-8") as file:
         file.write(report.as_json(cells, proxies, rounds, faults, {**vars(options), **vars(effort)}))
-    print(f"\n{options.rounds} rounds, medians, (±) half the spread; all figures: {path}")
+    print(f"\n{options.rounds} rounds (one for memory), medians, (±) half the spread; all figures: {path}")
     for fault in faults:
         print(f"failed: {fault}", file=sys.stderr)
     sys.exit(1 if faults else 0)
@@ -72,7 +80,7 @@ def one_round(stand, cells, proxies, number, faults):
     try:
         for name in turn:
             running[name] = stand.proxy(name)
-        for cell in cells:
+        for cell in (cell for cell in cells if number == 0 or not cell.once):
             for name in (name for name in turn if name in cell.of):
                 progress(f"round {number + 1}: {cell.key} {name}")
                 try:

@@ -9,10 +9,13 @@ CONNECTIONS = 64
 
 
 class Cell:
-    """A kind of work: its title, the figures it gives (name, unit, digits), and how to get them once."""
+    """A kind of work: its title, the figures it gives (name, unit, digits), how to get them once, and whether that
+    is worth doing again: memory hardly depends on the machine's mood."""
 
-    def __init__(self, key, title, figures, measure, of=("haproxy", "nginx", "tidegate")):
+    def __init__(self, key, title, figures, measure, of=("haproxy", "nginx", "tidegate"), above=None):
         self.key, self.title, self.figures, self.measure, self.of = key, title, figures, measure, of
+        self.above = above  # the cell of the same connection without the request
+        self.once = figures[0][0] == "kib"
 
 
 def all_cells(effort):
@@ -47,8 +50,12 @@ def all_cells(effort):
         Cell("idle-tls", "idle HTTP/1.1, TLS 1.3", memory, idle("p256", "tls")),
         Cell("idle-h2c", "idle HTTP/2, plain", memory, idle("h2c", "h2c")),
         Cell("idle-h2", "idle HTTP/2, TLS 1.3", memory, idle("p256", "h2")),
-        Cell("waiting-plain", "waiting request, HTTP/1.1, plain", memory, waiting("plain", "plain"), queueing),
-        Cell("waiting-tls", "waiting request, HTTP/1.1, TLS 1.3", memory, waiting("p256", "tls"), queueing),
+        Cell("waiting-plain", "waiting request, HTTP/1.1, plain", memory, waiting("plain", "plain"), queueing,
+             "idle-plain"),
+        Cell("waiting-tls", "waiting request, HTTP/1.1, TLS 1.3", memory, waiting("p256", "tls"), queueing,
+             "idle-tls"),
+        Cell("waiting-h2", "waiting request, HTTP/2, TLS 1.3", memory, waiting("p256", "h2"), queueing,
+             "idle-h2"),
     ]
 
 
@@ -65,12 +72,14 @@ class Run:
 
 def _requests(run, url, seconds):
     work.keep_alive(url, 1, CONNECTIONS, run.stand.other_cores)  # warm: connections, caches, pools
-    before = run.server.cpu_ns()
+    before, share_before = run.server.cpu_ns(), run.server.user_and_system_ticks()
     done = work.keep_alive(url, seconds, CONNECTIONS, run.stand.other_cores)
     spent_ns = run.server.cpu_ns() - before
+    user, system = (after - before for after, before in zip(run.server.user_and_system_ticks(), share_before))
     run.check()
     return {
         "cpu_us": spent_ns / 1000 / done["requests"],
+        "user_us": spent_ns / 1000 / done["requests"] * user / max(user + system, 1),
         "per_s": done["requests"] / done["seconds"],
         "p99_ms": done["p99_ms"],
         "busy": spent_ns / 1e9 / done["seconds"],

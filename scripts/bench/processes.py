@@ -62,6 +62,15 @@ class Server:
                 total += int((_read(f"/proc/{pid}/task/{thread}/schedstat") or "0").split()[0])
         return total
 
+    def user_and_system_ticks(self):
+        """How that divides into the program's and the kernel's, coarsely."""
+        user = system = 0
+        for pid in self._pids():
+            fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+            if fields:
+                user, system = user + int(fields[11]), system + int(fields[12])
+        return user, system
+
     def memory_bytes(self):
         """Resident memory of all its processes; pages they share are counted once."""
         total = 0

@@ -23,6 +23,13 @@ def table(cells, proxies, rounds):
                 pairs = _pairs(rounds, cell, ours, other, key)
                 row.append(f"{statistics.median(pairs):.2f}" if pairs else "–")
             lines.append(row)
+    for cell in cells:
+        if cell.above:
+            row = [f"{cell.title}, {cell.figures[0][1]} above idle"]
+            for proxy in proxies:
+                whole, idle = (median(rounds, key, proxy, "kib") for key in (cell.key, cell.above))
+                row.append("–" if whole is None or idle is None else f"{whole - idle:.2f}")
+            lines.append(row + ["–"] * (len(proxies) - 1))
     widths = [max(len(row[column]) for row in [head, *lines]) for column in range(len(head))]
     return "\n".join(_line(row, widths) for row in [head, *lines])
 
@@ -63,6 +70,12 @@ def as_json(cells, proxies, rounds, faults, options):
         indent=1,
         ensure_ascii=False,
     )
+
+
+def median(rounds, cell, proxy, key):
+    """The median of one figure; None where there is none."""
+    values = [got[cell, proxy][key] for got in rounds if (cell, proxy) in got]
+    return statistics.median(values) if values else None
 
 
 def _values(rounds, cell, proxy, key):

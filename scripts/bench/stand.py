@@ -45,12 +45,20 @@ class Stand:
 
     def proxy(self, name, origin_port=None, waiting=False):
         """Starts a proxy; with `waiting`, one that lets a single request through and queues the others."""
-        ports = {"plain": free_port(), "rsa": free_port(), "p256": free_port()}
-        setup = {"haproxy": self._haproxy, "nginx": self._nginx, "tidegate": self._tidegate}[name]
-        command = setup(ports, origin_port or self.origin_port, waiting)
+        command, ports = self._command(name, origin_port or self.origin_port, waiting)
         server = self._start(name, command, self.proxy_cores, ports["plain"])
         server.ports = ports
         return server
+
+    def command(self, name, kind):
+        """The command line that starts a proxy, and one of its ports."""
+        command, ports = self._command(name, self.origin_port, False)
+        return command, ports[kind]
+
+    def _command(self, name, origin_port, waiting):
+        ports = {"plain": free_port(), "rsa": free_port(), "p256": free_port()}
+        setup = {"haproxy": self._haproxy, "nginx": self._nginx, "tidegate": self._tidegate}[name]
+        return setup(ports, origin_port, waiting), ports
 
     def _haproxy(self, ports, origin, waiting):
         limit = "maxconn 1" if waiting else ""

@@ -26,7 +26,7 @@ class Failed(Exception):
 
 def keep_alive(url, seconds, connections, on_cores):
     """wrk for so long; requests done, and the latency its clients saw at the 99th percentile."""
-    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-H", f"Host: {NAME}", url]
+    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "30s", "--latency", "-H", f"Host: {NAME}", url]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, preexec_fn=lambda: os.sched_setaffinity(0, on_cores)
     )
@@ -98,10 +98,14 @@ class Waiting:
 
     def __init__(self, port, protocol, count):
         self.streams = []
-        context = {"plain": None, "tls": _tls(["http/1.1"])}[protocol]
+        self.is_h2 = protocol == "h2"
+        context = {"plain": None, "tls": _tls(["http/1.1"]), "h2": _tls(["h2"])}[protocol]
+        request = f"GET /1k HTTP/1.1\r\nHost: {NAME}\r\n{FIELDS}\r\n".encode()
+        if self.is_h2:
+            request = _h2_request("https", FIELDS)
         for _ in range(count):
             stream = _connect(port, context)
-            stream.sendall(f"GET /1k HTTP/1.1\r\nHost: {NAME}\r\n{FIELDS}\r\n".encode())
+            stream.sendall(request)
             self.streams.append(stream)
 
     def still_waiting(self):
@@ -109,10 +113,12 @@ class Waiting:
         for stream in self.streams:
             stream.setblocking(False)
             try:
-                said = stream.recv(200)
+                said = stream.recv(4096)
             except (BlockingIOError, ssl.SSLWantReadError):
                 continue
-            raise Failed(f"a request that should wait was answered: {said[:60]!r}")
+            # On HTTP/2 settings and windows are no answer.
+            if not self.is_h2 or not said or any(kind in (0, 1, 3, 7) for kind in _h2_kinds(said)):
+                raise Failed(f"a request that should wait was answered: {said[:60]!r}")
 
     close = Idle.close
 
@@ -168,16 +174,35 @@ def _get(stream, path, fields=""):
         raise Failed(f"answered {answer[:60]!r}")
 
 
+def _h2_frame(kind, flags, stream_id, payload):
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream_id.to_bytes(4, "big") + payload
+
+
+def _h2_request(scheme, fields=""):
+    """What begins an HTTP/2 connection with one request: preface, SETTINGS, HEADERS, nothing of it compressed."""
+
+    def literal(text):
+        return bytes([len(text)]) + text.encode()
+
+    head = bytes([0x82, {"http": 0x86, "https": 0x87}[scheme], 0x04]) + literal("/1k") + b"\x41" + literal(NAME)
+    for line in fields.splitlines():
+        name, value = line.split(": ", 1)
+        head += b"\x00" + literal(name.lower()) + literal(value)
+    return b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _h2_frame(4, 0, 0, b"") + _h2_frame(1, 5, 1, head)
+
+
+def _h2_kinds(said):
+    """The types of the frames in `said`."""
+    kinds = []
+    while len(said) >= 9:
+        kinds.append(said[3])
+        said = said[9 + int.from_bytes(said[:3], "big"):]
+    return kinds
+
+
 def _get_h2(stream, scheme):
-    """One request on a new HTTP/2 connection: preface, SETTINGS, HEADERS; read to the end of its stream."""
-
-    def frame(kind, flags, stream_id, payload):
-        return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream_id.to_bytes(4, "big") + payload
-
-    name = NAME.encode()
-    head = bytes([0x82, {"http": 0x86, "https": 0x87}[scheme], 0x04, 3]) + b"/1k" + bytes([0x41, len(name)]) + name
-    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"")
-    stream.sendall(preface + frame(1, 5, 1, head))
+    """One request on a new HTTP/2 connection, read to the end of its stream."""
+    stream.sendall(_h2_request(scheme))
     buffer, body, ended = b"", 0, False
     while not ended:
         while len(buffer) < 9 or len(buffer) < 9 + int.from_bytes(buffer[:3], "big"):
@@ -187,7 +212,7 @@ def _get_h2(stream, scheme):
             buffer += part
         length, kind, flags = int.from_bytes(buffer[:3], "big"), buffer[3], buffer[4]
         if kind == 4 and not flags & 1:
-            stream.sendall(frame(4, 1, 0, b""))
+            stream.sendall(_h2_frame(4, 1, 0, b""))
         if kind in (3, 7):
             raise Failed(f"HTTP/2 frame of type {kind}: {buffer[:40]!r}")
         body += length if kind == 0 else 0
