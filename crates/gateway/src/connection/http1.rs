@@ -20,27 +20,9 @@ use crate::{request::Judged, socket::Rewound, workers::Worker};
 
 /// Serves a plain connection, HTTP/1 or HTTP/2 by prior knowledge; `before` are bytes read of it
 /// already.
-pub(super) async fn serve_plain(worker: Rc<Worker>, connection: Rc<Connection>, mut before: Bytes) {
-    for first in std::iter::once(true).chain(std::iter::repeat(false)) {
-        let (bytes, judged) = match parked::wait(&worker, &connection, before, first).await {
-            Woken::Http1 { before, judged } => (before, judged),
-            Woken::Http2(before) => {
-                let stream = Stream::Plain(connection.socket.clone());
-                return http2::serve(worker, connection, stream, before).await;
-            }
-            Woken::Late => {
-                let stream = Stream::Plain(connection.socket.clone());
-                let io = ClientIo::new(stream, Bytes::new(), Rc::clone(connection.pulse()));
-                return Box::pin(head_late(&worker, &connection, io)).await;
-            }
-            Woken::Ended => return,
-        };
-        let stream = Stream::Plain(connection.socket.clone());
-        match Box::pin(serve(&worker, &connection, stream, bytes, judged)).await {
-            Some((_, leftover)) => before = leftover,
-            None => return,
-        }
-    }
+pub(super) async fn serve_plain(worker: Rc<Worker>, connection: Rc<Connection>, before: Bytes) {
+    let stream = Stream::Plain(connection.socket.clone());
+    serve_requests(worker, connection, stream, before).await;
 }
 
 /// Serves a TLS connection.
@@ -49,15 +31,38 @@ pub(super) async fn serve_tls(
     connection: Rc<Connection>,
     stream: Box<TlsStream<Rewound>>,
 ) {
-    let (mut stream, mut before) = (Stream::Tls(stream), Bytes::new());
+    serve_requests(worker, connection, Stream::Tls(stream), Bytes::new()).await;
+}
+
+/// Parked until there is a request, then served by the codec until there has been none for a while, and so on.
+async fn serve_requests(
+    worker: Rc<Worker>,
+    connection: Rc<Connection>,
+    mut stream: Stream,
+    mut before: Bytes,
+) {
+    let mut first = matches!(stream, Stream::Plain(_));
     loop {
-        match Box::pin(serve(&worker, &connection, stream, before, None)).await {
+        let (bytes, judged) = match parked::wait(&worker, &connection, &mut stream, before, first).await {
+            Woken::Http1 { before, judged } => (before, judged),
+            Woken::Http2(before) => return http2::serve(worker, connection, stream, before).await,
+            Woken::Late => {
+                let io = ClientIo::new(stream, Bytes::new(), Rc::clone(connection.pulse()));
+                return Box::pin(head_late(&worker, &connection, io)).await;
+            }
+            Woken::Ended => {
+                // TLS says goodbye.
+                if let Stream::Tls(_) = stream {
+                    let io = ClientIo::new(stream, Bytes::new(), Rc::clone(connection.pulse()));
+                    close(io, connection.pulse()).await;
+                }
+                return;
+            }
+        };
+        first = false;
+        match Box::pin(serve(&worker, &connection, stream, bytes, judged)).await {
             Some(parked) => (stream, before) = parked,
             None => return,
-        }
-        if before.is_empty() && !parked::readable(&connection).await {
-            let io = ClientIo::new(stream, before, Rc::clone(connection.pulse()));
-            return close(io, connection.pulse()).await;
         }
     }
 }
@@ -108,6 +113,9 @@ async fn serve(
             if let Poll::Ready(end) = codec.poll_without_shutdown(context) {
                 return Poll::Ready(Stop::Ended(end));
             }
+            if pulse.is_write_blocked() {
+                connection.read_ahead(context.waker());
+            }
             if connection.is_draining() && !drained {
                 drained = true;
                 Pin::new(&mut codec).graceful_shutdown();
@@ -126,6 +134,7 @@ async fn serve(
                 Poll::Ready(order @ (Order::HeadLate | Order::Stalled)) => {
                     return Poll::Ready(Stop::Ordered(order));
                 }
+                Poll::Ready(Order::ReadAhead) => connection.read_ahead(context.waker()),
                 Poll::Ready(Order::Drain | Order::ResetFlood) => {}
             }
         }

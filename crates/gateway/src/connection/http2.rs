@@ -42,7 +42,7 @@ pub(super) async fn serve(worker: Rc<Worker>, connection: Rc<Connection>, stream
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Order::Close | Order::Drain) => codec.as_mut().graceful_shutdown(),
                     Poll::Ready(Order::Stalled | Order::ResetFlood) => return Poll::Ready(None),
-                    Poll::Ready(Order::Park | Order::HeadLate) => {}
+                    Poll::Ready(Order::Park | Order::HeadLate | Order::ReadAhead) => {}
                 }
             }
         })

@@ -15,6 +15,7 @@ use std::{
     pin::Pin,
     rc::Rc,
     sync::Arc,
+    task::{Context, Poll, Waker, ready},
     time::Duration,
 };
 
@@ -36,13 +37,14 @@ pub(crate) use self::{
 };
 use self::{
     io::Stream,
-    pulse::{Exchange, Order, Registered},
+    pulse::{Exchange, Registered},
 };
 use crate::{
     facts::{ConnectionFacts, TlsFacts},
     listener::Serving,
     place::Place,
     preface,
+    request::InStep,
     socket::{Rewound, Socket},
     workers::Worker,
 };
@@ -56,8 +58,19 @@ pub(crate) struct Connection {
     draining: Rc<Cell<bool>>,
     parked: Level,
     upgrade: RefCell<Option<Box<dyn Upgrade>>>,
+    departure: RefCell<Option<Departure>>,
+    /// The response that is read by this connection's own task.
+    in_step: RefCell<InStep>,
     registered: Registered,
     _place: Place,
+}
+
+/// The watch for the client's departure, kept from one request to the next: to look at it costs a fraction of
+/// registering it.
+struct Departure {
+    half_closed: HalfClosed,
+    /// `None` once the client has left.
+    watch: Option<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
 /// The version of HTTP a connection speaks.
@@ -78,11 +91,43 @@ pub(crate) trait Upgrade {
 impl Connection {
     /// Resolves the moment the client leaves, also with unread bytes pending. Never on HTTP/2,
     /// where the request's future is dropped instead.
+    ///
+    /// One at a time: only who asked last is woken.
     pub(crate) async fn departed(&self, half_closed: HalfClosed) {
-        match self.protocol() {
-            Protocol::Http1 => self.socket.departed(half_closed).await,
-            Protocol::Http2 => std::future::pending().await,
+        poll_fn(|context| self.poll_departed(half_closed, context)).await;
+    }
+
+    /// The same, for futures written by hand.
+    pub(crate) fn poll_departed(&self, half_closed: HalfClosed, context: &mut Context<'_>) -> Poll<()> {
+        if self.protocol() == Protocol::Http2 {
+            return Poll::Pending;
         }
+        let mut departure = self.departure.borrow_mut();
+        let departure = match &mut *departure {
+            Some(known) if known.half_closed == half_closed => known,
+            other => {
+                let socket = self.socket.clone();
+                let watch: Pin<Box<dyn Future<Output = ()>>> =
+                    Box::pin(async move { socket.departed(half_closed).await });
+                other.insert(Departure { half_closed, watch: Some(watch) })
+            }
+        };
+        if let Some(watch) = &mut departure.watch {
+            ready!(watch.as_mut().poll(context));
+            departure.watch = None;
+        }
+        Poll::Ready(())
+    }
+
+    /// A response is read by this connection's own task, until that cannot go on with it.
+    pub(crate) fn read_in_step(&self, response: InStep) {
+        self.in_step.replace(response);
+        self.pulse().step();
+    }
+
+    /// What is read in step is read ahead from now on; `waker` is this connection's task.
+    fn read_ahead(&self, waker: &Waker) {
+        self.in_step.take().read_ahead(waker);
     }
 
     /// Hands the connection over once the response, which is a 101, has been sent. HTTP/1 only.
@@ -108,11 +153,6 @@ impl Connection {
 
     fn pulse(&self) -> &Rc<Pulse> {
         self.registered.pulse()
-    }
-
-    /// The next thing the sweep wants of it.
-    async fn order(&self) -> Order {
-        poll_fn(|context| self.pulse().poll_order(context)).await
     }
 }
 
@@ -299,7 +339,9 @@ impl Connection {
             socket,
             draining: Rc::clone(&worker.draining),
             parked: worker.core.shared().parked().clone(),
-            upgrade: RefCell::new(None),
+            upgrade: RefCell::default(),
+            departure: RefCell::default(),
+            in_step: RefCell::default(),
             registered,
             _place: place,
         })

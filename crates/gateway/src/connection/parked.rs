@@ -1,16 +1,26 @@
-//! A plain connection between requests: its socket, and nothing else until a request's head is there.
+//! A connection between requests: its socket, its TLS session if it has one, and nothing else until a
+//! request's head is there.
 //!
 //! The head is read through the core's scratch buffer. Once it is complete it is judged; if the
 //! request must wait, socket and head are all that is held until the verdict, and only then a codec
 //! with its buffers is set up, which gets the same bytes. What is in any way out of the ordinary
 //! goes to the codec unjudged: hyper alone decides what a request is.
 
-use std::{io, mem::MaybeUninit, rc::Rc};
+use std::{
+    future::poll_fn,
+    io,
+    mem::MaybeUninit,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll, ready},
+};
 
 use bytes::Bytes;
+use tokio::io::{AsyncRead, ReadBuf};
 
 use super::{
     Connection,
+    io::Stream,
     pulse::{Order, Phase},
 };
 use crate::{request::Judged, workers::Worker};
@@ -35,11 +45,12 @@ pub(super) enum Woken {
 /// How an HTTP/2 connection begins (RFC 9113, section 3.4).
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Waits for the next request; `before` are bytes of it read already. Only the `first` may turn out
-/// to be HTTP/2.
+/// Waits for the next request; `before` are bytes of it read already. Only the `first` of a plain connection may
+/// turn out to be HTTP/2.
 pub(super) async fn wait(
     worker: &Rc<Worker>,
     connection: &Rc<Connection>,
+    stream: &mut Stream,
     before: Bytes,
     first: bool,
 ) -> Woken {
@@ -54,6 +65,7 @@ pub(super) async fn wait(
         }
     }
     drop(before);
+    connection.departure.take();
     let mut checked = 0;
     loop {
         if !partial.is_empty() {
@@ -64,54 +76,52 @@ pub(super) async fn wait(
                 Look::Head => return judge(worker, connection, partial).await,
             }
         }
-        if pulse.phase() == Phase::Parked {
-            if !readable(connection).await {
-                return Woken::Ended;
-            }
-        } else {
-            tokio::select! {
-                biased;
-                result = connection.socket.readable() => if result.is_err() { return Woken::Ended },
-                order = connection.order() => match order {
-                    Order::HeadLate => return Woken::Late,
-                    Order::Close => return Woken::Ended,
-                    _ => {}
-                },
-            }
+        let is_parked = pulse.phase() == Phase::Parked;
+        if is_parked && connection.is_draining() && connection.facts.requests.get() > 0 {
+            return Woken::Ended;
         }
-        let mut scratch = worker.scratch.borrow_mut();
-        match connection.socket.try_read(&mut scratch) {
-            Ok(0) if partial.is_empty() => return Woken::Ended,
+        let _parked = is_parked.then(|| connection.parked.enter());
+        let event = poll_fn(|context| match poll_read(worker, stream, &mut partial, context) {
+            Poll::Ready(read) => Poll::Ready(Event::Read(read)),
+            Poll::Pending => pulse.poll_order(context).map(Event::Ordered),
+        });
+        match event.await {
+            Event::Read(Ok(0)) if partial.is_empty() => return Woken::Ended,
             // The client has closed its half inside a head: the codec says what that is.
-            Ok(0) => return Woken::Http1 { before: partial.into(), judged: None },
-            Ok(len) => {
-                if partial.is_empty() {
-                    pulse.enter(Phase::Head);
-                }
-                partial.reserve_exact(len);
-                partial.extend_from_slice(&scratch[..len]);
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => return Woken::Ended,
+            Event::Read(Ok(0)) => return Woken::Http1 { before: partial.into(), judged: None },
+            Event::Read(Ok(_)) if is_parked => pulse.enter(Phase::Head),
+            Event::Read(Ok(_)) => {}
+            Event::Read(Err(_)) => return Woken::Ended,
+            Event::Ordered(Order::HeadLate) if !is_parked => return Woken::Late,
+            Event::Ordered(Order::Close) => return Woken::Ended,
+            Event::Ordered(_) => {}
         }
     }
 }
 
-/// Waits, parked, for bytes; false if the connection is to be closed.
-pub(super) async fn readable(connection: &Connection) -> bool {
-    let pulse = connection.pulse();
-    let _parked = connection.parked.enter();
-    pulse.park();
-    loop {
-        if connection.is_draining() && connection.facts.requests.get() > 0 {
-            return false;
-        }
-        tokio::select! {
-            biased;
-            result = connection.socket.readable() => return result.is_ok(),
-            order = connection.order() => if order == Order::Close { return false },
-        }
-    }
+/// What a connection between requests goes on with.
+enum Event {
+    Read(io::Result<usize>),
+    Ordered(Order),
+}
+
+/// Reads what is there, through the core's scratch buffer, so that `bytes` are no longer than what came.
+fn poll_read(
+    worker: &Worker,
+    stream: &mut Stream,
+    bytes: &mut Vec<u8>,
+    context: &mut Context<'_>,
+) -> Poll<io::Result<usize>> {
+    let mut scratch = worker.scratch.borrow_mut();
+    let mut buffer = ReadBuf::new(&mut scratch);
+    ready!(match stream {
+        Stream::Plain(socket) => Pin::new(socket).poll_read(context, &mut buffer),
+        Stream::Tls(stream) => Pin::new(stream).poll_read(context, &mut buffer),
+    })?;
+    let read = buffer.filled();
+    bytes.reserve_exact(read.len());
+    bytes.extend_from_slice(read);
+    Poll::Ready(Ok(read.len()))
 }
 
 /// What bytes may become.

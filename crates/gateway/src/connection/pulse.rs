@@ -44,6 +44,8 @@ pub(crate) enum Order {
     Stalled,
     /// Too many streams were reset before they were answered (HTTP/2 rapid reset).
     ResetFlood,
+    /// A response goes on for a while: read ahead of the client.
+    ReadAhead,
     /// The gateway is going away: end as soon as nothing is under way.
     Drain,
 }
@@ -77,10 +79,21 @@ pub(crate) struct Pulse {
     write_blocked: Cell<bool>,
     ended: Cell<bool>,
     multiplexed: Cell<bool>,
+    in_step: Cell<Step>,
     order: Cell<Option<Order>>,
     waker: RefCell<Option<Waker>>,
     /// The sweep's: the beat it saw last, and when it first saw it.
     seen: Cell<(u32, Instant)>,
+}
+
+/// Whether a response is read in step with the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    No,
+    /// Since the last sweep.
+    New,
+    /// The last sweep has seen it.
+    Seen,
 }
 
 /// The connections of a core.
@@ -116,6 +129,7 @@ impl Pulse {
             write_blocked: Cell::new(false),
             ended: Cell::new(false),
             multiplexed: Cell::new(false),
+            in_step: Cell::new(Step::No),
             order: Cell::new(None),
             waker: RefCell::new(None),
             seen: Cell::new((0, now)),
@@ -147,8 +161,19 @@ impl Pulse {
     /// A request begins.
     pub(crate) fn begin(self: &Rc<Self>) -> Exchange {
         self.exchanges.set(self.exchanges.get() + 1);
+        self.in_step.set(Step::No);
         self.enter(Phase::Exchange);
         Exchange { pulse: Rc::clone(self), answered: Cell::new(false) }
+    }
+
+    /// A response is read in step with the client.
+    pub(super) fn step(&self) {
+        self.in_step.set(Step::New);
+    }
+
+    /// Whether the client does not take what is written.
+    pub(super) fn is_write_blocked(&self) -> bool {
+        self.write_blocked.get()
     }
 
     /// Whether the client has closed its sending half.
@@ -193,7 +218,7 @@ impl Pulse {
     pub(crate) fn poll_order(&self, context: &mut Context<'_>) -> Poll<Order> {
         if let Some(order) = self.order.take() {
             let still = match order {
-                Order::Drain | Order::ResetFlood => true,
+                Order::Drain | Order::ResetFlood | Order::ReadAhead => true,
                 _ => self.seen.get().0 == self.beat.get(),
             };
             if still {
@@ -233,6 +258,16 @@ impl Pulse {
             Phase::Exchange | Phase::Waiting | Phase::Upgraded => return None,
         };
         (waited >= limit).then_some(order)
+    }
+
+    /// Whether a response has been read in step for a whole sweep; told once.
+    fn lags(&self) -> bool {
+        let next = match self.in_step.get() {
+            Step::No => return false,
+            Step::New => Step::Seen,
+            Step::Seen => Step::No,
+        };
+        self.in_step.replace(next) == Step::Seen
     }
 
     /// Whether it is the client's turn: to take what was written, or to send on. HTTP/1 reads
@@ -301,7 +336,8 @@ impl Pulses {
                 pulse.seen.set((pulse.beat.get(), now));
                 Duration::ZERO
             };
-            if let Some(order) = pulse.due(waited, patience) {
+            let lags = pulse.lags().then_some(Order::ReadAhead);
+            if let Some(order) = pulse.due(waited, patience).or(lags) {
                 pulse.give(order);
             }
         }
@@ -421,6 +457,23 @@ mod tests {
         drop(exchange);
         pulse.reading();
         assert_eq!(bed.after(S), Some(Order::Park));
+    }
+
+    #[test]
+    fn a_response_is_read_in_step_for_a_sweep_and_then_ahead() {
+        let mut bed = Bed::new();
+        let pulse = Rc::clone(bed.place.pulse());
+        for goes_on in [false, true] {
+            let exchange = pulse.begin();
+            pulse.step();
+            bed.pulses.sweep(bed.now, &PATIENCE);
+            if goes_on {
+                assert_eq!(bed.after(S), Some(Order::ReadAhead));
+            }
+            drop(exchange);
+            let _next = pulse.begin();
+            assert_eq!(bed.after(S), None);
+        }
     }
 
     #[test]

@@ -19,7 +19,8 @@ use crate::{
 /// A server's answer.
 pub(super) struct Answered {
     pub(super) response: Response<UpstreamBody>,
-    pub(super) server: Arc<Server>,
+    /// Who gave it, if the access log wants to know.
+    pub(super) server: Option<Arc<Server>>,
     /// Value of the sticky cookie, if the client is to be given one.
     pub(super) sticky: Option<String>,
 }
@@ -62,7 +63,8 @@ impl Errand {
                 now = self.service.now();
                 continue;
             };
-            let server = Arc::clone(chosen.server());
+            let id = chosen.server().id();
+            let server = self.service.access_log.is_on().then(|| Arc::clone(chosen.server()));
             let sticky = chosen.sticky_value();
             let sent = self.service.upstreams.send(chosen, request, &self.connection.facts, now).await;
             let error = match sent {
@@ -86,7 +88,7 @@ impl Errand {
             }
             now = self.service.now();
             retries_left -= 1;
-            failed.push(server.id());
+            failed.push(id);
             self.application.class(self.class).add(Meter::RETRIES, 1);
         }
     }

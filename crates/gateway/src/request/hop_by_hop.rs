@@ -2,11 +2,11 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-/// Fields that end here whether or not `Connection` names them. `Trailer` goes on: the fields it
+/// Fields beside `Connection` that end here whether or not it names them. `Trailer` goes on: the fields it
 /// announces do.
 fn ends_here(name: &HeaderName) -> bool {
     match *name {
-        header::CONNECTION | header::TRANSFER_ENCODING | header::UPGRADE => true,
+        header::TRANSFER_ENCODING | header::UPGRADE => true,
         header::PROXY_AUTHENTICATE | header::PROXY_AUTHORIZATION => true,
         _ => matches!(name.as_str(), "keep-alive" | "proxy-connection"),
     }
@@ -25,23 +25,31 @@ fn is_protected(name: &HeaderName) -> bool {
 
 /// Removes the fields that end at this hop. `TE` is left saying `trailers`, or nothing.
 ///
-/// Few messages have more than one of them, so it goes over the fields that are there instead of
+/// Few messages have more than one of them, so it goes once over the fields that are there instead of
 /// looking up each that may be: that would hash ten names.
 pub(super) fn remove(headers: &mut HeaderMap) {
-    if find(headers, &header::CONNECTION).is_some() {
-        let named: Vec<HeaderName> = tokens(headers, &header::CONNECTION)
-            .filter(|token| !is_option(token))
-            .filter_map(|token| HeaderName::from_bytes(token).ok())
-            .filter(|name| !is_protected(name))
-            .collect();
-        for name in named {
-            headers.remove(name);
+    let (mut connection, mut te) = (false, false);
+    let mut others = Vec::new();
+    for name in headers.keys() {
+        match *name {
+            header::CONNECTION => connection = true,
+            header::TE => te = true,
+            _ if ends_here(name) => others.push(name.clone()),
+            _ => {}
         }
     }
-    while let Some(name) = headers.keys().find(|name| ends_here(name)).cloned() {
+    if connection {
+        let named = tokens(headers, &header::CONNECTION)
+            .filter(|token| !is_option(token))
+            .filter_map(|token| HeaderName::from_bytes(token).ok())
+            .filter(|name| !is_protected(name));
+        others.extend(named);
+        headers.remove(header::CONNECTION);
+    }
+    for name in others {
         headers.remove(name);
     }
-    if find(headers, &header::TE).is_some() {
+    if te {
         let trailers = tokens(headers, &header::TE).any(|token| token.eq_ignore_ascii_case(b"trailers"));
         headers.remove(header::TE);
         if trailers {

@@ -116,7 +116,6 @@ impl Service {
         let seen = Seen { head, host: &examined.host.name, client, facts: &connection.facts };
         let verdict = snapshot.classifier.classify(&seen);
         let class = snapshot.class_values(verdict.class);
-        let now = self.now();
         let of_class = u8::try_from(class.get(keys::PRIORITY)).unwrap_or(u8::MAX);
         let exchange = Exchange {
             class: verdict.class,
@@ -124,7 +123,7 @@ impl Service {
             weight: verdict
                 .weight
                 .unwrap_or_else(|| u32::try_from(class.get(keys::WEIGHT)).unwrap_or(u32::MAX)),
-            deadline: verdict.deadline.map(|deadline| now + deadline),
+            deadline: verdict.deadline.map(|deadline| self.now() + deadline),
             bytes: examined.bytes,
         };
         let hash = match values.get(keys::BALANCE).0 {
@@ -133,42 +132,75 @@ impl Service {
             }
             _ => 0,
         };
+        let bounds = Bounds::new(&view.snapshot.settings.host, values);
+        let decision = if values.get(keys::MAINTENANCE) {
+            Decision::Refuse(Refusal::Maintenance, None)
+        } else if let Err(RetryAfter(after)) = self.charge(application, &exchange, head, client) {
+            Decision::Refuse(Refusal::ClientRate, Some(after))
+        } else if !bounds.admit(examined.length) {
+            Decision::BadBody(ClientFault::TooLarge)
+        } else {
+            Decision::Ask(application.gate.arrive(exchange))
+        };
+        let now = match &decision {
+            // The clock was read a moment ago.
+            Decision::Ask(Entry::Start(held)) => held.started(),
+            _ => self.now(),
+        };
         let arrived = Arrived {
             record: Record::new(self, application, verdict.class, now, connection, head, client),
             exchange,
             hash,
             ends_here: examined.ends_here,
             wants_upgrade: examined.upgrade,
-            bounds: Bounds::new(&view.snapshot.settings.host, values),
+            bounds,
         };
-        let refuse =
-            |arrived, refusal, retry_after| Ruling::Refuse(arrived, Refused { refusal, retry_after });
-        if values.get(keys::MAINTENANCE) {
-            return refuse(arrived, Refusal::Maintenance, None);
-        }
-        let mode = values.get(keys::MODE).0;
-        if mode != Mode::Off && values.get(keys::CLIENT_RATE).is_some() {
-            let key = client_key::rate_key(&snapshot.settings.client_key, client, head.headers);
-            match snapshot.state.with_clients(|clients, now| clients.take(now, key)) {
-                Err(RetryAfter(after)) if mode == Mode::Enforce => {
-                    return refuse(arrived, Refusal::ClientRate, Some(after));
-                }
-                Err(_) => {
-                    let class = application.class(exchange.class);
-                    class.add_labelled(Meter::WOULD_REFUSE, Refusal::ClientRate.index(), 1);
-                }
-                Ok(()) => {}
+        match decision {
+            Decision::Ask(Entry::Start(held)) => Ruling::Start(arrived, held),
+            Decision::Ask(Entry::Wait(waiting)) => Ruling::Wait(arrived, waiting),
+            Decision::Ask(Entry::Refuse(refusal)) => {
+                Ruling::Refuse(arrived, Refused { refusal, retry_after: None })
             }
-        }
-        if !arrived.bounds.admit(examined.length) {
-            return Ruling::BadBody(arrived, ClientFault::TooLarge);
-        }
-        match application.gate.arrive(exchange) {
-            Entry::Start(held) => Ruling::Start(arrived, held),
-            Entry::Wait(waiting) => Ruling::Wait(arrived, waiting),
-            Entry::Refuse(refusal) => refuse(arrived, refusal, None),
+            Decision::Refuse(refusal, retry_after) => {
+                Ruling::Refuse(arrived, Refused { refusal, retry_after })
+            }
+            Decision::BadBody(fault) => Ruling::BadBody(arrived, fault),
         }
     }
+
+    /// Charges the client's rate, where there is one.
+    fn charge(
+        &self,
+        application: &CoreApplication,
+        exchange: &Exchange,
+        head: Head<'_>,
+        client: Option<IpAddr>,
+    ) -> Result<(), RetryAfter> {
+        let snapshot = &application.application;
+        let values = &snapshot.settings.values;
+        if values.get(keys::CLIENT_RATE).is_none() {
+            return Ok(());
+        }
+        let mode = values.get(keys::MODE).0;
+        if mode == Mode::Off {
+            return Ok(());
+        }
+        let key = client_key::rate_key(&snapshot.settings.client_key, client, head.headers);
+        let taken = snapshot.state.with_clients(|clients, now| clients.take(now, key));
+        if taken.is_err() && mode != Mode::Enforce {
+            let class = application.class(exchange.class);
+            class.add_labelled(Meter::WOULD_REFUSE, Refusal::ClientRate.index(), 1);
+            return Ok(());
+        }
+        taken
+    }
+}
+
+/// What was decided of a request, before its account is opened.
+enum Decision {
+    Ask(Entry),
+    Refuse(Refusal, Option<Duration>),
+    BadBody(ClientFault),
 }
 
 /// The application that serves a request: the listener's, else by host. Over TLS the name the

@@ -18,10 +18,12 @@ mod accept;
 mod access_log;
 mod answer;
 mod client_key;
+mod compact;
 mod dispatch;
 mod error;
 mod forward;
 mod forwarded;
+mod frames;
 mod head;
 mod hop_by_hop;
 mod host;
@@ -55,7 +57,9 @@ use tidegate_control::{
 };
 use tidegate_runtime::{Core, Entry, Held, SpoolBudget, Waiting};
 
-pub(crate) use self::{access_log::AccessLog, judgement::Judged, response_body::ResponseBody};
+pub(crate) use self::{
+    access_log::AccessLog, judgement::Judged, read_ahead::InStep, response_body::ResponseBody,
+};
 use self::{
     answer::{bad_body, fail, refuse},
     dispatch::Errand,
@@ -71,7 +75,11 @@ use self::{
     response::Unanswered,
     service_time::ServiceTime,
 };
-use crate::{body::RequestBody, connection::Connection, upstream::Upstreams};
+use crate::{
+    body::RequestBody,
+    connection::{Connection, Protocol},
+    upstream::Upstreams,
+};
 
 /// Serves requests on one core.
 pub(crate) struct Service {
@@ -112,14 +120,14 @@ impl Service {
     pub(crate) async fn serve(
         self: Rc<Self>,
         connection: Rc<Connection>,
-        request: Request<Incoming>,
+        mut request: Request<Incoming>,
         judged: Option<Judged>,
     ) -> Response<ResponseBody> {
-        let asked = Asked::of(request.method(), request.headers());
-        let (arrived, held) = match self.admitted(&connection, &request, judged, &asked).await {
+        let (arrived, held) = match self.admitted(&connection, &mut request, judged).await {
             Admitted::Start(arrived, held) => (arrived, held),
             Admitted::Answer(response) => return response,
         };
+        let asked = Asked::of(request.method(), request.headers());
         let (mut parts, incoming) = request.into_parts();
         let Arrived { mut record, exchange, hash, ends_here, wants_upgrade, bounds } = arrived;
         let application = Rc::clone(record.application());
@@ -194,9 +202,8 @@ impl Service {
     async fn admitted(
         self: &Rc<Self>,
         connection: &Rc<Connection>,
-        request: &Request<Incoming>,
+        request: &mut Request<Incoming>,
         judged: Option<Judged>,
-        asked: &Asked,
     ) -> Admitted {
         let ruling = match judged {
             Some(Judged::Start(judgement) | Judged::Refuse(judgement)) => judgement.ruling,
@@ -210,15 +217,24 @@ impl Service {
             Some(ruling) => *ruling,
             None => self.rule(connection, Head::of(request)),
         };
+        let asked = |request: &Request<Incoming>| Asked::of(request.method(), request.headers());
         Admitted::Answer(match ruling {
             Ruling::Start(arrived, held) => return Admitted::Start(arrived, held),
-            Ruling::Wait(arrived, waiting) => match wait(connection, &arrived.record, waiting).await {
-                Some(Ok(held)) => return Admitted::Start(arrived, held),
-                Some(Err(refusal)) => refuse(arrived.record, Refused { refusal, retry_after: None }, asked),
-                None => broken(),
-            },
-            Ruling::Refuse(arrived, refused) => refuse(arrived.record, refused, asked),
-            Ruling::BadBody(arrived, fault) => bad_body(arrived.record, fault, asked),
+            Ruling::Wait(mut arrived, waiting) => {
+                if connection.protocol() == Protocol::Http2 {
+                    compact::compact(request);
+                    arrived.record.retake(Head::of(request));
+                }
+                match wait(connection, &arrived.record, waiting).await {
+                    Some(Ok(held)) => return Admitted::Start(arrived, held),
+                    Some(Err(refusal)) => {
+                        refuse(arrived.record, Refused { refusal, retry_after: None }, &asked(request))
+                    }
+                    None => broken(),
+                }
+            }
+            Ruling::Refuse(arrived, refused) => refuse(arrived.record, refused, &asked(request)),
+            Ruling::BadBody(arrived, fault) => bad_body(arrived.record, fault, &asked(request)),
             Ruling::Turn(turn) => self.turn_away(&connection.facts, turn, Head::of(request)),
         })
     }

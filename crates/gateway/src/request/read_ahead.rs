@@ -1,15 +1,16 @@
 //! Reads a server's response ahead of a slow client, so that the client holds neither server nor permit.
 //!
-//! A task of its own reads the server's message into a buffer, bounded by `spool` and by the memory
-//! all exchanges share; the client's connection takes from it. Without memory the two go in step, a
-//! frame at a time.
+//! As long as the client takes what comes, its own connection reads the server's message, in step: that
+//! costs no task and no waking. Once the client does not take what is there, or the message goes on for
+//! longer than a sweep, a task of its own reads into a buffer, bounded by `spool` and by the memory all
+//! exchanges share; the client's connection takes from it. Without memory the two go in step again, a frame
+//! at a time. HTTP/2, where each stream is blocked by itself, has the task from the start.
 
 use std::{
     cell::RefCell,
-    collections::VecDeque,
     future::Future,
     pin::{Pin, pin},
-    rc::Rc,
+    rc::{Rc, Weak},
     task::{Context, Poll, Waker, ready},
     time::Duration,
 };
@@ -20,20 +21,46 @@ use http_body::{Body, Frame};
 use tidegate_control::{Timestamp, admission::Outcome, knobs::HalfClosed};
 use tidegate_runtime::Spooled;
 
-use super::{in_flight::InFlight, linger};
-use crate::{body::BodyError, connection::Connection, upstream::UpstreamBody};
+use super::{
+    frames::{Frames, length},
+    in_flight::InFlight,
+    linger,
+};
+use crate::{
+    body::BodyError,
+    connection::{Connection, Protocol},
+    upstream::UpstreamBody,
+};
 
-/// The client's end of a response that is read ahead. Dropped, it tells the task that the client has
-/// left.
+/// The client's end of a response's body. Dropped, it tells that the client has left.
 #[derive(Debug)]
 pub(super) struct ReadAhead {
-    shared: Rc<RefCell<Buffer>>,
+    source: Rc<RefCell<Source>>,
+}
+
+/// A response that its client's connection reads in step, for that connection to say when it no longer can.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct InStep {
+    source: Weak<RefCell<Source>>,
+}
+
+/// Where the body comes from.
+#[derive(Debug, Default)]
+enum Source {
+    /// From the server, by whoever takes it.
+    InStep(Box<Reading>),
+    /// From the buffer that a task fills.
+    Ahead(Rc<RefCell<Buffer>>),
+    /// From nowhere: the client's connection has taken all, at that time, or was told why not.
+    #[default]
+    Broken,
+    Whole(Timestamp),
 }
 
 /// What is read and not yet taken.
 #[derive(Debug)]
 struct Buffer {
-    frames: VecDeque<Frame<Bytes>>,
+    frames: Frames,
     bytes: u64,
     bytes_max: u64,
     spooled: Spooled,
@@ -54,7 +81,7 @@ enum End {
     Broken(Option<BodyError>),
 }
 
-/// What a task that reads ahead needs to know.
+/// A message that is being read, and what is to be known of it.
 pub(super) struct Reading {
     pub(super) upstream: UpstreamBody,
     pub(super) in_flight: InFlight,
@@ -67,28 +94,24 @@ pub(super) struct Reading {
     /// How long the client may take nothing while the buffer is full.
     pub(super) idle_timeout: Duration,
     /// What was read before, and the memory granted for it.
-    pub(super) frames: VecDeque<Frame<Bytes>>,
+    pub(super) frames: Frames,
     pub(super) spooled: Spooled,
 }
 
 impl ReadAhead {
-    /// Starts reading ahead.
-    pub(super) fn start(mut reading: Reading) -> Self {
-        let frames = std::mem::take(&mut reading.frames);
-        let spooled = std::mem::replace(&mut reading.spooled, reading.in_flight.service().spool().account());
-        let shared = Rc::new(RefCell::new(Buffer {
-            bytes: frames.iter().map(length).sum(),
-            frames,
-            bytes_max: reading.bytes_max,
-            spooled,
-            in_step: false,
-            end: None,
-            left: false,
-            reader: None,
-            writer: None,
-        }));
-        tokio::task::spawn_local(pump(reading, Rc::clone(&shared)));
-        Self { shared }
+    /// The rest of a message of which something is still to come.
+    pub(super) fn new(reading: Reading) -> Self {
+        let connection = Rc::clone(&reading.connection);
+        let source = match connection.protocol() {
+            Protocol::Http1 => Source::InStep(Box::new(reading)),
+            Protocol::Http2 => Source::Ahead(reading.start(None)),
+        };
+        let is_in_step = matches!(source, Source::InStep(_));
+        let source = Rc::new(RefCell::new(source));
+        if is_in_step {
+            connection.read_in_step(InStep { source: Rc::downgrade(&source) });
+        }
+        Self { source }
     }
 
     /// The next frame; `None` after the last.
@@ -96,51 +119,126 @@ impl ReadAhead {
         &self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let mut buffer = self.shared.borrow_mut();
-        if let Some(frame) = buffer.frames.pop_front() {
-            let writer = buffer.take(length(&frame));
-            drop(buffer);
-            if let Some(writer) = writer {
-                writer.wake();
+        let mut source = self.source.borrow_mut();
+        match &mut *source {
+            Source::InStep(reading) => {
+                let event = ready!(reading.poll_event(context));
+                let Source::InStep(reading) = std::mem::take(&mut *source) else { return Poll::Pending };
+                let (frame, next) = reading.go_on(event);
+                *source = next;
+                Poll::Ready(frame)
             }
-            return Poll::Ready(Some(Ok(frame)));
-        }
-        match &mut buffer.end {
-            Some(End::Whole(_)) => Poll::Ready(None),
-            Some(End::Broken(error)) => Poll::Ready(error.take().map(Err)),
-            None => {
-                buffer.reader = Some(context.waker().clone());
-                Poll::Pending
-            }
+            Source::Ahead(buffer) => Buffer::poll_frame(buffer, context),
+            Source::Whole(_) | Source::Broken => Poll::Ready(None),
         }
     }
 
     /// Whether the server has finished and everything is taken.
     pub(super) fn is_end(&self) -> bool {
-        let buffer = self.shared.borrow();
-        buffer.frames.is_empty() && matches!(buffer.end, Some(End::Whole(_)))
+        match &*self.source.borrow() {
+            Source::InStep(_) | Source::Broken => false,
+            Source::Ahead(buffer) => {
+                let buffer = buffer.borrow();
+                buffer.frames.is_empty() && matches!(buffer.end, Some(End::Whole(_)))
+            }
+            Source::Whole(_) => true,
+        }
     }
 
     /// When the server's message ended.
     pub(super) fn served(&self) -> Option<Timestamp> {
-        match self.shared.borrow().end {
-            Some(End::Whole(at)) => Some(at),
-            Some(End::Broken(_)) | None => None,
+        match &*self.source.borrow() {
+            Source::InStep(_) | Source::Broken => None,
+            Source::Ahead(buffer) => match buffer.borrow().end {
+                Some(End::Whole(at)) => Some(at),
+                Some(End::Broken(_)) | None => None,
+            },
+            Source::Whole(at) => Some(*at),
         }
     }
 }
 
 impl Drop for ReadAhead {
     fn drop(&mut self) {
-        let mut buffer = self.shared.borrow_mut();
-        buffer.left = true;
-        buffer.frames.clear();
-        let (bytes, writer) = (buffer.spooled.bytes(), buffer.writer.take());
-        buffer.spooled.shrink(bytes);
-        drop(buffer);
-        if let Some(writer) = writer {
-            writer.wake();
+        match self.source.take() {
+            Source::InStep(reading) => reading.linger(),
+            Source::Ahead(buffer) => Buffer::leave(&buffer),
+            Source::Whole(_) | Source::Broken => {}
         }
+    }
+}
+
+impl InStep {
+    /// From now on a task reads ahead of the client, and wakes `reader` when there is something to take.
+    pub(crate) fn read_ahead(&self, reader: &Waker) {
+        let Some(source) = self.source.upgrade() else { return };
+        let mut source = source.borrow_mut();
+        *source = match std::mem::take(&mut *source) {
+            Source::InStep(reading) => Source::Ahead(reading.start(Some(reader.clone()))),
+            other => other,
+        };
+    }
+}
+
+impl Reading {
+    /// What comes next, in step.
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Event> {
+        if let Some(frame) = self.frames.pop() {
+            self.spooled.shrink(length(&frame));
+            return Poll::Ready(Event::Frame(Some(Ok(frame))));
+        }
+        match Pin::new(&mut self.upstream).poll_frame(context) {
+            Poll::Ready(frame) => Poll::Ready(Event::Frame(frame)),
+            Poll::Pending => self.connection.poll_departed(self.half_closed, context).map(|()| Event::Left),
+        }
+    }
+
+    /// What the client's connection gets of that, and where the rest comes from.
+    fn go_on(self: Box<Self>, event: Event) -> (Option<Result<Frame<Bytes>, BodyError>>, Source) {
+        match event {
+            Event::Frame(Some(Ok(frame))) => {
+                let is_last = self.frames.is_empty() && self.upstream.is_end_stream();
+                let rest = if is_last { self.finish() } else { Source::InStep(self) };
+                (Some(Ok(frame)), rest)
+            }
+            Event::Frame(None) => (None, self.finish()),
+            Event::Frame(Some(Err(error))) => {
+                self.in_flight.fail(Outcome::Drop);
+                (Some(Err(error)), Source::Broken)
+            }
+            Event::Left | Event::Stalled | Event::Long => {
+                self.linger();
+                (Some(Err(left())), Source::Broken)
+            }
+        }
+    }
+
+    fn finish(self) -> Source {
+        Source::Whole(self.in_flight.finish(self.status))
+    }
+
+    /// Its client has left.
+    fn linger(self) {
+        tokio::task::spawn_local(linger::drain(self.upstream, self.in_flight, self.status));
+    }
+
+    /// Starts to read ahead.
+    fn start(mut self, reader: Option<Waker>) -> Rc<RefCell<Buffer>> {
+        let frames = std::mem::take(&mut self.frames);
+        let spooled = std::mem::replace(&mut self.spooled, self.in_flight.service().spool().account());
+        let buffer = Rc::new(RefCell::new(Buffer {
+            bytes: frames.bytes(),
+            frames,
+            bytes_max: self.bytes_max,
+            spooled,
+            in_step: false,
+            end: None,
+            left: false,
+            reader,
+            writer: None,
+        }));
+        tokio::task::spawn_local(pump(self, Rc::clone(&buffer)));
+        buffer
     }
 }
 
@@ -151,6 +249,43 @@ enum Room {
 }
 
 impl Buffer {
+    /// The next frame; `None` after the last.
+    fn poll_frame(
+        buffer: &RefCell<Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let mut this = buffer.borrow_mut();
+        if let Some(frame) = this.frames.pop() {
+            let writer = this.take(length(&frame));
+            drop(this);
+            if let Some(writer) = writer {
+                writer.wake();
+            }
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        match &mut this.end {
+            Some(End::Whole(_)) => Poll::Ready(None),
+            Some(End::Broken(error)) => Poll::Ready(error.take().map(Err)),
+            None => {
+                this.reader = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// The reader has left.
+    fn leave(buffer: &RefCell<Self>) {
+        let mut this = buffer.borrow_mut();
+        this.left = true;
+        this.frames = Frames::default();
+        let (bytes, writer) = (this.spooled.bytes(), this.writer.take());
+        this.spooled.shrink(bytes);
+        drop(this);
+        if let Some(writer) = writer {
+            writer.wake();
+        }
+    }
+
     /// The reader takes `bytes`; gives whom to wake.
     fn take(&mut self, bytes: u64) -> Option<Waker> {
         self.bytes -= bytes;
@@ -167,7 +302,7 @@ impl Buffer {
         let bytes = length(&frame);
         self.in_step = !self.spooled.grow(bytes);
         self.bytes += bytes;
-        self.frames.push_back(frame);
+        self.frames.push(frame);
         self.reader.take()
     }
 
@@ -193,12 +328,7 @@ impl Buffer {
     }
 }
 
-/// Bytes of a frame that count; trailers are bounded by the codec.
-fn length(frame: &Frame<Bytes>) -> u64 {
-    frame.data_ref().map_or(0, |data| data.len() as u64)
-}
-
-/// What the task goes on with.
+/// What whoever reads goes on with.
 enum Event {
     Frame(Option<Result<Frame<Bytes>, BodyError>>),
     /// The client has left.
@@ -262,7 +392,7 @@ async fn pump(reading: Reading, shared: Rc<RefCell<Buffer>>) {
             }
             Event::Left => {
                 // Its connection, if it does not know yet, is to end too.
-                shared.borrow_mut().close(End::Broken(Some(BodyError::Client("it has left".into()))));
+                shared.borrow_mut().close(End::Broken(Some(left())));
                 return linger::drain(upstream, in_flight, status).await;
             }
             Event::Stalled => {
@@ -280,4 +410,14 @@ async fn pump(reading: Reading, shared: Rc<RefCell<Buffer>>) {
     // The server is done with; its connection goes back before the client has read everything.
     drop(upstream);
     shared.borrow_mut().close(end);
+}
+
+fn left() -> BodyError {
+    BodyError::Client("it has left".into())
+}
+
+impl std::fmt::Debug for Reading {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reading").field("status", &self.status).finish_non_exhaustive()
+    }
 }

@@ -36,16 +36,35 @@ pub(super) struct Record {
 struct LogFacts {
     connection: Rc<Connection>,
     client: Option<IpAddr>,
+    head: LoggedHead,
+    request_id: Option<HeaderValue>,
+    server: Option<Arc<Server>>,
+    reason: Option<&'static str>,
+    detail: Option<String>,
+}
+
+/// What is logged of a head.
+struct LoggedHead {
     method: Method,
     uri: Uri,
     version: Version,
     host: Option<HeaderValue>,
     user_agent: Option<HeaderValue>,
     referer: Option<HeaderValue>,
-    request_id: Option<HeaderValue>,
-    server: Option<Arc<Server>>,
-    reason: Option<&'static str>,
-    detail: Option<String>,
+}
+
+impl LoggedHead {
+    fn of(head: Head<'_>) -> Self {
+        let field = |name| head.headers.get(name).cloned();
+        Self {
+            method: head.method.clone(),
+            uri: head.uri.clone(),
+            version: head.version,
+            host: field(header::HOST),
+            user_agent: field(header::USER_AGENT),
+            referer: field(header::REFERER),
+        }
+    }
 }
 
 impl Record {
@@ -61,16 +80,10 @@ impl Record {
     ) -> Self {
         application.class(class).add(Meter::ARRIVED, 1);
         let log = service.access_log.is_on().then(|| {
-            let field = |name| head.headers.get(name).cloned();
             Box::new(LogFacts {
                 connection: Rc::clone(connection),
                 client,
-                method: head.method.clone(),
-                uri: head.uri.clone(),
-                version: head.version,
-                host: field(header::HOST),
-                user_agent: field(header::USER_AGENT),
-                referer: field(header::REFERER),
+                head: LoggedHead::of(head),
                 request_id: None,
                 server: None,
                 reason: None,
@@ -147,15 +160,22 @@ impl Record {
         }
     }
 
+    /// Its head lies elsewhere now.
+    pub(super) fn retake(&mut self, head: Head<'_>) {
+        if let Some(log) = &mut self.log {
+            log.head = LoggedHead::of(head);
+        }
+    }
+
     pub(super) fn set_request_id(&mut self, id: &HeaderValue) {
         if let Some(log) = &mut self.log {
             log.request_id = Some(id.clone());
         }
     }
 
-    pub(super) fn set_server(&mut self, server: &Arc<Server>) {
+    pub(super) fn set_server(&mut self, server: Option<Arc<Server>>) {
         if let Some(log) = &mut self.log {
-            log.server = Some(Arc::clone(server));
+            log.server = server;
         }
     }
 
@@ -213,17 +233,18 @@ impl Record {
         if plain && !self.service.samples() {
             return;
         }
+        let LoggedHead { method, uri, version, host, user_agent, referer } = log.head;
         let since = |to: Option<Timestamp>, from: Option<Timestamp>| Some(to?.since(from?));
         let entry = Entry {
             at: self.arrived,
             client: log.client,
             connection: log.connection.facts.id,
-            method: Some(log.method),
-            target: Some(log.uri),
-            version: log.version,
-            host: log.host,
-            user_agent: log.user_agent,
-            referer: log.referer,
+            method: Some(method),
+            target: Some(uri),
+            version,
+            host,
+            user_agent,
+            referer,
             request_id: log.request_id,
             tls: log.connection.facts.tls.clone(),
             application: Some(Arc::clone(&self.application.application)),

@@ -1,7 +1,8 @@
 //! The number by which a request is found again in every log it passes.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 
+use bytes::BytesMut;
 use http::{HeaderName, HeaderValue};
 
 pub(super) const FIELD: HeaderName = HeaderName::from_static("x-request-id");
@@ -9,27 +10,57 @@ pub(super) const FIELD: HeaderName = HeaderName::from_static("x-request-id");
 /// Longest id believed of a trusted peer.
 const LENGTH_MAX: usize = 128;
 
+/// Ids that share an allocation.
+const IDS_PER_BLOCK: usize = 32;
+
 /// Makes request ids: 16 random digits of this core, then 16 digits of a counter.
 #[derive(Debug)]
 pub(super) struct RequestIds {
-    prefix: u64,
-    count: Cell<u64>,
+    state: RefCell<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    last: [u8; 32],
+    /// Where ids are written one after another, so that most of them allocate nothing.
+    block: BytesMut,
 }
 
 impl RequestIds {
     /// Ids that begin with `prefix`, which should be random.
-    pub(super) const fn new(prefix: u64) -> Self {
-        Self { prefix, count: Cell::new(0) }
+    pub(super) fn new(prefix: u64) -> Self {
+        let mut last = [b'0'; 32];
+        for (position, digit) in last[..16].iter_mut().rev().enumerate() {
+            *digit = b"0123456789abcdef"[(prefix >> (4 * position)) as usize & 15];
+        }
+        Self {
+            state: RefCell::new(State { last, block: BytesMut::with_capacity(last.len() * IDS_PER_BLOCK) }),
+        }
     }
 
     /// The next id.
     pub(super) fn next(&self) -> HeaderValue {
-        let count = self.count.get().wrapping_add(1);
-        self.count.set(count);
-        let mut digits = [0; 32];
-        write_hex(&mut digits[..16], self.prefix);
-        write_hex(&mut digits[16..], count);
-        HeaderValue::from_bytes(&digits).unwrap_or_else(|_| HeaderValue::from_static("-"))
+        let State { last, block } = &mut *self.state.borrow_mut();
+        count_up(&mut last[16..]);
+        // Once the block is full, another as large.
+        block.reserve(last.len());
+        block.extend_from_slice(last);
+        HeaderValue::from_maybe_shared(block.split().freeze())
+            .unwrap_or_else(|_| HeaderValue::from_static("-"))
+    }
+}
+
+/// Adds one to a hexadecimal number.
+fn count_up(digits: &mut [u8]) {
+    for digit in digits.iter_mut().rev() {
+        *digit = match *digit {
+            b'9' => b'a',
+            b'f' => b'0',
+            other => other + 1,
+        };
+        if *digit != b'0' {
+            return;
+        }
     }
 }
 
@@ -37,12 +68,6 @@ impl RequestIds {
 pub(super) fn is_acceptable(id: &HeaderValue) -> bool {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:/+=@".contains(byte);
     !id.is_empty() && id.len() <= LENGTH_MAX && id.as_bytes().iter().all(plain)
-}
-
-fn write_hex(digits: &mut [u8], number: u64) {
-    for (position, digit) in digits.iter_mut().rev().enumerate() {
-        *digit = b"0123456789abcdef"[(number >> (4 * position)) as usize & 15];
-    }
 }
 
 #[cfg(test)]
@@ -55,6 +80,11 @@ mod tests {
         assert_eq!(ids.next(), "00000000000000ab0000000000000001");
         assert_eq!(ids.next(), "00000000000000ab0000000000000002");
         assert!(is_acceptable(&ids.next()));
+        let mut digits = *b"0000";
+        for expected in 1..5000 {
+            count_up(&mut digits);
+            assert_eq!(digits, *format!("{expected:04x}").as_bytes());
+        }
     }
 
     #[test]

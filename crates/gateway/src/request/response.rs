@@ -1,15 +1,13 @@
 //! A server's answer on its way to the client: its head edited, its body brought off the server.
 
 use std::{
-    collections::VecDeque,
     pin::Pin,
     rc::Rc,
     task::{Context, Poll, Waker},
 };
 
-use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, Version, header, response::Parts};
-use http_body::{Body, Frame};
+use http_body::Body;
 use tidegate_control::{admission::Outcome, knobs::keys, meters::UpstreamError};
 use tidegate_runtime::{Application, Spooled};
 
@@ -18,6 +16,7 @@ use super::{
     dispatch::Answered,
     error::Failure,
     forward::{self, Forwarded},
+    frames::{Frames, length},
     hop_by_hop,
     in_flight::InFlight,
     read_ahead::{ReadAhead, Reading},
@@ -47,7 +46,7 @@ impl Service {
     /// Makes a server's answer the client's response.
     ///
     /// What is there of the body is read at once. If that is all of it, the permit goes back before
-    /// the client has seen a byte; else a task reads ahead of the client.
+    /// the client has seen a byte; else the rest is read in step with the client, or ahead of it.
     pub(super) fn relay(
         self: &Rc<Self>,
         connection: &Rc<Connection>,
@@ -60,7 +59,7 @@ impl Service {
         let application = Rc::clone(record.application());
         let status = head.status;
         record.answer(upstream.answered_at());
-        record.set_server(&answered.server);
+        record.set_server(answered.server);
         if status == StatusCode::SWITCHING_PROTOCOLS {
             return tunnel(connection, record, in_flight, head, upstream, forwarded);
         }
@@ -73,7 +72,7 @@ impl Service {
             return Err(Unanswered::new(record, Failure::Refused(refusal)));
         }
         let bytes_max = values.get(keys::SPOOL).0;
-        let mut read = Read { frames: VecDeque::new(), bytes: 0, spooled: self.spool().account() };
+        let mut read = Read { frames: Frames::default(), bytes: 0, spooled: self.spool().account() };
         let mut upstream = upstream;
         let body = match read.what_is_there(&mut upstream, bytes_max) {
             Ok(true) => {
@@ -81,7 +80,7 @@ impl Service {
                 record.serve(in_flight.finish(status));
                 ResponseBody::pieces(read.frames, read.spooled)
             }
-            Ok(false) => ResponseBody::read_ahead(ReadAhead::start(Reading {
+            Ok(false) => ResponseBody::read_ahead(ReadAhead::new(Reading {
                 upstream,
                 in_flight,
                 status,
@@ -105,7 +104,7 @@ impl Service {
 
 /// What has been read of a body.
 struct Read {
-    frames: VecDeque<Frame<Bytes>>,
+    frames: Frames,
     bytes: u64,
     spooled: Spooled,
 }
@@ -125,8 +124,8 @@ impl Read {
             match Pin::new(&mut *upstream).poll_frame(&mut quiet) {
                 Poll::Ready(Some(frame)) => {
                     let frame = frame?;
-                    self.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
-                    self.frames.push_back(frame);
+                    self.bytes += length(&frame);
+                    self.frames.push(frame);
                 }
                 Poll::Ready(None) => return Ok(true),
                 Poll::Pending => return Ok(false),

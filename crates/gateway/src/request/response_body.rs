@@ -1,7 +1,6 @@
 //! The body of a response on its way to a client.
 
 use std::{
-    collections::VecDeque,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -10,7 +9,11 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tidegate_runtime::Spooled;
 
-use super::{read_ahead::ReadAhead, record::Record};
+use super::{
+    frames::{Frames, length},
+    read_ahead::ReadAhead,
+    record::Record,
+};
 use crate::body::BodyError;
 
 /// A response's body. With it travels the request's account, which ends when the body does.
@@ -25,7 +28,7 @@ enum Content {
     /// In memory.
     Whole(Bytes),
     /// In memory, in several pieces or with trailers.
-    Pieces { frames: VecDeque<Frame<Bytes>>, spooled: Spooled },
+    Pieces { frames: Frames, spooled: Spooled },
     /// Read ahead of the client.
     ReadAhead(ReadAhead),
     /// There is no response: the connection is to be broken off.
@@ -42,11 +45,11 @@ impl ResponseBody {
     }
 
     /// What was read to its end.
-    pub(super) fn pieces(mut frames: VecDeque<Frame<Bytes>>, spooled: Spooled) -> Self {
-        if frames.len() > 1 || spooled.bytes() > 0 || frames.front().is_some_and(Frame::is_trailers) {
+    pub(super) fn pieces(mut frames: Frames, spooled: Spooled) -> Self {
+        if frames.len() > 1 || spooled.bytes() > 0 || frames.iter().any(Frame::is_trailers) {
             return Self { content: Content::Pieces { frames, spooled }, record: None };
         }
-        let only = frames.pop_front().and_then(|frame| frame.into_data().ok());
+        let only = frames.pop().and_then(|frame| frame.into_data().ok());
         only.map_or(Self::empty(), Self::whole)
     }
 
@@ -91,8 +94,8 @@ impl Body for ResponseBody {
                 this.content = Content::Empty;
                 Some(Ok(Frame::data(bytes)))
             }
-            Content::Pieces { frames, spooled } => frames.pop_front().map(|frame| {
-                spooled.shrink(frame.data_ref().map_or(0, |data| data.len() as u64));
+            Content::Pieces { frames, spooled } => frames.pop().map(|frame| {
+                spooled.shrink(length(&frame));
                 Ok(frame)
             }),
             Content::ReadAhead(content) => std::task::ready!(content.poll_frame(context)),
@@ -100,7 +103,7 @@ impl Body for ResponseBody {
         };
         if let (Some(record), Some(result)) = (&mut this.record, &frame) {
             match result {
-                Ok(frame) => record.add_bytes_out(frame.data_ref().map_or(0, |data| data.len() as u64)),
+                Ok(frame) => record.add_bytes_out(length(frame)),
                 Err(error) => record.explain("body", Some(error.to_string())),
             }
         }
@@ -117,9 +120,7 @@ impl Body for ResponseBody {
             Content::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             // Trailers go only where the length is not announced, or was by the server.
             Content::Pieces { frames, .. } if frames.iter().any(Frame::is_trailers) => SizeHint::default(),
-            Content::Pieces { frames, .. } => SizeHint::with_exact(
-                frames.iter().filter_map(Frame::data_ref).map(|data| data.len() as u64).sum(),
-            ),
+            Content::Pieces { frames, .. } => SizeHint::with_exact(frames.bytes()),
             Content::ReadAhead(_) | Content::Broken => SizeHint::default(),
         }
     }

@@ -80,7 +80,12 @@ impl Http1 {
             .await
             .map_err(|error| Failure::new(UpstreamError::Connect, describe(&error)))?;
         Ok(Box::new(Self {
-            driven: Driven { connection: Some(connection), has_ended: false, failure: None },
+            driven: Driven {
+                connection: Some(connection),
+                is_watched: false,
+                has_ended: false,
+                failure: None,
+            },
             sender,
             trace,
             timer: Box::pin(tokio::time::sleep_until(Instant::now())),
@@ -115,16 +120,30 @@ impl Http1 {
         self.trace.begin(again.is_some());
         let (parts, body) = request.into_parts();
         let (body, progress) = Outgoing::new(body);
-        let mut response = std::pin::pin!(self.sender.try_send_request(Request::from_parts(parts, body)));
+        // Unconstrained: a turn that is cut short wakes its task, and here that would be nobody.
+        let mut response = std::pin::pin!(tokio::task::coop::unconstrained(
+            self.sender.try_send_request(Request::from_parts(parts, body))
+        ));
         let mut patience = Patience::new(progress.as_deref(), self.plan.response_timeout, now);
+        // What the response waits for is done by the connection driven here, so its waker would wake but
+        // ourselves; and once the response is there, nobody waits for the connection. So after the first time,
+        // which sends the request, it is driven quietly as long as that gets the response.
+        let mut quiet = Context::from_waker(Waker::noop());
+        let mut is_sent = false;
         let outcome = std::future::poll_fn(|context| {
+            if std::mem::replace(&mut is_sent, true) {
+                self.driven.poll_quietly();
+                if let Poll::Ready(outcome) = response.as_mut().poll(&mut quiet) {
+                    return Poll::Ready(Some(outcome));
+                }
+            }
             self.driven.poll(context);
-            if let Poll::Ready(outcome) = response.as_mut().poll(context) {
+            if let Poll::Ready(outcome) = response.as_mut().poll(&mut quiet) {
                 return Poll::Ready(Some(outcome));
             }
             if self.driven.has_ended && self.driven.connection.take().is_some() {
                 // A request that the codec has not begun comes back as it goes.
-                if let Poll::Ready(outcome) = response.as_mut().poll(context) {
+                if let Poll::Ready(outcome) = response.as_mut().poll(&mut quiet) {
                     return Poll::Ready(Some(outcome));
                 }
             }
@@ -170,10 +189,14 @@ impl Http1 {
         incoming: &mut Incoming,
         context: &mut Context<'_>,
     ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        // What comes out of the body is put in by the connection driven here, so its waker would wake but
+        // ourselves.
+        let mut quiet = Context::from_waker(Waker::noop());
+        if let Poll::Ready(frame) = Pin::new(&mut *incoming).poll_frame(&mut quiet) {
+            return Poll::Ready(frame);
+        }
         self.driven.poll(context);
-        // What comes out of the body is put in by the connection just driven, so its waker would
-        // wake but ourselves.
-        Pin::new(incoming).poll_frame(&mut Context::from_waker(Waker::noop()))
+        Pin::new(incoming).poll_frame(&mut quiet)
     }
 
     /// Arms the timer.
@@ -186,10 +209,11 @@ impl Http1 {
         self.timer.as_mut().poll(context)
     }
 
-    /// Whether it could serve another exchange now: nothing of the last one is left.
+    /// Whether it could serve another exchange now: nothing of the last one is left. Takes it out of the hands
+    /// of the task that used it, which the next exchange would wake.
     pub(super) fn is_reusable(&mut self) -> bool {
-        if !self.sender.is_ready() {
-            self.driven.poll(&mut Context::from_waker(Waker::noop()));
+        if self.driven.is_watched || !self.sender.is_ready() {
+            self.driven.poll_quietly();
         }
         self.driven.is_open() && self.sender.is_ready() && !self.trace.is_broken()
     }
@@ -198,7 +222,7 @@ impl Http1 {
     /// the task that used it last.
     pub(super) fn is_open(&mut self) -> bool {
         let mut quiet = Context::from_waker(Waker::noop());
-        self.driven.poll(&mut quiet);
+        self.driven.poll_quietly();
         let _ = self.timer.as_mut().poll(&mut quiet);
         self.driven.is_open()
     }
@@ -218,13 +242,22 @@ impl Http1 {
 /// The codec's connection and how it ended.
 struct Driven {
     connection: Option<Connection<TokioIo<UpstreamIo>, Outgoing>>,
+    /// Whether a task is woken when there is something to do.
+    is_watched: bool,
     has_ended: bool,
     failure: Option<Failure>,
 }
 
 impl Driven {
+    /// Lets the connection do what it can, and wakes nobody when it can do more.
+    fn poll_quietly(&mut self) {
+        self.poll(&mut Context::from_waker(Waker::noop()));
+        self.is_watched = false;
+    }
+
     /// Lets the connection do what it can.
     fn poll(&mut self, context: &mut Context<'_>) {
+        self.is_watched = true;
         if self.has_ended {
             return;
         }
