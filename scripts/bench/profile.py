@@ -19,7 +19,7 @@ from processes import Server, cores
 from stand import Stand
 
 CONNECTIONS = 16
-SECONDS = 5
+SECONDS = 8
 
 # The first that is found in a source file's path.
 GROUPS = [
@@ -133,6 +133,7 @@ def main():
     parser.add_argument("--tidegate", default="target/release/tidegate", help="the binary")
     parser.add_argument("--kind", default="plain", choices=["plain", "p256"])
     parser.add_argument("--path", default="1k", choices=["1k", "100k"])
+    parser.add_argument("--keep", help="a file for Callgrind's own output, for callgrind_annotate or KCachegrind")
     options = parser.parse_args()
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     folder = tempfile.mkdtemp(prefix="tidegate-profile-", dir=memory)
@@ -142,6 +143,8 @@ def main():
             groups, ours, requests = profile(stand, options.kind, options.path)
         print(table(groups, ours))
         print(f"{requests} requests")
+        if options.keep:
+            shutil.move(stand.path("callgrind.out.1"), options.keep)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

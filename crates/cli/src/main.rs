@@ -20,10 +20,12 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Memory that is free goes back to the system after a second instead of ten, and by threads of the
 /// allocator's own: by itself it would wait for the next allocations, which an idle gateway never
-/// makes, and a connection would be as large as it was in its busiest moment.
+/// makes, and a connection would be as large as it was in its busiest moment. A thread's cache is looked through
+/// after each MiB allocated instead of each 64 KiB, which is a few requests.
 #[expect(unsafe_code, reason = "jemalloc reads its options from a symbol of this name")]
 #[unsafe(export_name = "_rjem_malloc_conf")]
-static ALLOCATOR_OPTIONS: &[u8; 43] = b"background_thread:true,dirty_decay_ms:1000\0";
+static ALLOCATOR_OPTIONS: &[u8; 72] =
+    b"background_thread:true,dirty_decay_ms:1000,tcache_gc_incr_bytes:1048576\0";
 
 /// An overload-control gateway: stands in front of a web application and keeps it at its peak
 /// goodput whatever load arrives.

@@ -80,6 +80,7 @@ impl Values {
     ///
     /// If `key` belongs to another scope: a mistake in the program, not in its input.
     #[must_use]
+    #[inline]
     pub fn get<T: ValueType>(&self, key: Key<T>) -> T {
         T::from_value(self.value(key.knob()))
     }
@@ -90,6 +91,7 @@ impl Values {
     ///
     /// If `knob` belongs to another scope.
     #[must_use]
+    #[inline]
     pub fn value(&self, knob: Knob) -> Value {
         assert_eq!(knob.scope(), self.scope, "{} is no {} knob", knob.name(), self.scope.name());
         self.values[knob.index_in_scope()]

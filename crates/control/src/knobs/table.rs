@@ -55,6 +55,7 @@ macro_rules! knobs {
 
             /// What it belongs to.
             #[must_use]
+            #[inline]
             pub const fn scope(self) -> Scope { match self { $($(Self::$id => Scope::$scope,)+)+ } }
 
             /// Unit and range.
@@ -296,6 +297,7 @@ impl Knob {
 
     /// Position among the knobs of its scope.
     #[must_use]
+    #[inline]
     pub fn index_in_scope(self) -> usize {
         let first = match self.scope() {
             Scope::Host => 0,

@@ -117,7 +117,7 @@ impl Service {
 }
 
 /// The response to a refused request.
-pub(super) fn refuse(mut record: Record, refused: Refused, asked: &Asked) -> Response<ResponseBody> {
+pub(super) fn refuse(mut record: Box<Record>, refused: Refused, asked: &Asked) -> Response<ResponseBody> {
     let Refused { refusal, retry_after } = refused;
     record.refuse(refusal);
     let snapshot = &record.application().application;
@@ -147,7 +147,7 @@ pub(super) fn refuse(mut record: Record, refused: Refused, asked: &Asked) -> Res
 }
 
 /// The response to a request whose body is at fault.
-pub(super) fn bad_body(mut record: Record, fault: ClientFault, asked: &Asked) -> Response<ResponseBody> {
+pub(super) fn bad_body(mut record: Box<Record>, fault: ClientFault, asked: &Asked) -> Response<ResponseBody> {
     let (status, reason) = (fault.status(), fault.name());
     record.explain(reason, None);
     record.set_status(status);
@@ -160,7 +160,7 @@ pub(super) fn bad_body(mut record: Record, fault: ClientFault, asked: &Asked) ->
 
 /// The response to a request whose exchange with a server failed.
 pub(super) fn fail(
-    mut record: Record,
+    mut record: Box<Record>,
     failure: Failure,
     received: Option<&Received>,
     asked: &Asked,

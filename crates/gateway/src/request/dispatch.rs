@@ -45,7 +45,7 @@ impl Errand {
     /// A request of which nothing reached a server goes to another whatever its method; one that may
     /// have reached it only if its method is idempotent. Both within `retries.max` and the
     /// application's budget, and only while the client is there.
-    pub(super) async fn run(self, mut request: Request<RequestBody>) -> Result<Answered, Failure> {
+    pub(super) async fn run(self, mut request: Box<Request<RequestBody>>) -> Result<Answered, Failure> {
         let settings = &self.application.application.settings;
         // RFC 9110, section 9.2.2.
         let idempotent = request.method().is_idempotent();
@@ -82,7 +82,7 @@ impl Errand {
             failure = Failure::Upstream { kind: error.kind, message: error.message };
             match again {
                 Some(given_back) if retries_left > 0 && !self.left.get() && self.may_retry() => {
-                    request = *given_back;
+                    request = given_back;
                 }
                 _ => return Err(failure),
             }

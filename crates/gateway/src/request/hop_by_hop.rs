@@ -28,22 +28,27 @@ fn is_protected(name: &HeaderName) -> bool {
 /// Few messages have more than one of them, so it goes once over the fields that are there instead of
 /// looking up each that may be: that would hash ten names.
 pub(super) fn remove(headers: &mut HeaderMap) {
-    let (mut connection, mut te) = (false, false);
+    let (mut connection, mut names_others, mut te) = (false, false, false);
     let mut others = Vec::new();
-    for name in headers.keys() {
+    for (name, value) in &*headers {
         match *name {
-            header::CONNECTION => connection = true,
+            header::CONNECTION => {
+                connection = true;
+                names_others |= !is_option(value.as_bytes());
+            }
             header::TE => te = true,
             _ if ends_here(name) => others.push(name.clone()),
             _ => {}
         }
     }
-    if connection {
+    if names_others {
         let named = tokens(headers, &header::CONNECTION)
             .filter(|token| !is_option(token))
             .filter_map(|token| HeaderName::from_bytes(token).ok())
             .filter(|name| !is_protected(name));
         others.extend(named);
+    }
+    if connection {
         headers.remove(header::CONNECTION);
     }
     for name in others {

@@ -33,17 +33,15 @@ impl<'a> Host<'a> {
                 text.split_at(end + 2)
             }
             None => {
-                let (name, port) = text.split_at(text.find(':').unwrap_or(text.len()));
-                let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
-                if name.len() > 255 || !name.bytes().all(plain) {
+                let end = bytes.iter().position(|byte| *byte == b':').unwrap_or(bytes.len());
+                let (name, port) = text.split_at(end);
+                let name = name.strip_suffix('.').unwrap_or(name);
+                if name.len() > 255 || !is_name(name) {
                     return None;
                 }
-                (name.strip_suffix('.').unwrap_or(name), port)
+                (name, port)
             }
         };
-        if name.is_empty() || name.starts_with('.') || name.ends_with('.') || name.contains("..") {
-            return None;
-        }
         let port = match port.strip_prefix(':') {
             None if port.is_empty() => None,
             None => return None,
@@ -64,6 +62,20 @@ impl<'a> Host<'a> {
     pub(super) fn agrees(&self, other: &Host<'_>, default_port: u16) -> bool {
         self.name == other.name && self.port.unwrap_or(default_port) == other.port.unwrap_or(default_port)
     }
+}
+
+/// Labels of at least one character, with dots between them.
+fn is_name(name: &str) -> bool {
+    let mut before = b'.';
+    let are_plain = name.bytes().all(|byte| {
+        let is_plain = match byte {
+            b'.' => before != b'.',
+            _ => byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'),
+        };
+        before = byte;
+        is_plain
+    });
+    are_plain && before != b'.'
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ use crate::{connection::Connection, facts::ConnectionFacts};
 
 /// A request that has arrived at an application and was classified.
 pub(super) struct Arrived {
-    pub(super) record: Record,
+    pub(super) record: Box<Record>,
     pub(super) exchange: Exchange,
     /// Key for consistent hashing; 0 where another policy balances.
     pub(super) hash: u64,

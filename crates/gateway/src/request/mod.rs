@@ -172,7 +172,7 @@ impl Service {
             started: in_flight.started(),
             left: Rc::clone(&left),
         };
-        let exchange = Box::pin(errand.run(Request::from_parts(parts, body)));
+        let exchange = Box::pin(errand.run(Box::new(Request::from_parts(parts, body))));
         let awaited = Awaited::new(exchange, in_flight, left);
         let (answered, in_flight) = tokio::select! {
             biased;

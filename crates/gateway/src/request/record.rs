@@ -77,7 +77,7 @@ impl Record {
         connection: &Rc<Connection>,
         head: Head<'_>,
         client: Option<IpAddr>,
-    ) -> Self {
+    ) -> Box<Self> {
         application.class(class).add(Meter::ARRIVED, 1);
         let log = service.access_log.is_on().then(|| {
             Box::new(LogFacts {
@@ -90,7 +90,8 @@ impl Record {
                 detail: None,
             })
         });
-        Self {
+        // Boxed, for it is handed on from step to step.
+        Box::new(Self {
             service: Rc::clone(service),
             application: Rc::clone(application),
             class,
@@ -104,7 +105,7 @@ impl Record {
             bytes_out: 0,
             finished: false,
             log,
-        }
+        })
     }
 
     pub(super) const fn application(&self) -> &Rc<CoreApplication> {

@@ -32,12 +32,12 @@ const FREE_BYTES: u64 = 16 * 1024;
 
 /// A request that has no answer to relay.
 pub(super) struct Unanswered {
-    pub(super) record: Record,
+    pub(super) record: Box<Record>,
     pub(super) failure: Failure,
 }
 
 impl Unanswered {
-    pub(super) fn new(record: Record, failure: Failure) -> Box<Self> {
+    pub(super) fn new(record: Box<Record>, failure: Failure) -> Box<Self> {
         Box::new(Self { record, failure })
     }
 }
@@ -50,7 +50,7 @@ impl Service {
     pub(super) fn relay(
         self: &Rc<Self>,
         connection: &Rc<Connection>,
-        mut record: Record,
+        mut record: Box<Record>,
         mut in_flight: InFlight,
         answered: Answered,
         forwarded: &Forwarded,
@@ -174,7 +174,7 @@ fn edit(
 /// Joins both sides after a 101.
 fn tunnel(
     connection: &Connection,
-    mut record: Record,
+    mut record: Box<Record>,
     mut in_flight: InFlight,
     mut head: Parts,
     upstream: UpstreamBody,

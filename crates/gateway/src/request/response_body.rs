@@ -19,7 +19,7 @@ use crate::body::BodyError;
 /// A response's body. With it travels the request's account, which ends when the body does.
 pub(crate) struct ResponseBody {
     content: Content,
-    record: Option<Record>,
+    record: Option<Box<Record>>,
 }
 
 enum Content {
@@ -63,7 +63,7 @@ impl ResponseBody {
     }
 
     /// Lets the account travel along.
-    pub(super) fn with_record(mut self, record: Record) -> Self {
+    pub(super) fn with_record(mut self, record: Box<Record>) -> Self {
         self.record = Some(record);
         self
     }

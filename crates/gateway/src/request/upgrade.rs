@@ -26,7 +26,7 @@ const BUFFER: usize = 16 * 1024;
 pub(super) struct Tunnel {
     pub(super) upstream: UpstreamUpgraded,
     pub(super) stream: InFlight,
-    pub(super) record: Record,
+    pub(super) record: Box<Record>,
 }
 
 impl Upgrade for Tunnel {
@@ -63,7 +63,7 @@ struct Counts {
 }
 
 struct Ending {
-    record: Option<Record>,
+    record: Option<Box<Record>>,
     counts: Rc<Counts>,
 }
 

@@ -99,7 +99,7 @@ impl Http1 {
     /// Sends a request, now, and waits for the response's head.
     pub(super) async fn send(
         &mut self,
-        mut request: Request<RequestBody>,
+        mut request: Box<Request<RequestBody>>,
         now: Instant,
     ) -> Result<Response<Incoming>, Unanswered> {
         *request.version_mut() = Version::HTTP_11;

@@ -144,7 +144,7 @@ impl Stream {
     /// Sends a request, now, and waits for the response's head.
     pub(super) async fn send(
         &self,
-        mut request: Request<RequestBody>,
+        mut request: Box<Request<RequestBody>>,
         now: Instant,
     ) -> Result<Response<Incoming>, Unanswered> {
         let plan = &self.connection.plan;

@@ -32,7 +32,7 @@ pub(super) async fn is_good(server: &Server, plan: &Rc<Plan>, clock: Clock) -> b
 }
 
 async fn probe(server: &Server, plan: &Rc<Plan>, clock: Clock) -> Result<(), String> {
-    let mut request = Request::new(RequestBody::Empty);
+    let mut request = Box::new(Request::new(RequestBody::Empty));
     *request.uri_mut() = plan.probe_path.parse().map_err(|error| format!("{}: {error}", plan.probe_path))?;
     let host = host(server, plan);
     let headers = request.headers_mut();

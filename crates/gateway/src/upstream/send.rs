@@ -40,7 +40,7 @@ impl Upstreams {
     pub(crate) async fn send(
         &self,
         chosen: Chosen,
-        request: Request<RequestBody>,
+        request: Box<Request<RequestBody>>,
         client: &ConnectionFacts,
         now: Timestamp,
     ) -> Result<Response<UpstreamBody>, SendError> {
@@ -73,7 +73,7 @@ impl Upstreams {
                             return Err(SendError {
                                 kind: failure.kind,
                                 message: failure.message,
-                                request: Some(Box::new(request)),
+                                request: Some(request),
                                 replay: None,
                                 client: None,
                             });
@@ -131,7 +131,7 @@ impl Upstreams {
 
 /// The request, if it may go out once more: nothing of it reached the server, or nothing came back
 /// and a second time does no harm.
-fn again(mut unanswered: Unanswered) -> Result<Request<RequestBody>, Unanswered> {
+fn again(mut unanswered: Unanswered) -> Result<Box<Request<RequestBody>>, Unanswered> {
     if unanswered.client.is_some() {
         return Err(unanswered);
     }
@@ -139,7 +139,7 @@ fn again(mut unanswered: Unanswered) -> Result<Request<RequestBody>, Unanswered>
         Some(request)
             if !unanswered.has_reached || (unanswered.is_silent && request.method().is_idempotent()) =>
         {
-            Ok(*request)
+            Ok(request)
         }
         request => Err(Unanswered { request, ..unanswered }),
     }

@@ -124,7 +124,7 @@ impl Bench {
         chosen: Chosen,
         request: Request<RequestBody>,
     ) -> Result<Response<UpstreamBody>, SendError> {
-        self.upstreams.send(chosen, request, &self.client, self.shared.clock().now()).await
+        self.upstreams.send(chosen, Box::new(request), &self.client, self.shared.clock().now()).await
     }
 
     async fn get(&self, path: &str) -> Result<Response<UpstreamBody>, SendError> {
