@@ -19,6 +19,7 @@ class Stand:
         self.proxy_cores = proxy_cores
         self.other_cores = other_cores
         self.origin_port = free_port()
+        self.started = 0
         for kind, algorithm in (("rsa", ["rsa:2048"]), ("p256", ["ec", "-pkeyopt", "ec_paramgen_curve:P-256"])):
             self._certificate(kind, algorithm)
         os.mkdir(self.path("files"))
@@ -44,7 +45,10 @@ class Stand:
         return self._start("origin", ["nginx", "-p", self.folder, "-c", config], self.other_cores, self.origin_port)
 
     def proxy(self, name, origin_port=None, waiting=False):
-        """Starts a proxy; with `waiting`, one that lets a single request through and queues the others."""
+        """Starts a proxy; with `waiting`, one that lets a single request through and queues the others.
+
+        Each has a configuration file of its own: Tidegate reads one that changes again, so that with the same file
+        it would take over the ports of another and with them its connections."""
         command, ports = self._command(name, origin_port or self.origin_port, waiting)
         server = self._start(name, command, self.proxy_cores, ports["plain"])
         server.ports = ports
@@ -56,13 +60,14 @@ class Stand:
         return command, ports[kind]
 
     def _command(self, name, origin_port, waiting):
+        self.started += 1
         ports = {"plain": free_port(), "rsa": free_port(), "p256": free_port()}
         setup = {"haproxy": self._haproxy, "nginx": self._nginx, "tidegate": self._tidegate}[name]
         return setup(ports, origin_port, waiting), ports
 
     def _haproxy(self, ports, origin, waiting):
         limit = "maxconn 1" if waiting else ""
-        return ["haproxy", "-db", "-f", self._write("haproxy.cfg", f"""
+        return ["haproxy", "-db", "-f", self._write(f"haproxy-{self.started}.cfg", f"""
 global
     nbthread 1
     maxconn 8000
@@ -92,7 +97,7 @@ backend origin
     def _nginx(self, ports, origin, _waiting):
         ports.setdefault("h2c", free_port())
         config = self._nginx_frame(
-            "nginx",
+            f"nginx-{self.started}",
             f"""
             upstream origin {{
                 server 127.0.0.1:{origin};
@@ -137,7 +142,7 @@ backend origin
             f'tls.certificates = [{{ chain = "{kind}.crt", key = "{kind}.key" }}]\n'
             for kind in ("rsa", "p256")
         )
-        return [self.tidegate, "run", self._write("tidegate.toml", f"""
+        return [self.tidegate, "run", self._write(f"tidegate-{self.started}.toml", f"""
 admin = "none"
 keep_alive.timeout = "{PATIENCE}"
 
@@ -167,7 +172,7 @@ method = ["POST", "PUT"]
 """)]
 
     def _start(self, name, command, on_cores, port):
-        return Server(name, command, on_cores, port, self.path(f"{name}.log"))
+        return Server(name, command, on_cores, port, self.path(f"{name}-{self.started}.log"))
 
     def _write(self, name, text):
         with open(self.path(name), "w", encoding="utf-8") as file:
