@@ -1,5 +1,6 @@
 //! The HTTP API, metrics and health of a running gateway, on an address of its own.
 
+mod controllers;
 mod history;
 mod knobs;
 mod measurements;
@@ -11,5 +12,6 @@ mod recording;
 mod server;
 mod servers;
 
+pub use controllers::{ControllerError, Controllers, check_controllers};
 pub use recording::Recording;
 pub use server::{Admin, BindError};

@@ -26,6 +26,7 @@ use tokio::{
 };
 
 use crate::{
+    controllers::{Board, Controllers},
     history::History,
     knobs::Knobs,
     measurements, metrics, page,
@@ -69,6 +70,7 @@ impl Admin {
     pub fn start(
         shared: Arc<Shared>,
         recording: &Recording,
+        controllers: &Controllers,
         address: SocketAddr,
         succeeds: bool,
     ) -> Result<Self, BindError> {
@@ -83,7 +85,9 @@ impl Admin {
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let state = recording.state();
         let knobs = Knobs::new(Arc::clone(&shared), Arc::clone(&state));
-        let api = Api { shared, state, knobs, ready: Arc::clone(&ready), history: Arc::default() };
+        let controllers = controllers.board();
+        let api =
+            Api { shared, state, knobs, controllers, ready: Arc::clone(&ready), history: Arc::default() };
         std::thread::Builder::new()
             .name("tidegate-admin".to_owned())
             .spawn(move || {
@@ -117,6 +121,7 @@ struct Api {
     shared: Arc<Shared>,
     state: Arc<State>,
     knobs: Knobs,
+    controllers: Board,
     ready: Arc<AtomicBool>,
     history: Arc<History>,
 }
@@ -232,10 +237,13 @@ impl Api {
             (&Method::POST, ["api", "v1", "knobs", "revert"]) => {
                 Ok(json_response(&self.knobs.revert(&read(body).await?).await?))
             }
-            (_, ["api", "v1", "measurements" | "archives" | "knobs", ..]) => Err(Problem::new(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "GET for measurements, archives, knobs and knobs/changes; PATCH for knobs; POST for knobs/revert",
-            )),
+            (&Method::GET, ["api", "v1", "controllers"]) => Ok(json_response(&self.controllers.describe())),
+            (_, ["api", "v1", "measurements" | "archives" | "controllers" | "knobs", ..]) => {
+                Err(Problem::new(
+                    StatusCode::METHOD_NOT_ALLOWED,
+                    "GET for measurements, archives, controllers, knobs and knobs/changes; PATCH for knobs; POST for knobs/revert",
+                ))
+            }
             (&Method::GET, ["api", "v1", "applications"]) => {
                 let snapshot = self.shared.snapshot();
                 let names: Vec<_> = snapshot.applications.iter().map(|a| a.settings.name.clone()).collect();
@@ -243,7 +251,7 @@ impl Api {
             }
             _ => Err(Problem::new(
                 StatusCode::NOT_FOUND,
-                "nothing is here: see /metrics, /healthz, /readyz, /api/v1/measurements, /api/v1/archives, /api/v1/knobs, /api/v1/applications/NAME/servers",
+                "nothing is here: see /metrics, /healthz, /readyz, /api/v1/measurements, /api/v1/archives, /api/v1/controllers, /api/v1/knobs, /api/v1/applications/NAME/servers",
             )),
         }
     }

@@ -1,6 +1,8 @@
 //! `tidegate check`: every fault of a configuration file at once.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
+
+use tidegate_runtime::Shared;
 
 use crate::failure::Failure;
 
@@ -8,8 +10,8 @@ use crate::failure::Failure;
 pub(crate) fn run(file: &Path, print: bool) -> Result<(), Failure> {
     let settings = tidegate_config::load(file).map_err(Failure::input)?;
     // What only a start would show: rules that do not compile together, pages that cannot be read,
-    // certificates and keys that do not belong together.
-    tidegate_runtime::Shared::new(settings.clone()).map_err(Failure::input)?;
+    // scripts that do not compile, certificates and keys that do not belong together.
+    scripts(&Shared::new(settings.clone()).map_err(Failure::input)?)?;
     tidegate_gateway::check_certificates(&settings).map_err(Failure::input)?;
     if print {
         print!("{}", tidegate_config::print(&settings));
@@ -17,4 +19,11 @@ pub(crate) fn run(file: &Path, print: bool) -> Result<(), Failure> {
         println!("{}: no faults", file.display());
     }
     Ok(())
+}
+
+/// Compiles the controllers' scripts.
+pub(crate) fn scripts(shared: &Arc<Shared>) -> Result<(), Failure> {
+    tidegate_admin::check_controllers(shared).map_err(|errors| {
+        Failure::input(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+    })
 }

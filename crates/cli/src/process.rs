@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use tidegate_admin::{Admin, Recording};
+use tidegate_admin::{Admin, Controllers, Recording};
 use tidegate_config::Settings;
 use tidegate_gateway::{FileWatch, Gateway, Inherited, Running, notify};
 use tidegate_runtime::Shared;
@@ -17,7 +17,7 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
 };
 
-use crate::failure::Failure;
+use crate::{check, failure::Failure};
 
 /// How long a new binary may take until it accepts connections.
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -36,6 +36,7 @@ pub(crate) struct Process {
     shared: Arc<Shared>,
     running: Running,
     admin: Option<Admin>,
+    controllers: Controllers,
     recording: Recording,
     runtime: Runtime,
 }
@@ -44,8 +45,8 @@ pub(crate) struct Process {
 pub(crate) fn run(settings: Settings, source: Source) -> Result<(), Failure> {
     let process = Process::start(settings)?;
     process.announce();
-    let Process { shared, running, admin, recording, runtime } = process;
-    let life = Life { shared, running, admin, _recording: recording, source };
+    let Process { shared, running, admin, controllers, recording, runtime } = process;
+    let life = Life { shared, running, admin, controllers, _recording: recording, source };
     runtime.block_on(life.live())
 }
 
@@ -57,12 +58,14 @@ impl Process {
         let (address, state_bytes_max) = (settings.admin, settings.state_bytes_max);
         let state_directory = settings.state_directory.clone();
         let shared = Shared::new(settings).map_err(Failure::input)?;
+        check::scripts(&shared)?;
         let recording = Recording::start(&shared, state_directory.as_deref(), state_bytes_max);
         let recording = recording.map_err(Failure::work)?;
+        let controllers = Controllers::start(Arc::clone(&shared)).map_err(Failure::work)?;
         let inherited = Inherited::from_environment();
         let succeeds = inherited.has_predecessor();
         let admin = address
-            .map(|address| Admin::start(Arc::clone(&shared), &recording, address, succeeds))
+            .map(|address| Admin::start(Arc::clone(&shared), &recording, &controllers, address, succeeds))
             .transpose();
         let admin = admin.map_err(Failure::work)?;
         let running = Gateway::start(Arc::clone(&shared), inherited).map_err(Failure::work)?;
@@ -70,7 +73,7 @@ impl Process {
             admin.set_ready(true);
         }
         notify("READY=1");
-        Ok(Self { shared, running, admin, recording, runtime })
+        Ok(Self { shared, running, admin, controllers, recording, runtime })
     }
 
     /// The URL of the first listener.
@@ -93,7 +96,7 @@ impl Process {
 
     /// Drains and ends.
     pub(crate) fn stop(self) {
-        let Self { running, admin, runtime, recording: _recording, .. } = self;
+        let Self { running, admin, runtime, controllers: _controllers, recording: _recording, .. } = self;
         if let Some(admin) = &admin {
             admin.set_ready(false);
         }
@@ -113,6 +116,7 @@ struct Life {
     shared: Arc<Shared>,
     running: Running,
     admin: Option<Admin>,
+    controllers: Controllers,
     /// Ends last, so that what draining counts is written.
     _recording: Recording,
     source: Source,
@@ -142,6 +146,8 @@ impl Life {
     async fn live(self) -> Result<(), Failure> {
         let mut signals = Signals::new().map_err(Failure::work)?;
         let mut watch = FileWatch::new(self.files());
+        // What changed between their start and the watch is not missed.
+        self.controllers.reload();
         let handed_over = loop {
             tokio::select! {
                 _ = signals.terminate.recv() => break false,
@@ -195,6 +201,7 @@ impl Life {
         if let Source::File(file) = &self.source {
             self.reload_settings(file);
         }
+        self.controllers.reload();
         for error in self.running.reload_certificates() {
             tracing::error!("{error}");
         }
@@ -241,7 +248,9 @@ impl Life {
 
     /// The files whose change is taken up.
     fn files(&self) -> Vec<PathBuf> {
-        let mut files = tidegate_gateway::certificate_files(&self.shared.snapshot().settings);
+        let settings = &self.shared.snapshot().settings;
+        let mut files = tidegate_gateway::certificate_files(settings);
+        files.extend(settings.controllers.iter().map(|controller| controller.file.clone()));
         if let Source::File(file) = &self.source {
             files.push(file.clone());
         }

@@ -172,11 +172,15 @@ fn every_rust_file_says_its_subject_in_its_first_line() {
 fn no_file_names_a_place_on_the_machine_it_was_written_on() {
     // Put together, or this file would be its own fault.
     let places = ["work", "home", "Users"].map(|folder| format!("/{folder}/"));
+    // `shop/home/ingress.rate` is a knob of the class Home, no place.
+    let begins = |line: &str, place: &str| {
+        line.match_indices(place).any(|(at, _)| !line[..at].ends_with(char::is_alphanumeric))
+    };
     let mut faults = Vec::new();
     for path in files() {
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
         for (index, line) in text.lines().enumerate() {
-            if let Some(place) = places.iter().find(|place| line.contains(place.as_str())) {
+            if let Some(place) = places.iter().find(|place| begins(line, place)) {
                 faults.push(format!("{}:{}: names {place}", shown(&path), index + 1));
             }
         }

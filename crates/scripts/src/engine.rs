@@ -23,7 +23,7 @@ pub struct Limits {
     /// Steps of a turn: calls, returns, turns of loops, attempts to match a pattern. 1,000 to
     /// 1,000,000,000; a question to the gateway counts for 100.
     pub steps: u64,
-    /// Bytes in use at most, the language's own included (about 100 KiB); at least 1 MiB.
+    /// Bytes in use at most, the language's own included (about half a MiB); at least 1 MiB.
     pub memory: usize,
     /// Failures of one function in a row that stop the script.
     pub strikes: u32,

@@ -95,10 +95,6 @@ pub(crate) fn script_line(lua: &Lua) -> Option<usize> {
 }
 
 /// The language's generator takes 31 bits.
-const fn fold(seed: u64) -> i32 {
-    let mixed = (seed ^ (seed >> 32)) & 0x7fff_ffff;
-    #[expect(clippy::cast_possible_truncation, reason = "31 bits")]
-    {
-        mixed as i32
-    }
+fn fold(seed: u64) -> i32 {
+    i32::try_from((seed ^ (seed >> 32)) & 0x7fff_ffff).unwrap_or_default()
 }

@@ -143,3 +143,96 @@ fn extreme_of_sum(
     let better = if query.stat == Stat::Max { f64::max } else { f64::min };
     Ok(spans.into_values().reduce(better))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::archive::{Layout, Reading};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Class `a` answers 10 and 30 a second by turns of five seconds, `b` 40 and 10, for 20 s.
+    fn archives() -> (Archives, Timestamp) {
+        let mut archives = Archives::new(Layout::default());
+        let mut now = Timestamp::EPOCH + Duration::from_secs(1_700_000_000);
+        for second in 0..20 {
+            for (path, good, time_ms) in [
+                ("shop/a", if second / 5 % 2 == 0 { 10 } else { 30 }, 100),
+                ("shop/b", if second / 5 % 2 == 0 { 40 } else { 10 }, 300),
+            ] {
+                let mut reading = Reading::new(Scope::Class);
+                reading.add(Meter::GOOD, good);
+                reading.add_labelled(Meter::RESPONSES, 1, good);
+                reading.add_labelled(Meter::RESPONSES, 4, 1);
+                reading.level(Meter::QUEUED, good);
+                for _ in 0..good {
+                    reading.record(Meter::RESPONSE_TIME, Duration::from_millis(time_ms));
+                }
+                archives.record(path, now, now + SECOND, &reading);
+            }
+            now = now + SECOND;
+        }
+        (archives, now)
+    }
+
+    fn ask(scope: &str, meter: &str, stat: Stat) -> Result<Option<f64>, HostError> {
+        let (archives, now) = archives();
+        let classes = |application: &str| {
+            (application == "shop").then(|| ["a", "b", "idle"].map(str::to_owned).to_vec())
+        };
+        let of = Some(Duration::from_secs(5));
+        measure(&archives, classes, now, &Measure { scope, meter, window: Duration::from_secs(20), stat, of })
+    }
+
+    #[test]
+    fn an_application_is_the_sum_of_its_classes_span_by_span() {
+        for (scope, meter, stat, expected) in [
+            ("shop/a", "goodput", Stat::Max, 30.0),
+            ("shop/b", "goodput", Stat::Max, 40.0),
+            // 10 + 40, then 30 + 10: never 30 + 40.
+            ("shop", "goodput", Stat::Max, 50.0),
+            ("shop", "goodput", Stat::Min, 40.0),
+            ("shop", "goodput", Stat::Mean, 45.0),
+            ("shop", "goodput", Stat::Sum, 900.0),
+            ("shop", "responses", Stat::Sum, 940.0),
+            ("shop", "responses.5xx", Stat::Sum, 40.0),
+            ("shop/a", "responses.5xx", Stat::Rate, 1.0),
+            ("shop", "queued", Stat::Mean, 45.0),
+            ("shop", "queued", Stat::Max, 50.0),
+            ("shop", "response_time", Stat::Count, 900.0),
+        ] {
+            assert_eq!(ask(scope, meter, stat), Ok(Some(expected)), "{stat} of {meter} of {scope}");
+        }
+        // 400 answers of 0.1 s and 500 of 0.3 s.
+        let mean = ask("shop", "response_time", Stat::Mean).unwrap().unwrap();
+        assert!((mean - 190.0 / 900.0).abs() < 0.01, "{mean}");
+        let longest = ask("shop", "response_time", Stat::Max).unwrap().unwrap();
+        assert!((longest - 0.3).abs() < 0.015, "{longest}");
+    }
+
+    #[test]
+    fn what_was_not_measured_is_none_and_what_is_not_there_is_an_error() {
+        assert_eq!(ask("shop/idle", "goodput", Stat::Mean), Ok(None));
+        assert_eq!(ask("shop", "left", Stat::Sum), Ok(Some(0.0)), "measured, and nobody left");
+        assert_eq!(ask("shop", "in_flight", Stat::Mean), Ok(None));
+        assert_eq!(ask("", "connections_open", Stat::Mean), Ok(None));
+        for (scope, meter, stat) in [
+            ("park", "goodput", Stat::Mean),
+            ("shop/c", "goodput", Stat::Mean),
+            ("park/a", "goodput", Stat::Mean),
+            ("shop/a/b", "goodput", Stat::Mean),
+            ("shop/a", "in_flight", Stat::Mean),
+            ("", "goodput", Stat::Mean),
+            ("shop/a", "goodput.5xx", Stat::Mean),
+            ("shop/a", "responses.6xx", Stat::Mean),
+            ("shop/a", "goodput", Stat::Quantile(0.5)),
+            ("shop", "goodput", Stat::Quantile(0.5)),
+            ("shop", "response_time", Stat::Quantile(0.5)),
+        ] {
+            assert!(
+                matches!(ask(scope, meter, stat), Err(HostError::Meter(_))),
+                "{stat} of {meter} of {scope}"
+            );
+        }
+    }
+}

@@ -4,7 +4,7 @@ use std::{cell::Cell, rc::Rc};
 
 use tidegate_control::{
     controller::{Controller, Standing},
-    knobs::{Knob, Value},
+    knobs::Value,
 };
 use tidegate_scripts::{Engine, Limits};
 
@@ -244,8 +244,8 @@ fn each_is_stopped_and_told_with_its_line() {
         if lines.len() > 3 * 34 + 1 {
             faults.push(format!("{name}: {} lines", lines.len()));
         }
-        if shop.value(0, Knob::QUEUE_MAX) != Value::Count(9)
-            || shop.value(1, Knob::QUEUE_MAX) != Value::Count(1000)
+        if shop.value("shop/default/queue.max") != Value::Count(9)
+            || shop.value("shop/home/queue.max") != Value::Count(1000)
         {
             faults.push(format!("{name}: knobs of others have changed"));
         }
@@ -304,7 +304,7 @@ fn what_one_script_does_to_its_globals_no_other_sees() {
     .expect("it compiles");
     shop.run(&mut vandal, 2);
     shop.run(&mut other, 2);
-    assert_eq!(shop.value(1, Knob::QUEUE_MAX), Value::Count(1), "{:?}", shop.lines);
+    assert_eq!(shop.value("shop/home/queue.max"), Value::Count(1), "{:?}", shop.lines);
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn functions_kept_from_one_turn_work_in_the_next() {
     )
     .expect("it compiles");
     shop.run(&mut engine, 4);
-    assert_eq!(shop.value(1, Knob::QUEUE_MAX), Value::Count(3), "{:?}", shop.lines);
+    assert_eq!(shop.value("shop/home/queue.max"), Value::Count(3), "{:?}", shop.lines);
 }
 
 #[test]
@@ -347,7 +347,7 @@ fn memory_given_up_is_free_again_in_the_next_turn() {
     shop.run(&mut engine, 12);
     assert_eq!(engine.status().standing, Standing::Running, "{:?}", shop.lines);
     assert!(engine.status().failures > 0, "the odd turns need more than there is");
-    assert_eq!(shop.value(1, Knob::QUEUE_MAX), Value::Count(10), "{:?}", shop.lines);
+    assert_eq!(shop.value("shop/home/queue.max"), Value::Count(10), "{:?}", shop.lines);
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn meters_read_as_numbers_in_their_units() {
         ("overloaded()", "false"),
         (r#"overloaded("shop")"#, "false"),
         (r#"overloaded("shop/home", { late = 0.004 })"#, "true"),
-        (r#"table.concat(classes("shop"), " ")"#, "default home"),
+        (r#"table.concat(classes("shop"), " ")"#, "default home checkout robots"),
         ("applications()[1]", "shop"),
         ("now()", "1700000005"),
     ] {
@@ -91,7 +91,7 @@ fn knobs_are_set_read_and_cleared() {
         "#,
     );
     shop.run(&mut engine, 2);
-    let home = |shop: &Shop, knob| shop.value(1, knob);
+    let home = |shop: &Shop, knob: Knob| shop.value(&format!("shop/home/{}", knob.name()));
     assert_eq!(home(&shop, Knob::INGRESS_RATE), Value::Rate(12.5), "{:?}", shop.lines);
     assert_eq!(home(&shop, Knob::EGRESS_RATE), Value::Rate(1.5));
     assert_eq!(home(&shop, Knob::QUEUE_MAX), Value::Count(10_000_000));
@@ -155,7 +155,7 @@ fn mistakes_are_told_with_their_line_and_change_nothing() {
         let mut shop = Shop::new();
         shop.run(&mut engine(&source), 2);
         assert!(shop.has_line(what), "{statement}: {:?}", shop.lines);
-        assert_eq!(shop.value(1, Knob::INGRESS_RATE), Value::None, "{statement}");
+        assert_eq!(shop.value("shop/home/ingress.rate"), Value::None, "{statement}");
     }
 }
 
@@ -257,11 +257,11 @@ fn a_script_that_takes_anothers_place_gives_back_what_that_has_set() {
     let mut shop = Shop::new();
     let mut first = engine(r#"every("1s", function() set("shop/home/queue.max", 7) end)"#);
     shop.run(&mut first, 3);
-    assert_eq!(shop.value(1, Knob::QUEUE_MAX), Value::Count(7));
+    assert_eq!(shop.value("shop/home/queue.max"), Value::Count(7));
     let mut second = engine(r#"every("1s", function() clear("shop/home/queue.max") end)"#)
         .with_memory(first.into_memory());
     shop.run(&mut second, 3);
-    assert_eq!(shop.value(1, Knob::QUEUE_MAX), Value::Count(1000));
+    assert_eq!(shop.value("shop/home/queue.max"), Value::Count(1000));
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn a_stopped_script_reverts_when_told_so() {
         let mut engine = Engine::new("law.lua", source, limits).expect("it compiles");
         shop.run(&mut engine, 10);
         assert!(shop.has_line("stopped"), "{:?}", shop.lines);
-        assert_eq!(shop.value(1, Knob::QUEUE_MAX), Value::Count(left));
+        assert_eq!(shop.value("shop/home/queue.max"), Value::Count(left));
     }
 }
 

@@ -13,11 +13,7 @@ use tidegate_scripts::{Engine, Limits};
 use crate::shop::Shop;
 
 /// MASTH's law (fig. 2b), as documentation shows it.
-const HOME_LIMIT: &str = r#"every("5s", function()
-  if overloaded() then set("shop/home/ingress.rate", 0.6 * max("shop/home", "goodput", "1d"))
-  else clear("shop/home/ingress.rate") end
-end)
-"#;
+const HOME_LIMIT: &str = include_str!("../../../../examples/controllers/home-limit.lua");
 
 fn compiled() -> impl Controller {
     const DAY: Duration = Duration::from_secs(86_400);
@@ -35,7 +31,7 @@ fn compiled() -> impl Controller {
 fn settings(controller: &mut dyn Controller, loads: &[(u64, u64, u64)]) -> Vec<(Duration, String, Value)> {
     let mut shop = Shop::new();
     for (default, home, seconds) in loads {
-        shop.arrivals = [*default, *home];
+        shop.arrivals = [*default, *home, 0, 0];
         shop.run(controller, *seconds);
     }
     assert!(shop.lines.is_empty(), "{:?}", shop.lines);
@@ -49,15 +45,15 @@ fn the_law_limits_home_while_overloaded_and_lets_go() {
     shop.run(&mut law, 60);
     assert!(shop.applied.is_empty(), "nothing is overloaded: {:?}", shop.applied);
     // Three times what is left beside the other class.
-    shop.arrivals = [30, 210];
+    shop.arrivals = [30, 210, 0, 0];
     shop.run(&mut law, 30);
     let (_, first) = &shop.applied[0];
     assert_eq!(first.path, "shop/home/ingress.rate");
-    assert_eq!(first.why, "home-limit.lua:2");
+    assert_eq!(first.why, "home-limit.lua:4");
     let Value::Rate(rate) = first.value else { panic!("{first:?}") };
     // The largest mean over five seconds that Home has been answered at, times 0.6.
     assert!((0.6 * 30.0..=0.6 * 90.0).contains(&rate), "{rate}");
-    shop.arrivals = [10, 10];
+    shop.arrivals = [10, 10, 0, 0];
     shop.run(&mut law, 60);
     let (_, last) = shop.applied.last().expect("it was limited");
     assert_eq!(last.value, Value::None, "{:?}", shop.applied);

@@ -1,4 +1,4 @@
-//! A host for tests: a shop of two classes whose server has a capacity, second by second, with real archives.
+//! A host for tests: a shop of four classes whose server has a capacity, second by second, with real archives.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tidegate_control::{
     refusal::Refusal,
 };
 
-const CLASSES: [&str; 2] = ["default", "home"];
+const CLASSES: [&str; 4] = ["default", "home", "checkout", "robots"];
 const SECOND: Duration = Duration::from_secs(1);
 /// A client waits this long for its reply.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Shop {
     pub(crate) capacity: u64,
     /// Arrivals a second of each class.
-    pub(crate) arrivals: [u64; 2],
+    pub(crate) arrivals: [u64; 4],
     pub(crate) lines: Vec<(Level, String)>,
     /// Every change, when and to what.
     pub(crate) applied: Vec<(Duration, Change)>,
@@ -30,7 +30,8 @@ pub(crate) struct Shop {
     pub(crate) good: u64,
     start: Timestamp,
     now: Timestamp,
-    values: [Values; 2],
+    application: Values,
+    classes: [Values; 4],
     archives: Archives,
     /// Requests admitted and not answered: when, of which class, how many.
     backlog: Vec<(Timestamp, usize, u64)>,
@@ -41,26 +42,23 @@ impl Shop {
         let start = Timestamp::EPOCH + Duration::from_secs(1_700_000_000);
         Self {
             capacity: 100,
-            arrivals: [30, 30],
+            arrivals: [30, 30, 0, 0],
             lines: Vec::new(),
             applied: Vec::new(),
             refuses: false,
             good: 0,
             start,
             now: start,
-            values: [Values::defaults(Scope::Class), Values::defaults(Scope::Class)],
+            application: Values::defaults(Scope::Application),
+            classes: std::array::from_fn(|_| Values::defaults(Scope::Class)),
             archives: Archives::new(Layout::default()),
             backlog: Vec::new(),
         }
     }
 
-    pub(crate) fn value(&self, class: usize, knob: Knob) -> Value {
-        self.values[class].value(knob)
-    }
-
-    /// What an operator does.
-    pub(crate) fn set(&mut self, class: usize, knob: Knob, value: Value) {
-        self.values[class].set(knob, value).expect("a value in range");
+    /// The present value of a knob.
+    pub(crate) fn value(&self, path: &str) -> Value {
+        self.knob(path).expect("a knob").1
     }
 
     pub(crate) fn elapsed(&self) -> Duration {
@@ -84,14 +82,14 @@ impl Shop {
     /// One second passes.
     pub(crate) fn second(&mut self) {
         let (from, to) = (self.now, self.now + SECOND);
-        let mut readings = [Reading::new(Scope::Class), Reading::new(Scope::Class)];
+        let mut readings: [Reading; 4] = std::array::from_fn(|_| Reading::new(Scope::Class));
+        let all: u64 = self.arrivals.iter().sum();
+        let rate = self.application.value(Knob::APPLICATION_INGRESS_RATE);
         for (class, reading) in readings.iter_mut().enumerate() {
             let arrived = self.arrivals[class];
-            let admitted = match self.values[class].value(Knob::INGRESS_RATE) {
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small rate")]
-                Value::Rate(rate) => arrived.min(rate as u64),
-                _ => arrived,
-            };
+            // Each class has its part of the application's rate.
+            let part = limited(all, rate) * arrived / all.max(1);
+            let admitted = limited(part, self.classes[class].value(Knob::INGRESS_RATE));
             reading.add(Meter::ARRIVED, arrived);
             reading.add(Meter::STARTED, admitted);
             reading.add_labelled(Meter::REFUSED, Refusal::IngressRate.index(), arrived - admitted);
@@ -146,14 +144,19 @@ impl Host for Shop {
     }
 
     fn knob(&self, path: &str) -> Result<(Knob, Value), HostError> {
-        let (class, name) = path
-            .strip_prefix("shop/")
-            .and_then(|rest| rest.split_once('/'))
-            .ok_or_else(|| HostError::Knob(format!("{path}: is no path of a knob")))?;
-        let class = CLASSES.iter().position(|known| *known == class);
-        match (class, Knob::find(Scope::Class, name)) {
-            (Some(class), Some(knob)) => Ok((knob, self.values[class].value(knob))),
-            _ => Err(HostError::Knob(format!("{path}: there is no such knob"))),
+        let none = || HostError::Knob(format!("{path}: there is no such knob"));
+        let (class, name) = path.strip_prefix("shop/").ok_or_else(none)?.rsplit_once('/').unzip();
+        let name = name.or_else(|| path.strip_prefix("shop/")).ok_or_else(none)?;
+        match class {
+            None => {
+                let knob = Knob::find(Scope::Application, name).ok_or_else(none)?;
+                Ok((knob, self.application.value(knob)))
+            }
+            Some(class) => {
+                let class = CLASSES.iter().position(|known| *known == class).ok_or_else(none)?;
+                let knob = Knob::find(Scope::Class, name).ok_or_else(none)?;
+                Ok((knob, self.classes[class].value(knob)))
+            }
         }
     }
 
@@ -163,8 +166,9 @@ impl Host for Shop {
         }
         for change in changes {
             let (knob, _) = self.knob(&change.path)?;
-            let class = usize::from(change.path.starts_with("shop/home/"));
-            self.values[class].set(knob, change.value).expect("a turn sets what the row allows");
+            let class = CLASSES.iter().position(|class| change.path.starts_with(&format!("shop/{class}/")));
+            let values = class.map_or(&mut self.application, |class| &mut self.classes[class]);
+            values.set(knob, change.value).expect("a turn sets what the row allows");
             self.applied.push((self.elapsed(), change.clone()));
         }
         Ok(())
@@ -172,5 +176,14 @@ impl Host for Shop {
 
     fn log(&mut self, level: Level, text: &str) {
         self.lines.push((level, text.to_owned()));
+    }
+}
+
+/// What of `arrived` a rate lets in within a second.
+fn limited(arrived: u64, rate: Value) -> u64 {
+    match rate {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small rate")]
+        Value::Rate(rate) => arrived.min(rate as u64),
+        _ => arrived,
     }
 }

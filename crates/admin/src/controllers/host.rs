@@ -1,0 +1,105 @@
+//! The gateway as a controller's host: its settings, its archives, its clock and its log.
+
+use std::sync::PoisonError;
+
+use tidegate_config::{KnobFault, KnobPath};
+use tidegate_control::{
+    Timestamp,
+    controller::{Change, Host, HostError, Level, Measure, measure},
+    knobs::{Knob, Value},
+};
+use tidegate_runtime::{KnobChange, Origin, Shared, Snapshot};
+
+/// What one controller of this process sees and changes.
+pub(super) struct GatewayHost<'h> {
+    shared: &'h Shared,
+    /// The controller, for the log.
+    name: &'h str,
+}
+
+impl<'h> GatewayHost<'h> {
+    pub(super) const fn new(shared: &'h Shared, name: &'h str) -> Self {
+        Self { shared, name }
+    }
+}
+
+impl Host for GatewayHost<'_> {
+    fn now(&self) -> Timestamp {
+        self.shared.clock().now()
+    }
+
+    fn applications(&self) -> Vec<String> {
+        let snapshot = self.shared.snapshot();
+        snapshot.applications.iter().map(|application| application.settings.name.clone()).collect()
+    }
+
+    fn classes(&self, application: &str) -> Result<Vec<String>, HostError> {
+        classes(&self.shared.snapshot(), application).ok_or_else(|| {
+            HostError::Knob(format!("there is no application \"{}\"", application.escape_debug()))
+        })
+    }
+
+    fn measure(&self, asked: &Measure<'_>) -> Result<Option<f64>, HostError> {
+        let snapshot = self.shared.snapshot();
+        let archives = self.shared.archives().lock().unwrap_or_else(PoisonError::into_inner);
+        measure(&archives, |application| classes(&snapshot, application), self.now(), asked)
+    }
+
+    fn knob(&self, path: &str) -> Result<(Knob, Value), HostError> {
+        let path = KnobPath::parse(path).map_err(knob_fault)?;
+        let value = self.shared.snapshot().settings.get(&path).map_err(knob_fault)?;
+        Ok((path.knob, value))
+    }
+
+    fn apply(&mut self, changes: &[Change]) -> Result<(), HostError> {
+        let configured = self.shared.configured();
+        let wanted: Vec<(KnobPath, Option<Value>)> = changes
+            .iter()
+            .map(|change| {
+                let path = KnobPath::parse(&change.path)?;
+                // What is given back as it is configured is no override any more.
+                let is_configured = configured.get(&path) == Ok(change.value);
+                Ok((path, (!is_configured).then_some(change.value)))
+            })
+            .collect::<Result<_, KnobFault>>()
+            .map_err(knob_fault)?;
+        let origin = Origin {
+            who: format!("controller {}", self.name),
+            why: reasons(changes),
+            at: self.now(),
+            lasting: false,
+        };
+        let done = self.shared.change_knobs(&wanted, &origin, false);
+        let done = done.map_err(|error| HostError::Knob(error.to_string().replace('\n', "; ")))?;
+        for (change, KnobChange { path, from, to, .. }) in changes.iter().zip(done) {
+            tracing::info!(controller = self.name, why = %change.why, "{path}: {from} -> {to}");
+        }
+        Ok(())
+    }
+
+    fn log(&mut self, level: Level, text: &str) {
+        let controller = self.name;
+        match level {
+            Level::Debug => tracing::debug!(controller, "{text}"),
+            Level::Info => tracing::info!(controller, "{text}"),
+            Level::Warn => tracing::warn!(controller, "{text}"),
+            Level::Error => tracing::error!(controller, "{text}"),
+        }
+    }
+}
+
+/// Each reason once.
+fn reasons(changes: &[Change]) -> String {
+    let mut reasons: Vec<&str> = changes.iter().map(|change| change.why.as_str()).collect();
+    reasons.dedup();
+    reasons.join(", ")
+}
+
+fn knob_fault(fault: KnobFault) -> HostError {
+    HostError::Knob(fault.to_string())
+}
+
+fn classes(snapshot: &Snapshot, application: &str) -> Option<Vec<String>> {
+    let application = snapshot.applications.get(snapshot.application_named(application)?)?;
+    Some(application.settings.classes.iter().map(|class| class.name.clone()).collect())
+}

@@ -1,0 +1,286 @@
+//! Runs the controllers of a gateway, on a thread of their own beside the workers.
+
+mod host;
+
+use std::{
+    cell::Cell,
+    fs::File,
+    io::{self, Read},
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use serde_json::{Value as Json, json};
+use tidegate_config as config;
+use tidegate_control::controller::{Controller as _, Standing};
+use tidegate_runtime::Shared;
+use tidegate_scripts::{Engine, Limits, LoadError, Status};
+
+use host::GatewayHost;
+
+/// Longest sleep between two looks at what is due.
+const SLEEP_MAX: Duration = Duration::from_secs(3600);
+/// More of a script's file is not read; the engine refuses less.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// The controllers of one process.
+#[derive(Debug)]
+pub struct Controllers {
+    tell: Sender<Message>,
+    board: Board,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// How each controller stands, by name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Board(Arc<Mutex<Vec<(String, Status)>>>);
+
+/// A script that cannot be run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ControllerError {
+    /// Its file cannot be read.
+    #[error("controller {name}: {path}: {source}")]
+    File {
+        /// The controller.
+        name: String,
+        /// The file.
+        path: String,
+        /// What went wrong.
+        source: io::Error,
+    },
+    /// It is not written in the language, or too long.
+    #[error("controller {name}: {source}")]
+    Load {
+        /// The controller.
+        name: String,
+        /// What is wrong, and where.
+        source: LoadError,
+    },
+}
+
+#[derive(Debug)]
+enum Message {
+    Reload,
+}
+
+impl Controllers {
+    /// Starts the controllers of the present settings. One whose script cannot be run is said and
+    /// left out.
+    ///
+    /// # Errors
+    ///
+    /// If the system gives no thread.
+    pub fn start(shared: Arc<Shared>) -> io::Result<Self> {
+        let (tell, told) = mpsc::channel();
+        let board = Board::default();
+        let thread = {
+            let board = board.clone();
+            std::thread::Builder::new()
+                .name("tidegate-laws".to_owned())
+                .spawn(move || Crew { shared, board, members: Vec::new() }.work(&told))?
+        };
+        Ok(Self { tell, board, thread: Some(thread) })
+    }
+
+    /// Takes up what the settings and the scripts' files say now. A script that has not changed
+    /// goes on undisturbed; one that has begins anew with what it held.
+    pub fn reload(&self) {
+        // The thread ends with this handle only.
+        let _ = self.tell.send(Message::Reload);
+    }
+
+    pub(crate) fn board(&self) -> Board {
+        self.board.clone()
+    }
+}
+
+impl Drop for Controllers {
+    fn drop(&mut self) {
+        let (closed, _) = mpsc::channel();
+        drop(std::mem::replace(&mut self.tell, closed));
+        if let Some(thread) = self.thread.take() {
+            // A turn that runs is bounded in time.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Board {
+    /// What `GET /api/v1/controllers` answers.
+    pub(crate) fn describe(&self) -> Json {
+        let statuses = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let each = statuses.into_iter().map(|(name, status)| {
+            let (state, why) = match status.standing {
+                Standing::Running => ("running", None),
+                Standing::Stopped { why } => ("stopped", Some(why)),
+            };
+            json!({
+                "name": name,
+                "state": state,
+                "why": why,
+                "turns": status.turns,
+                "failures": status.failures,
+                "steps": status.steps,
+                "memory_bytes": status.memory,
+                "held": status.held,
+            })
+        });
+        json!({ "controllers": each.collect::<Vec<_>>() })
+    }
+}
+
+/// Whether every controller of the present settings can be started.
+///
+/// # Errors
+///
+/// Every [`ControllerError`], at least one.
+pub fn check_controllers(shared: &Arc<Shared>) -> Result<(), Vec<ControllerError>> {
+    let settings = &shared.snapshot().settings;
+    let faults: Vec<_> =
+        settings.controllers.iter().filter_map(|controller| compile(controller, shared).err()).collect();
+    if faults.is_empty() { Ok(()) } else { Err(faults) }
+}
+
+/// The controllers, in the thread that runs them.
+struct Crew {
+    shared: Arc<Shared>,
+    board: Board,
+    members: Vec<Member>,
+}
+
+/// One controller.
+struct Member {
+    settings: config::Controller,
+    source: String,
+    engine: Engine,
+}
+
+impl Crew {
+    fn work(mut self, told: &Receiver<Message>) {
+        self.reload();
+        loop {
+            let now = self.shared.clock().now();
+            let due = self.members.iter().filter_map(|member| member.engine.next_tick()).min();
+            let sleep = due.map_or(SLEEP_MAX, |due| due.since(now)).min(SLEEP_MAX);
+            match told.recv_timeout(sleep) {
+                Ok(Message::Reload) => self.reload(),
+                Err(RecvTimeoutError::Timeout) => self.tick(),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn tick(&mut self) {
+        let now = self.shared.clock().now();
+        for member in &mut self.members {
+            if member.engine.next_tick().is_some_and(|due| due <= now) {
+                member.engine.tick(&mut GatewayHost::new(&self.shared, &member.settings.name));
+            }
+        }
+        self.publish();
+    }
+
+    fn reload(&mut self) {
+        let wanted = self.shared.snapshot().settings.controllers.clone();
+        let mut before = std::mem::take(&mut self.members);
+        for settings in wanted {
+            let known = before.iter().position(|member| member.settings.name == settings.name);
+            let known = known.map(|position| before.swap_remove(position));
+            match Member::renewed(&settings, &self.shared, known) {
+                Ok(member) => self.members.push(member),
+                Err((error, kept)) => {
+                    tracing::error!("{error}");
+                    self.members.extend(kept);
+                }
+            }
+        }
+        for mut gone in before {
+            let mut host = GatewayHost::new(&self.shared, &gone.settings.name);
+            gone.engine.retire(&mut host);
+        }
+        self.publish();
+    }
+
+    fn publish(&self) {
+        let statuses = self
+            .members
+            .iter()
+            .map(|member| (member.settings.name.clone(), member.engine.status()))
+            .collect();
+        *self.board.0.lock().unwrap_or_else(PoisonError::into_inner) = statuses;
+    }
+}
+
+impl Member {
+    /// The controller as it is wanted now; as it was if that cannot be.
+    fn renewed(
+        settings: &config::Controller,
+        shared: &Arc<Shared>,
+        known: Option<Self>,
+    ) -> Result<Self, (ControllerError, Option<Self>)> {
+        let source = match read(settings) {
+            Ok(source) => source,
+            Err(error) => return Err((error, known)),
+        };
+        match known {
+            Some(known) if known.settings == *settings && known.source == source => Ok(known),
+            Some(known) => match Self::compiled(settings, source, shared) {
+                Ok(mut member) => {
+                    tracing::info!(controller = settings.name, "the script has changed and begins anew");
+                    member.engine = member.engine.with_memory(known.engine.into_memory());
+                    Ok(member)
+                }
+                Err(error) => Err((error, Some(known))),
+            },
+            None => Self::compiled(settings, source, shared).map_err(|error| (error, None)),
+        }
+    }
+
+    fn compiled(
+        settings: &config::Controller,
+        source: String,
+        shared: &Arc<Shared>,
+    ) -> Result<Self, ControllerError> {
+        let limits = Limits {
+            steps: settings.turn_steps,
+            memory: usize::try_from(settings.memory).unwrap_or(usize::MAX),
+            strikes: settings.strikes,
+            every_min: settings.every_min,
+            on_failure: settings.on_failure,
+            seed: settings.seed,
+        };
+        let began = Cell::new((0, shared.clock().now()));
+        let (shared, time) = (Arc::clone(shared), settings.turn_time);
+        let guard = move |turn| {
+            let now = shared.clock().now();
+            if began.get().0 != turn {
+                began.set((turn, now));
+            }
+            now.since(began.get().1) > time
+        };
+        let engine = Engine::guarded(&settings.name, &source, limits, guard)
+            .map_err(|source| ControllerError::Load { name: settings.name.clone(), source })?;
+        Ok(Self { settings: settings.clone(), source, engine })
+    }
+}
+
+fn compile(settings: &config::Controller, shared: &Arc<Shared>) -> Result<Member, ControllerError> {
+    Member::compiled(settings, read(settings)?, shared)
+}
+
+fn read(settings: &config::Controller) -> Result<String, ControllerError> {
+    let mut source = String::new();
+    File::open(&settings.file)
+        .and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut source))
+        .map_err(|source| ControllerError::File {
+            name: settings.name.clone(),
+            path: settings.file.display().to_string(),
+            source,
+        })?;
+    Ok(source)
+}

@@ -1,0 +1,161 @@
+//! Controllers in a running gateway: they change knobs under load, are changed while running, and a hostile one harms nobody.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::{fs, net::SocketAddr, path::Path, process::Command};
+
+use support::{
+    Gateway, Start,
+    admin::{Metrics, await_metrics},
+    client::{Client, get},
+    free_address,
+    origin::Origin,
+};
+
+/// Limits the application while more than 20 requests a second arrive.
+const LAW: &str = r#"every("200ms", function()
+  if (mean("app", "arrived", "2s") or 0) > 20 then
+    set("app/ingress.rate", 1)
+    set("app/ingress.burst", 1)
+  else
+    clear("app/ingress.rate")
+    clear("app/ingress.burst")
+  end
+end)
+"#;
+
+struct Front {
+    gateway: Gateway,
+    listen: SocketAddr,
+    admin: SocketAddr,
+    _origin: Origin,
+}
+
+impl Front {
+    /// A gateway with these scripts as controllers.
+    fn start(scripts: &[(&str, &str)]) -> Self {
+        let (listen, admin, origin) = (free_address(), free_address(), Origin::hello());
+        let directory = tempfile::tempdir().expect("a directory for the test");
+        let mut configuration = format!(
+            "admin = \"{admin}\"\n[[listener]]\naddress = \"{listen}\"\n[application.app]\nservers = [\"{}\"]\n",
+            origin.url()
+        );
+        for (name, source) in scripts {
+            fs::write(directory.path().join(name), source).expect("write a script");
+            configuration += &format!("[[controller]]\nfile = \"{name}\"\n");
+        }
+        let gateway = Gateway::run_in(directory, &configuration, &Start::default());
+        Self { gateway, listen, admin, _origin: origin }
+    }
+
+    /// Replaces a script, whole or not at all.
+    fn write(&self, name: &str, source: &str) {
+        let directory = self.gateway.directory.path();
+        fs::write(directory.join("new"), source).expect("write a script");
+        fs::rename(directory.join("new"), directory.join(name)).expect("put it in its place");
+    }
+
+    /// Requests, one after the other, until one is answered with this status.
+    fn until(&self, status: u16) {
+        let mut client = Client::connect(self.listen).expect("connect");
+        for _ in 0..1_000_000 {
+            if client.get("/", "").expect("an answer").status == status {
+                return;
+            }
+        }
+        panic!("no answer {status}");
+    }
+}
+
+#[test]
+fn a_script_limits_a_flood_and_lets_go() {
+    let front = Front::start(&[("law.lua", LAW)]);
+    assert_eq!(get(front.listen, "/").expect("an answer").status, 200);
+    front.until(429);
+    front.gateway.log.await_line("app/ingress.rate: none -> 1/s", 1);
+    assert!(front.gateway.log.lines_with("none -> 1/s")[0].contains("law.lua:3"), "the line is told");
+    await_metrics(front.admin, "refusals", |metrics: &Metrics| {
+        metrics.sum("class_refused", &[("reason", "ingress_rate")]) > 0.0
+    });
+    let listed = get(front.admin, "/api/v1/controllers").expect("an answer").text();
+    assert!(listed.contains("\"name\":\"law.lua\"") && listed.contains("\"running\""), "{listed}");
+    // Nobody asks any more: the last two seconds are quiet.
+    front.gateway.log.await_line("app/ingress.rate: 1/s -> none", 1);
+    assert_eq!(get(front.listen, "/").expect("an answer").status, 200);
+    front.gateway.stop_sound();
+}
+
+#[test]
+fn a_changed_script_begins_anew_with_what_the_old_one_held_and_a_broken_one_does_not() {
+    let front =
+        Front::start(&[("law.lua", "every(\"100ms\", function() set(\"app/in_flight.min\", 7) end)")]);
+    let log = &front.gateway.log;
+    log.await_line("app/in_flight.min: 1 -> 7", 1);
+    front.write("law.lua", "every(\"100ms\", function()\n  clear(\"app/in_flight.min\"\nend)");
+    log.await_line("law.lua:3:", 1);
+    front.write("law.lua", "every(\"100ms\", function() clear(\"app/in_flight.min\") end)");
+    log.await_line("app/in_flight.min: 7 -> 1", 1);
+    // Out of the configuration: nothing is left of it.
+    front.write("law.lua", "every(\"100ms\", function() set(\"app/in_flight.min\", 5) end)");
+    log.await_line("app/in_flight.min: 1 -> 5", 1);
+    let file = front.gateway.directory.path().join("tidegate.toml");
+    let configuration = fs::read_to_string(file).expect("the configuration");
+    let without = configuration.split("[[controller]]").next().expect("a part before it");
+    front.gateway.write_configuration(without);
+    log.await_line("app/in_flight.min: 5 -> 1", 1);
+    front.gateway.stop_sound();
+}
+
+#[test]
+fn hostile_scripts_are_stopped_and_nobody_else_notices() {
+    let looping =
+        "every(\"50ms\", function()\n  while true do pcall(function() while true do end end) end\nend)";
+    let hungry = "every(\"50ms\", function()\n  local t = {} while true do t[#t + 1] = (\"x\"):rep(1000) .. #t end\nend)";
+    let good = "every(\"100ms\", function() state.n = (state.n or 0) + 1 set(\"app/in_flight.min\", 1 + state.n % 2) end)";
+    let front = Front::start(&[("looping.lua", looping), ("hungry.lua", hungry), ("good.lua", good)]);
+    let log = &front.gateway.log;
+    for name in ["looping.lua", "hungry.lua"] {
+        // Such short periods are refused; with one that is allowed they run.
+        log.await_line(&format!("{name}: stopped"), 1);
+    }
+    for name in ["looping.lua", "hungry.lua"] {
+        front.write(
+            name,
+            &fs::read_to_string(front.gateway.directory.path().join(name))
+                .expect("it is there")
+                .replace("50ms", "100ms"),
+        );
+    }
+    for name in ["looping.lua", "hungry.lua"] {
+        log.await_line(&format!("{name}: stopped"), 2);
+        let said = log.lines_with(&format!("{name}: stopped"));
+        assert!(said[1].contains(&format!("{name}:2")) || said[1].contains("memory"), "{said:?}");
+    }
+    let before = log.lines_with("app/in_flight.min: ").len();
+    log.await_line("app/in_flight.min: ", before + 4);
+    assert_eq!(get(front.listen, "/").expect("an answer").status, 200);
+    front.gateway.stop_sound();
+}
+
+#[test]
+fn check_says_what_is_wrong_with_a_script() {
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let configuration = "[[listener]]\naddress = \"[::]:8080\"\n[application.app]\nservers = [\"http://127.0.0.1:1\"]\n[[controller]]\nfile = \"law.lua\"\n[[controller]]\nfile = \"other.lua\"\n";
+    fs::write(directory.path().join("tidegate.toml"), configuration).expect("write the configuration");
+    fs::write(directory.path().join("law.lua"), "every(\"1s\", function()\n  if then\nend)")
+        .expect("write a script");
+    fs::write(directory.path().join("other.lua"), "x = = 1").expect("write a script");
+    let (code, said) = check(&directory.path().join("tidegate.toml"));
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("controller law.lua: law.lua:2:") && said.contains("other.lua:1:"), "{said}");
+    fs::write(directory.path().join("law.lua"), LAW).expect("write a script");
+    fs::write(directory.path().join("other.lua"), LAW).expect("write a script");
+    assert_eq!(check(&directory.path().join("tidegate.toml")).0, Some(0));
+}
+
+fn check(file: &Path) -> (Option<i32>, String) {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_tidegate")).arg("check").arg(file).output().expect("it runs");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
