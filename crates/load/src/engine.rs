@@ -18,10 +18,9 @@ use crate::{
     error::LoadError,
     live::Live,
     pacer::Pacer,
-    plan::{ClassTemplate, Plan, Resolved, Target},
+    plan::{ClassTemplate, Plan, Resolved},
     report::Report,
     tally::{ClassTally, ThreadTally},
-    tls::TlsClient,
     worker::Worker,
 };
 
@@ -52,7 +51,7 @@ pub(crate) fn run_resolved(plan: &Plan, resolved: &Resolved, live: &Arc<Live>) -
             "live: was made for another plan; use Live::new(&plan)".to_owned(),
         ]));
     }
-    let destination = destination(plan, &resolved.target)?;
+    let destination = destination(plan, resolved)?;
     let has_sessions = resolved.classes.iter().any(|class| class.chain.is_some());
     // A session that thinks keeps its connection.
     raise_descriptor_limit(plan.in_flight_max + if has_sessions { plan.waiting_max } else { 0 });
@@ -141,17 +140,17 @@ impl Drop for StopOnDrop {
     }
 }
 
-fn destination(plan: &Plan, target: &Target) -> Result<Destination, LoadError> {
+fn destination(plan: &Plan, resolved: &Resolved) -> Result<Destination, LoadError> {
+    let target = &resolved.target;
     let addresses: Vec<SocketAddr> = (target.host.as_str(), target.port)
         .to_socket_addrs()
         .map_err(|source| LoadError::Resolve { host: target.host.clone(), source })?
         .collect();
-    let tls = target.secure.then(|| TlsClient::new(&plan.tls, plan.protocol, &target.host)).transpose()?;
     Ok(Destination {
         addresses,
         scheme: target.scheme(),
         authority: target.authority.clone(),
-        tls,
+        tls: resolved.tls.clone(),
         protocol: plan.protocol,
         keep_alive: plan.keep_alive,
         requests_per_connection: plan.requests_per_connection,

@@ -19,6 +19,7 @@ pub use self::{
 use crate::{
     arrivals::Arrivals,
     error::LoadError,
+    tls::TlsClient,
     units::{DURATION_MAX, duration, optional_duration},
 };
 
@@ -247,8 +248,15 @@ impl Plan {
             }
             Some(_) => {}
         }
+        let secure = target.as_ref().filter(|target| target.secure);
+        let tls = secure.and_then(|target| {
+            let tls = TlsClient::new(&self.tls, self.protocol, &target.host);
+            tls.map_err(|fault| faults.push(fault.to_string())).ok()
+        });
         match (target, length) {
-            (Some(target), Some(length)) if faults.is_empty() => Ok(Resolved { target, length, classes }),
+            (Some(target), Some(length)) if faults.is_empty() => {
+                Ok(Resolved { target, tls, length, classes })
+            }
             _ => Err(LoadError::Plan(faults)),
         }
     }
@@ -332,6 +340,7 @@ impl Plan {
 #[derive(Debug)]
 pub(crate) struct Resolved {
     pub(crate) target: Target,
+    pub(crate) tls: Option<TlsClient>,
     pub(crate) length: Duration,
     pub(crate) classes: Vec<ClassTemplate>,
 }

@@ -337,6 +337,13 @@ impl GeneratorReport {
                 send_lag_ms.p99
             ));
         }
+        let return_lag_p99_ms = total.waits.as_ref().map_or(0.0, |waits| Summary::of(&waits.return_lag).p99);
+        if return_lag_p99_ms > lag_bound_ms {
+            reasons.push(format!(
+                "1 % of the clients told to come back did so more than {return_lag_p99_ms:.1} ms late (bound \
+                 {lag_bound_ms:.1} ms); add threads, or raise in_flight_max if it was reached"
+            ));
+        }
         if total.overruns > 0 {
             reasons.push(format!(
                 "{} requests were not sent because {} were in flight; raise in_flight_max",
