@@ -11,7 +11,7 @@ use crate::report::{ClassReport, PageReport, Report, SessionReport, Summary, Wai
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;color:#1c2b30;background:#fff;max-width:62rem;\
 margin:2rem auto;padding:0 1rem}h1{font-size:1.5rem;margin-bottom:.2rem}h2{font-size:1.15rem;margin-top:2rem}\
-table{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:tabular-nums}\
+table{border-collapse:collapse;width:100%;margin:.8rem 0;font-size:.9rem;font-variant-numeric:tabular-nums}\
 th,td{text-align:right;padding:.25rem .5rem;border-bottom:1px solid #e2e2e2}th:first-child,td:first-child\
 {text-align:left}th{color:#555;font-weight:600}.note{color:#555}.bad{border-left:5px solid #d55e00;\
 background:#fff4ec;padding:.5rem 1rem}.wide{overflow-x:auto}figure{margin:1rem 0}details{margin-top:2rem}\
@@ -124,6 +124,7 @@ fn session_part(class: &ClassReport, sessions: &SessionReport) -> Markup {
         y_label: "sessions a second",
         log_y: false,
         x_text: short,
+        x_labels: 10,
         lines: vec![
             Line::rate("started", GREY, &series.sessions_started),
             Line::rate("completed", BLUE, &series.sessions_completed),
@@ -174,6 +175,7 @@ fn wait_part(class: &ClassReport, waits: &WaitReport) -> Markup {
         y_label: "clients who wait",
         log_y: false,
         x_text: short,
+        x_labels: 10,
         lines: vec![Line::rate("waiting", PINK, &class.series.waiting)],
     };
     html! {
@@ -197,10 +199,10 @@ fn wait_part(class: &ClassReport, waits: &WaitReport) -> Markup {
         } }
         @if !waits.by_returns.is_empty() {
             p .note {
-                "Came back: "
+                "Clients by how often they came back: "
                 @for (index, (returns, clients)) in waits.by_returns.iter().enumerate() {
                     @if index > 0 { ", " }
-                    (returns) " times " (clients)
+                    (returns) " × " (clients)
                 }
                 "."
             }
@@ -233,6 +235,7 @@ fn rates(total: &ClassReport) -> Picture<'static> {
         y_label: "requests a second",
         log_y: false,
         x_text: short,
+        x_labels: 10,
         lines: vec![
             Line::rate("offered", GREY, &series.offered),
             Line::rate("good", BLUE, &series.good),
@@ -251,6 +254,7 @@ fn latency_over_time(total: &ClassReport) -> Picture<'static> {
         y_label: "ms",
         log_y: true,
         x_text: short,
+        x_labels: 10,
         lines: vec![
             Line::percentile("99 %", RED, &series.p99_ms),
             Line::percentile("95 %", BROWN, &series.p95_ms),
@@ -278,6 +282,7 @@ fn latency_by_percentile(report: &Report) -> Picture<'static> {
         y_label: "ms",
         log_y: true,
         x_text: |x| format!("{} %", short_percentile(x)),
+        x_labels: 5,
         lines: lines.collect(),
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct Picture<'a> {
     pub(super) y_label: &'a str,
     pub(super) log_y: bool,
     pub(super) x_text: fn(f64) -> String,
+    /// About so many numbers on the x axis.
+    pub(super) x_labels: usize,
     pub(super) lines: Vec<Line>,
 }
 
@@ -125,6 +127,8 @@ impl Picture<'_> {
             .configure_mesh()
             .x_desc(self.x_label)
             .y_desc(self.y_label)
+            .x_labels(self.x_labels)
+            .max_light_lines(4)
             .x_label_formatter(&text)
             .y_label_formatter(&|value| short(*value))
             .label_style(("sans-serif", 13))
@@ -204,6 +208,7 @@ mod tests {
             y_label: "a second",
             log_y: false,
             x_text: short,
+            x_labels: 10,
             lines: vec![Line::rate("refused", RED, counts)],
         };
         assert_eq!(picture(&[0, 0]).draw(), None);
