@@ -85,6 +85,9 @@ impl fmt::Display for Report {
                 connections.tls_full, connections.tls_resumed, connections.tls12, connections.tls13
             )?;
         }
+        if let Some(fault) = &connections.tls_fault {
+            writeln!(f, "TLS fault: {fault}")?;
+        }
         let generator = &self.generator;
         writeln!(
             f,

@@ -34,7 +34,7 @@ pub(crate) struct TlsClient {
     pub(crate) resuming: Arc<ClientConfig>,
     /// Never offers, but keeps the tickets it is given.
     pub(crate) full: Arc<ClientConfig>,
-    /// Share of connections that offer, 0 to 1.
+    /// Share of connections that are to resume, 0 to 1.
     pub(crate) resume_share: f64,
     pub(crate) name: ServerName<'static>,
 }

@@ -65,9 +65,9 @@ fn sessions_on_the_auction_site_complete_and_leave_a_report() {
         "-a",
         "closed:6",
         "-n",
-        "24",
+        "12",
         "-d",
-        "120s",
+        "300s",
         "--timeout",
         "60s",
         "--sessions",
@@ -83,14 +83,14 @@ fn sessions_on_the_auction_site_complete_and_leave_a_report() {
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let class = &report["classes"][0];
     let sessions = &class["sessions"];
-    assert_eq!((&sessions["started"], &sessions["completed"]), (&24.into(), &24.into()), "{said}");
+    assert_eq!((&sessions["started"], &sessions["completed"]), (&12.into(), &12.into()), "{said}");
     let visits: BTreeMap<&str, u64> = sessions["pages"]
         .as_array()
         .expect("pages")
         .iter()
         .map(|page| (page["name"].as_str().expect("a name"), page["requests"].as_u64().expect("a number")))
         .collect();
-    assert_eq!((visits.len(), visits["Home"] >= 24), (26, true), "{visits:?}");
+    assert_eq!((visits.len(), visits["Home"] >= 12), (26, true), "{visits:?}");
     let writes: u64 = ["RegisterUser", "StoreBuyNow", "StoreBid", "StoreComment", "RegisterItem"]
         .map(|page| visits[page])
         .iter()

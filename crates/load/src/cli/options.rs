@@ -133,8 +133,7 @@ pub struct Arguments {
     /// Make each TLS handshake a full one
     #[arg(long)]
     no_resume: bool,
-    /// Share of new connections that offer to resume where they can, 0 to 1; the others make a full
-    /// handshake
+    /// Share of new TLS connections that resume, 0 to 1; the others make a full handshake
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, conflicts_with = "no_resume")]
     resume_share: f64,
     /// Signatures accepted of the server, so which kind of its certificates is used

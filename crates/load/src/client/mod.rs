@@ -255,17 +255,20 @@ impl Client {
                 Ok(Fresh::Http1(Http1::begin(Stream::Plain(socket)).await?))
             };
         };
-        let offers = tls.resume_share >= 1.0 || self.random.borrow_mut().unit() <= tls.resume_share;
+        let drawn = tls.resume_share >= 1.0 || self.random.borrow_mut().unit() <= tls.resume_share;
+        let offers = drawn || pool.owes_resumptions();
         let config = if offers { &tls.resuming } else { &tls.full };
         let connector = TlsConnector::from(Arc::clone(config));
-        let stream = connector.connect(tls.name.clone(), socket).await.map_err(|_| ErrorKind::Tls)?;
+        let stream = connector.connect(tls.name.clone(), socket).await.map_err(|fault| {
+            self.tally.borrow_mut().tls_fault.get_or_insert_with(|| fault.to_string());
+            ErrorKind::Tls
+        })?;
         let session = stream.get_ref().1;
         {
+            let resumed = session.handshake_kind() == Some(HandshakeKind::Resumed);
+            pool.note_handshake(drawn, resumed);
             let mut tally = self.tally.borrow_mut();
-            match session.handshake_kind() {
-                Some(HandshakeKind::Resumed) => tally.tls_resumed += 1,
-                _ => tally.tls_full += 1,
-            }
+            *(if resumed { &mut tally.tls_resumed } else { &mut tally.tls_full }) += 1;
             match session.protocol_version() {
                 Some(ProtocolVersion::TLSv1_3) => tally.tls13 += 1,
                 _ => tally.tls12 += 1,

@@ -20,6 +20,8 @@ pub(crate) struct Pool {
     next_shared: Cell<usize>,
     /// Set when ALPN chose HTTP/1.1 though HTTP/2 was offered.
     alpn_chose_http1: Cell<bool>,
+    /// Connections that were to resume and had nothing to resume yet; later ones make up for them.
+    resumptions_owed: Cell<u32>,
     tls: Option<TlsClient>,
 }
 
@@ -44,6 +46,7 @@ impl Pool {
             shared: (0..slots).map(|_| Mutex::new(None)).collect(),
             next_shared: Cell::new(0),
             alpn_chose_http1: Cell::new(false),
+            resumptions_owed: Cell::new(0),
             tls,
         }
     }
@@ -69,6 +72,20 @@ impl Pool {
 
     pub(super) fn tls(&self) -> Option<&TlsClient> {
         self.tls.as_ref()
+    }
+
+    pub(super) fn owes_resumptions(&self) -> bool {
+        self.resumptions_owed.get() > 0
+    }
+
+    /// What came of a handshake that was, or was not, drawn to resume.
+    pub(super) fn note_handshake(&self, drawn: bool, resumed: bool) {
+        let owed = self.resumptions_owed.get();
+        self.resumptions_owed.set(match (drawn, resumed) {
+            (true, false) => owed.saturating_add(1),
+            (false, true) => owed.saturating_sub(1),
+            _ => owed,
+        });
     }
 
     pub(super) fn take_idle(&self) -> Option<Http1> {

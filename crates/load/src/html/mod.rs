@@ -225,6 +225,7 @@ fn connections(report: &Report) -> Markup {
                 td { (number(connections.setup_ms.p95)) }
             }
         } }
+        @if let Some(fault) = &connections.tls_fault { p .note { "First TLS fault: " (fault) } }
     }
 }
 

@@ -23,8 +23,8 @@ pub struct TlsPlan {
     /// Whether sessions are resumed with tickets or session ids.
     #[serde(default = "default_true")]
     pub resume: bool,
-    /// Share of new connections that offer to resume where there is something to resume, 0 to 1;
-    /// the others make a full handshake. Each draws by itself.
+    /// Share of new connections that resume, 0 to 1; the others make a full handshake. Each draws by
+    /// itself, and one that had nothing to resume yet is made up for by a later one.
     #[serde(default = "default_resume_share")]
     pub resume_share: f64,
     /// Signatures accepted of the server, and with them which of its certificates it shows.

@@ -109,6 +109,8 @@ pub struct ConnectionReport {
     pub tls12: u64,
     /// Handshakes that chose TLS 1.3.
     pub tls13: u64,
+    /// The first TLS fault in words, if there was any.
+    pub tls_fault: Option<String>,
     /// Time to open: TCP, and the TLS handshake where there is one.
     pub setup_ms: Summary,
 }
@@ -395,6 +397,7 @@ impl ConnectionReport {
             tls_resumed: tally.tls_resumed,
             tls12: tally.tls12,
             tls13: tally.tls13,
+            tls_fault: tally.tls_fault.clone(),
             setup_ms: Summary::of(&tally.setup),
         }
     }

@@ -228,6 +228,8 @@ pub(crate) struct ConnectionTally {
     pub(crate) tls_resumed: u64,
     pub(crate) tls12: u64,
     pub(crate) tls13: u64,
+    /// The first TLS fault, in words.
+    pub(crate) tls_fault: Option<String>,
     pub(crate) setup: Latencies,
 }
 
@@ -246,6 +248,9 @@ impl ConnectionTally {
         self.tls_resumed += other.tls_resumed;
         self.tls12 += other.tls12;
         self.tls13 += other.tls13;
+        if self.tls_fault.is_none() {
+            self.tls_fault.clone_from(&other.tls_fault);
+        }
         self.setup.add(&other.setup);
     }
 }

@@ -89,6 +89,7 @@ fn trust_is_checked_against_the_given_authority_and_name() {
     for tls in [wrong_name, stranger] {
         let report = ten(Plan::new(origin.url()).tls(tls));
         assert_eq!(report.total.errors.get(&ErrorKind::Tls), Some(&10), "{report}");
+        assert!(report.to_string().contains("TLS fault: invalid peer certificate"), "{report}");
     }
 }
 
