@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use tidegate_sim::{Score, StandardServer};
+use tidegate_control::ClassId;
+use tidegate_sim::{
+    Application, Arrivals, Behaviour, Class, Clients, Draw, Gateway, Population, Scenario, Score, Server,
+    StandardServer, run,
+};
 
 const SPAN: Duration = Duration::from_secs(40);
 
@@ -62,4 +66,44 @@ fn knee_track_is_nearer_the_peak_than_gradient2() {
         assert!(goodput(&knee) > goodput(&gradient) + less_goodput - 0.05, "{row}");
         assert!(p95(&knee) * longer < p95(&gradient), "{row}");
     }
+}
+
+/// One worker, 150 ms a request, clients that give up after two seconds, eight times what it can do: at twenty in flight, where other
+/// algorithms start, everybody's turn comes too late.
+#[test]
+fn a_cold_search_that_serves_nobody_turns_back() {
+    let clients = Clients {
+        name: "everybody".to_owned(),
+        population: Population::Open {
+            arrivals: Arrivals::Poisson { per_s: 8.0 / 0.15 },
+            mix: vec![(ClassId(0), 1.0)],
+            clients: 1000,
+        },
+        behaviour: Behaviour { timeout: Some(Duration::from_secs(2)), retry: None },
+    };
+    let scenario = Scenario {
+        duration: Duration::from_secs(90),
+        warm_up: Duration::from_secs(20),
+        applications: vec![Application {
+            classes: vec![Class {
+                work: Draw::Exponential { mean: 0.15 },
+                good_within: Duration::from_secs(2),
+                ..Class::default()
+            }],
+            server: Server { threads: Some(1), ..Server::default() },
+            clients: vec![clients],
+            ..Application::default()
+        }],
+        ..Scenario::default()
+    };
+    let mut gateway = Gateway::of(&scenario.applications[0]);
+    gateway.set("shop/in_flight.algorithm", "knee_track").expect("there is such an algorithm");
+    let result = run(&scenario, &mut gateway);
+    let share = result.goodput() * 0.15;
+    println!(
+        "{share:.3} {:?} {:?}",
+        gateway.admission().levels().limit,
+        gateway.admission().levels().capacity
+    );
+    assert!(share > 0.85, "{share}");
 }

@@ -31,7 +31,8 @@
 //! measured: departures, weight in flight over time, time.
 //!
 //! The search begins at 2 in flight. Where requests are slow (a limit has not turned over in 0.1 s), it goes up to
-//! where the other algorithms start, `in_flight.limit`, without waiting for them.
+//! where the other algorithms start, `in_flight.limit`, without waiting for them. Where what is in flight for over a
+//! second ends well for fewer than a quarter (clients have given up), that was too far: it goes back by halves.
 //!
 //! Below capacity (nothing waits on the limit) nothing is probed, nothing is learnt but `R`, which is free
 //! when little is in flight, and the limit stays. An estimate too low feeds itself, since it hides the load that
@@ -79,6 +80,10 @@ const LIMIT_FIRST: f64 = 2.0;
 /// While nothing is known, a limit that has not turned over in this time is doubled, up to where other algorithms start:
 /// the requests are slow, and a search that waits for them would keep everybody waiting. Seconds.
 const PATIENCE: f64 = 0.1;
+/// A search that serves hardly anybody turns back: exchanges in flight for longer than this, seconds, of which fewer
+/// than this share end well.
+const FUTILE_S: f64 = 1.0;
+const FUTILE: f64 = 0.25;
 /// Headroom over the knee, in its square root.
 const HEADROOM: f64 = 1.5;
 /// Level of a low probe, of the knee.
@@ -139,6 +144,8 @@ pub struct KneeTrack {
     dispersion_windows: f64,
     /// Classes seen, up to [`COST_CLASSES`].
     classes: usize,
+    /// Whether slow requests make the search go on without them: until it has turned back once.
+    patient: bool,
     /// Starts of each class, as far as they are in the mix.
     starts_seen: [u64; COST_CLASSES],
     mix: PerClass,
@@ -189,6 +196,8 @@ struct Block {
     area: Area,
     /// Weight departed.
     weight: f64,
+    /// Exchanges started.
+    started: f64,
 }
 
 /// A limit that has just been set.
@@ -240,6 +249,7 @@ impl KneeTrack {
             dispersion: DISPERSION_FIRST,
             dispersion_windows: 0.0,
             classes: 1,
+            patient: true,
             starts_seen: [0; COST_CLASSES],
             mix: PerClass::ZERO,
             costs: None,
@@ -461,6 +471,7 @@ impl KneeTrack {
         for (index, seen) in seen.iter().enumerate() {
             let new = seen.saturating_sub(self.starts_seen[index]);
             if new > 0 {
+                self.block.started += new as f64;
                 let index = self.place(ClassId(u16::try_from(index).unwrap_or(u16::MAX)));
                 let keep = 1.0 - 1.0 / (MIX_MEMORY + 2.0 * self.level);
                 for _ in 0..new.min(1000) {
@@ -507,7 +518,8 @@ impl KneeTrack {
             let turned = t >= settling.earliest && settling.turned >= self.level * turnovers;
             if in_flight <= self.level && (turned || t >= settling.latest) {
                 self.zero(t);
-            } else if self.costs.is_none()
+            } else if self.patient
+                && self.costs.is_none()
                 && self.steps.is_empty()
                 && settling.turned < self.level
                 && t - settling.began > PATIENCE
@@ -520,6 +532,7 @@ impl KneeTrack {
         }
         let seconds = t - self.block.began;
         match self.mode {
+            Mode::Start if self.is_futile(seconds) => self.turn_back(t),
             Mode::Start => self.tick_start(t, seconds),
             Mode::Low => self.tick_low(t, seconds),
             Mode::Base => self.tick_base(t, seconds, &departed),

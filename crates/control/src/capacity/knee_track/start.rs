@@ -13,7 +13,7 @@
 //!
 //! While costs are known (a change is being followed), the limit grows by half and `X` is in work.
 
-use super::{Cause, KneeTrack, Mode, PerClass, Span, costs::Costs};
+use super::{Block, Cause, FUTILE, FUTILE_S, KneeTrack, Mode, PerClass, Span, costs::Costs};
 
 /// Steps a search has at most: from 2 to 10⁶ by halves again and more.
 pub(super) const STEPS_MAX: usize = 40;
@@ -73,6 +73,25 @@ impl KneeTrack {
         } else {
             self.end_start(t);
         }
+    }
+
+    /// Whether the first search serves hardly anybody: what it lets in stays long and ends badly. By Little's law each
+    /// is in flight for the limit's weight, over starts a second.
+    pub(super) fn is_futile(&self, seconds: f64) -> bool {
+        let Block { started, area, .. } = self.block;
+        self.costs.is_none()
+            && self.level > 1.0
+            && started >= self.level.max(8.0)
+            && self.level * seconds > FUTILE_S * started
+            && area.departed.sum() < FUTILE * started
+    }
+
+    /// The first search has gone too far: back to half, and patient from now on.
+    pub(super) fn turn_back(&mut self, t: f64) {
+        self.patient = false;
+        self.steps.clear();
+        self.set_level(self.level / 2.0);
+        self.begin(Mode::Start, t);
     }
 
     /// Begins a search from the present limit, which gave this.
