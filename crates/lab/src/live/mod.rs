@@ -127,7 +127,12 @@ fn with_phases_scaled(web: &Web, scale: f64) -> Web {
 fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/sbin", "/usr/local/sbin", "target/lab/bin"].map(PathBuf::from);
-    std::env::split_paths(&path).chain(usual).map(|folder| folder.join(name)).find(|file| file.is_file())
+    let found = std::env::split_paths(&path)
+        .chain(usual)
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())?;
+    // It is started from another folder.
+    std::path::absolute(found).ok()
 }
 
 impl Processors {
