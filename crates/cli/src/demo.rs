@@ -90,7 +90,8 @@ pub(crate) fn run(demo: &Demo) -> Result<(), Failure> {
         ..ProtectOptions::new(format!("http://{}", site.address()))
     };
     let process = Process::start(Settings::protect(&options).map_err(Failure::input)?)?;
-    let gateway = process.url().ok_or_else(|| Failure::work("the gateway has no address"))?;
+    let gateway =
+        process.urls().into_iter().next().ok_or_else(|| Failure::work("the gateway has no address"))?;
     table.head("with the gateway");
     if let Some(admin) = process.admin() {
         table.say(&format!("See it on http://{admin}/"));

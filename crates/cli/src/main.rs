@@ -107,8 +107,9 @@ impl Command {
     fn run(self) -> Result<ExitCode, Failure> {
         match self {
             Self::Protect(protect) => {
+                let protects = protect.url.clone();
                 let settings = Settings::protect(&protect.into_options()).map_err(Failure::input)?;
-                process::run(settings, Source::CommandLine)?;
+                process::run(settings, Source::CommandLine { protects })?;
             }
             Self::Run(run) => {
                 let settings = tidegate_config::load(&run.config).map_err(Failure::input)?;

@@ -9,7 +9,8 @@ use std::{
 };
 
 use tidegate_admin::{Admin, Controllers, Recording};
-use tidegate_config::Settings;
+use tidegate_config::{Address, Listener, Settings};
+use tidegate_control::knobs::keys;
 use tidegate_gateway::{FileWatch, Gateway, Inherited, Running, notify};
 use tidegate_runtime::Shared;
 use tokio::{
@@ -26,7 +27,10 @@ const UPGRADE_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) enum Source {
     /// The command line: there is nothing to reload but certificates.
-    CommandLine,
+    CommandLine {
+        /// The URL of the application that is protected.
+        protects: String,
+    },
     /// A file, loaded again on SIGHUP and when it changes.
     File(PathBuf),
 }
@@ -44,10 +48,15 @@ pub(crate) struct Process {
 /// Runs a gateway until it is told to end.
 pub(crate) fn run(settings: Settings, source: Source) -> Result<(), Failure> {
     let process = Process::start(settings)?;
-    process.announce();
+    // Before anybody knows that it is ready, and may tell it to end.
+    let signals = {
+        let _context = process.runtime.enter();
+        Signals::new().map_err(Failure::work)?
+    };
+    process.announce(&source);
     let Process { shared, running, admin, controllers, recording, runtime } = process;
     let life = Life { shared, running, admin, controllers, _recording: recording, source };
-    runtime.block_on(life.live())
+    runtime.block_on(life.live(signals))
 }
 
 impl Process {
@@ -72,21 +81,24 @@ impl Process {
         if let Some(admin) = &admin {
             admin.set_ready(true);
         }
-        notify("READY=1");
         Ok(Self { shared, running, admin, controllers, recording, runtime })
     }
 
-    /// The URL of the first listener.
-    pub(crate) fn url(&self) -> Option<String> {
-        let snapshot = self.shared.snapshot();
-        let first = snapshot.settings.listeners.first()?;
-        let scheme = if first.tls.is_some() { "https" } else { "http" };
-        match self.running.address(&first.name)? {
-            address if address.ip().is_unspecified() => {
-                Some(format!("{scheme}://localhost:{}", address.port()))
-            }
-            address => Some(format!("{scheme}://{address}")),
-        }
+    /// The URLs at which clients reach the listeners, in the order of the settings.
+    pub(crate) fn urls(&self) -> Vec<String> {
+        let (snapshot, bound) = (self.shared.snapshot(), self.running.listeners());
+        let url = |listener: &Listener| {
+            let scheme = if listener.tls.is_some() { "https" } else { "http" };
+            let bound = bound.iter().find(|bound| bound.name == listener.name)?;
+            Some(match &bound.address {
+                Address::Tcp(address) if address.ip().is_unspecified() => {
+                    format!("{scheme}://localhost:{}", address.port())
+                }
+                Address::Tcp(address) => format!("{scheme}://{address}"),
+                Address::Unix(path) => format!("unix:{}", path.display()),
+            })
+        };
+        snapshot.settings.listeners.iter().filter_map(url).collect()
     }
 
     /// Where the admin interface answers.
@@ -103,10 +115,19 @@ impl Process {
         let _ = runtime.block_on(running.drain(false));
     }
 
-    fn announce(&self) {
-        match self.admin() {
-            Some(admin) => tracing::info!("ready; status page, metrics and API on http://{admin}/"),
-            None => tracing::info!("ready"),
+    fn announce(&self, source: &Source) {
+        notify("READY=1");
+        let admin = self.admin();
+        let admin = admin.map(|admin| format!("; status page, metrics and API on http://{admin}/"));
+        let admin = admin.unwrap_or_default();
+        match source {
+            Source::CommandLine { protects } => {
+                tracing::info!(
+                    "ready: protects {protects}; clients come to {}{admin}",
+                    self.urls().join(", ")
+                );
+            }
+            Source::File(_) => tracing::info!("ready{admin}"),
         }
     }
 }
@@ -143,8 +164,7 @@ impl Signals {
 }
 
 impl Life {
-    async fn live(self) -> Result<(), Failure> {
-        let mut signals = Signals::new().map_err(Failure::work)?;
+    async fn live(self, mut signals: Signals) -> Result<(), Failure> {
         let mut watch = FileWatch::new(self.files());
         // What changed between their start and the watch is not missed.
         self.controllers.reload();
@@ -184,9 +204,22 @@ impl Life {
         if !handed_over {
             notify("STOPPING=1");
         }
-        tracing::info!("draining");
+        // A successor is ready at the same address: then nobody needs to be told.
+        let grace = match handed_over {
+            true => Duration::ZERO,
+            false => self.shared.snapshot().settings.host.get(keys::DRAIN_GRACE),
+        };
+        let running = self.running;
+        let drain = async {
+            if !grace.is_zero() {
+                tracing::info!(?grace, "not ready any more; listeners close after this");
+                tokio::time::sleep(grace).await;
+            }
+            tracing::info!("draining");
+            running.drain(handed_over).await
+        };
         tokio::select! {
-            drained = self.running.drain(handed_over) => {
+            drained = drain => {
                 tracing::info!(cut = drained.cut, "drained");
                 Ok(())
             }

@@ -1,6 +1,6 @@
 //! The main job without a file: one listener, one application, one server.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use tidegate_control::{
     archive::Layout,
@@ -48,7 +48,8 @@ impl ProtectOptions {
 
 impl Settings {
     /// Settings for one application, named `app`, behind one listener, with every knob at its default
-    /// but `in_flight.algorithm`, which is `knee_track`.
+    /// but `in_flight.algorithm`, which is `knee_track`, and `drain.grace`, which is 0: there is no load
+    /// balancer before it to be told.
     ///
     /// # Errors
     ///
@@ -139,8 +140,11 @@ impl Settings {
             maintenance_page: None,
         };
         let workers = WorkerGroup { name: "default".to_owned(), threads: None };
+        let mut host = Values::defaults(Scope::Host);
+        host.set(Knob::DRAIN_GRACE, Value::Span(Duration::ZERO))
+            .unwrap_or_else(|_| unreachable!("its row allows 0"));
         Self {
-            host: Values::defaults(Scope::Host),
+            host,
             admin,
             listeners: vec![Listener {
                 name: address.default_name(),

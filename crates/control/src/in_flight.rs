@@ -10,6 +10,8 @@
 //! 2. A request heavier than the whole of `R0` starts when nothing else is in flight; by the paper's
 //!    rule it would wait for ever.
 //! 3. A class may have a bound of its own under the same rules, within the application's.
+//! 4. A limit may be 0, where a holder's share of it is nothing ([`crate::share`]): then only the top
+//!    priority starts, and deviation 2 does not hold.
 
 use crate::ClassId;
 
@@ -42,15 +44,15 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    /// Nothing in flight under `limit` weight units (1 to 2³²−1), with `classes` classes.
+    /// Nothing in flight under `limit` weight units, with `classes` classes.
     #[must_use]
     pub fn new(limit: u32, classes: usize) -> Self {
-        Self { limit: limit.max(1), total: 0, classes: vec![0; classes], started: vec![0; classes] }
+        Self { limit, total: 0, classes: vec![0; classes], started: vec![0; classes] }
     }
 
     /// Sets `R0`. What is in flight stays.
-    pub fn set_limit(&mut self, limit: u32) {
-        self.limit = limit.max(1);
+    pub const fn set_limit(&mut self, limit: u32) {
+        self.limit = limit;
     }
 
     /// `R0`, weight units.
@@ -136,5 +138,5 @@ impl InFlight {
 }
 
 fn fits(total: u64, limit: u32, weight: u32, priority: u8) -> bool {
-    priority >= TOP_PRIORITY || total == 0 || total + u64::from(weight) <= u64::from(limit)
+    priority >= TOP_PRIORITY || (limit > 0 && (total == 0 || total + u64::from(weight) <= u64::from(limit)))
 }

@@ -36,6 +36,7 @@ pub mod refusal;
 pub mod retry_budget;
 pub mod rewrite;
 pub mod scheduler;
+pub mod share;
 pub mod time;
 pub mod token_bucket;
 

@@ -13,6 +13,7 @@ mod reload;
 mod request;
 mod socket;
 mod tls;
+mod transport;
 mod upstream;
 mod workers;
 

@@ -7,15 +7,15 @@
 use std::{cell::RefCell, io, sync::Arc};
 
 use bytes::Bytes;
-use rustls::server::Acceptor;
-use tidegate_control::Refusal;
+use rustls::server::{Accepted, Acceptor};
+use tidegate_control::{Refusal, connections::HelloKind};
 use tidegate_hello::{Hello, Reading};
-use tokio_rustls::{StartHandshake, server::TlsStream};
+use tokio_rustls::server::TlsStream;
 
 use crate::{
     proxy_protocol::{self, Addresses},
     socket::{Rewound, Socket},
-    tls::Present,
+    tls::{Handshakes, Present},
 };
 
 /// The bytes of a connection read so far. What is read goes through the core's scratch buffer, so
@@ -98,22 +98,50 @@ pub(crate) async fn hello(buffer: &mut Buffer<'_>) -> Result<Box<Hello>, Broken>
 const PLAIN_HTTP_TO_TLS: &str = "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\nconnection: close\r\n\
      content-length: 47\r\n\r\nThis port speaks HTTPS, the request was HTTP.\r\n";
 
-/// Does the handshake, beginning with the bytes in the buffer.
+/// Does the handshake, beginning with the bytes in the buffer: one that resumes a session here and
+/// now, a full one on a thread of its own, of which there are `threads_max`.
 pub(crate) async fn handshake(
     buffer: Buffer<'_>,
     present: Arc<Present>,
+    kind: HelloKind,
+    handshakes: &Handshakes,
+    threads_max: usize,
 ) -> Result<TlsStream<Rewound>, String> {
     let Buffer { socket, bytes, .. } = buffer;
+    let resumed = match kind {
+        HelloKind::Resumable => {
+            let (accepted, stream) = accept(socket, &bytes)?;
+            present.resume(accepted, stream)
+        }
+        HelloKind::New | HelloKind::Plain => None,
+    };
+    let begun = match resumed {
+        Some(begun) => begun,
+        None => {
+            let (accepted, stream) = accept(socket, &bytes)?;
+            let begin = move || present.begin(accepted, stream);
+            handshakes.run(threads_max, begin).await.map_err(|error| error.to_string())?
+        }
+    };
+    drop(bytes);
+    begun.await.map_err(|error| error.to_string())
+}
+
+/// Lets rustls read a hello; gives what it made of it and the stream that goes on after it.
+fn accept(socket: &Socket, bytes: &[u8]) -> Result<(Accepted, Rewound), String> {
     let mut acceptor = Acceptor::default();
-    let mut rest = bytes.as_slice();
-    let accepted = loop {
+    let mut rest = bytes;
+    loop {
         // Reading from a slice fails only if rustls's own buffer is full.
         if rest.is_empty() || acceptor.read_tls(&mut rest).is_err() {
             alert(socket, Alert::DecodeError);
             return Err("the hello is not as rustls reads it".to_owned());
         }
         match acceptor.accept() {
-            Ok(Some(accepted)) => break accepted,
+            Ok(Some(accepted)) => {
+                let stream = Rewound { before: Bytes::copy_from_slice(rest), socket: socket.clone() };
+                return Ok((accepted, stream));
+            }
             Ok(None) => {}
             Err((error, mut alert)) => {
                 let mut record = Vec::new();
@@ -123,12 +151,7 @@ pub(crate) async fn handshake(
                 return Err(error.to_string());
             }
         }
-    };
-    let before = Bytes::copy_from_slice(rest);
-    drop(bytes);
-    let stream = Rewound { before, socket: socket.clone() };
-    let handshake = StartHandshake::from_parts(accepted, stream).into_stream(Arc::clone(&present.config));
-    handshake.await.map_err(|error| error.to_string())
+    }
 }
 
 /// A fatal alert that costs no cryptography (RFC 8446, section 6).

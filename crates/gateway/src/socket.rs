@@ -4,7 +4,7 @@ use std::{
     io::{self, IoSlice},
     net::Shutdown,
     pin::Pin,
-    rc::Rc,
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -21,7 +21,8 @@ use tokio::{
 /// Cheap to clone; closed when the last clone goes.
 #[derive(Clone, Debug)]
 pub(crate) struct Socket {
-    stream: Rc<Stream>,
+    /// Counted across threads, since a handshake may be computed on another one; polled on one only.
+    stream: Arc<Stream>,
 }
 
 /// A socket whose first bytes were read already.
@@ -52,12 +53,12 @@ macro_rules! either {
 impl Socket {
     /// A client's TCP connection.
     pub(crate) fn tcp(stream: TcpStream) -> Self {
-        Self { stream: Rc::new(Stream::Tcp(stream)) }
+        Self { stream: Arc::new(Stream::Tcp(stream)) }
     }
 
     /// A client's connection to a Unix socket.
     pub(crate) fn unix(stream: UnixStream) -> Self {
-        Self { stream: Rc::new(Stream::Unix(stream)) }
+        Self { stream: Arc::new(Stream::Unix(stream)) }
     }
 
     /// Waits until there is something to read, or the peer has closed.

@@ -32,6 +32,7 @@ use crate::{
     listener::{Bound, Listening},
     request::{AccessLog, Service},
     socket::Socket,
+    tls::Handshakes,
     upstream::Upstreams,
 };
 
@@ -60,6 +61,7 @@ pub(crate) struct Worker {
     process: Arc<Process>,
     /// Applications whose timers this core drives.
     driven: RefCell<BTreeSet<ApplicationId>>,
+    clock_is_odd: Cell<bool>,
     workers: usize,
 }
 
@@ -67,6 +69,7 @@ pub(crate) struct Worker {
 #[derive(Debug, Default)]
 pub(crate) struct Process {
     connections: AtomicU64,
+    handshakes: Handshakes,
     /// Seeded anew in each process, so that nobody outside can aim at a client's entry.
     hasher: RandomState,
 }
@@ -194,6 +197,7 @@ impl Worker {
             limits: RefCell::new(Rc::new(limits)),
             process,
             driven: RefCell::default(),
+            clock_is_odd: Cell::new(false),
             workers,
         }
     }
@@ -207,6 +211,17 @@ impl Worker {
             self.limits.replace(Rc::new(limits));
         }
         Rc::clone(&self.limits.borrow())
+    }
+
+    /// Where full handshakes are computed.
+    pub(crate) fn handshakes(&self) -> &Handshakes {
+        &self.process.handshakes
+    }
+
+    /// How many of them at once: one for every two workers unless the settings say.
+    pub(crate) fn handshakes_max(&self) -> usize {
+        let max = self.limits().handshakes_max.and_then(|max| usize::try_from(max).ok());
+        max.unwrap_or((self.workers / 2).max(1))
     }
 
     /// A number for a new connection.
@@ -244,6 +259,7 @@ impl Worker {
                     self.count_would_refuse();
                     self.core.flush_meters();
                     self.drive_timers();
+                    self.steer_clock();
                 }
                 command = commands.recv() => match command {
                     Some(Command::Listen(listening, socket)) => {
@@ -292,6 +308,23 @@ impl Worker {
                     application.class(class).add_labelled(Meter::WOULD_REFUSE, refusal.index(), n);
                 });
             }
+        }
+    }
+
+    /// Keeps the clock near the wall clock; the first core does so for all.
+    fn steer_clock(&self) {
+        /// Further off than this is somebody's doing, not drift.
+        const ODD: Duration = Duration::from_secs(10);
+        if self.core.index() != 0 {
+            return;
+        }
+        let ahead = self.core.shared().clock().steer();
+        let is_odd = u128::from(ahead.unsigned_abs()) > ODD.as_nanos();
+        if is_odd != self.clock_is_odd.replace(is_odd) && is_odd {
+            tracing::warn!(
+                wall_clock_ahead_s = ahead / 1_000_000_000,
+                "the wall clock was set; timestamps follow it slowly"
+            );
         }
     }
 

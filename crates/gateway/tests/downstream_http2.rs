@@ -9,9 +9,15 @@ use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 
-use crate::support::{Bed, PATIENCE, eventually};
+use tidegate_control::meters::Meter;
+
+use crate::{
+    request_house::House,
+    support::{Bed, PATIENCE, PLAIN, eventually},
+};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
@@ -245,4 +251,59 @@ fn an_idle_connection_is_told_and_closed() {
             Err(_) => return,
         }
     }
+}
+
+/// Settings of a client: the window of each stream in bytes.
+fn window(bytes: u32) -> Vec<u8> {
+    [&[0, 4][..], &bytes.to_be_bytes()].concat()
+}
+
+#[test]
+fn a_stream_whose_client_takes_nothing_is_reset_and_the_others_go_on() {
+    for bytes in [0, 1000] {
+        let house =
+            House::with(|_| ("body.idle_timeout = \"200ms\"\n".to_owned(), PLAIN.to_owned(), String::new()));
+        let mut frames = Frames { stream: house.connect() };
+        frames.stream.write_all(PREFACE).unwrap();
+        frames.send(SETTINGS, 0, 0, &window(bytes)).unwrap();
+        frames.send(HEADERS, END_STREAM | END_HEADERS, 1, REQUEST).unwrap();
+        let mut at_server = house.origin.next();
+        // More than is read ahead, so that it is cut into several frames.
+        let body = "x".repeat(1 << 20);
+        let answering = std::thread::spawn(move || {
+            // The gateway may break it off.
+            let _ =
+                write!(at_server.stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        });
+        let (_, _, stream, code) = frames.until(RST_STREAM);
+        assert_eq!((stream, code), (1, vec![0, 0, 0, 8]), "CANCEL");
+        answering.join().unwrap();
+        // The connection goes on.
+        frames.send(HEADERS, END_STREAM | END_HEADERS, 3, REQUEST).unwrap();
+        house.origin.next().ok("");
+        let (_, _, stream, head) = frames.until(HEADERS);
+        assert_eq!((stream, head[0]), (3, 0x88));
+        drop(frames);
+        let counted = house.finish();
+        assert_eq!(counted.counts(Meter::ABANDONED), [1]);
+    }
+}
+
+#[test]
+fn a_slow_server_is_not_taken_for_a_client_that_takes_nothing() {
+    let house =
+        House::with(|_| ("body.idle_timeout = \"100ms\"\n".to_owned(), PLAIN.to_owned(), String::new()));
+    let mut frames = Frames { stream: house.connect() };
+    frames.stream.write_all(PREFACE).unwrap();
+    frames.send(SETTINGS, 0, 0, &[]).unwrap();
+    frames.send(HEADERS, END_STREAM | END_HEADERS, 1, REQUEST).unwrap();
+    let mut at_server = house.origin.next();
+    at_server.send("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello");
+    assert_eq!(frames.until(DATA).3, b"hello");
+    // Three times as long as a client may take.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    at_server.send("world");
+    assert_eq!(frames.until(DATA).3, b"world");
+    drop(frames);
+    house.finish();
 }

@@ -3,7 +3,7 @@
 use std::{
     env, fs,
     io::{self, BufRead, BufReader, Read, Write},
-    net::{Shutdown, SocketAddr, TcpStream},
+    net::{Ipv6Addr, Shutdown, SocketAddr, TcpStream},
     process::{Child, ChildStdin, Command, Stdio},
     sync::Arc,
     time::Duration,
@@ -304,4 +304,25 @@ fn twenty_thousand_idle_connections() {
     let mut byte = [0; 1];
     fresh.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     assert!(fresh.read(&mut byte).is_err(), "and stays open");
+}
+
+#[test]
+fn clients_come_by_both_versions_of_ip() {
+    let listener =
+        |name: &str, address: &str| format!("[[listener]]\nname = \"{name}\"\naddress = \"{address}\"\n");
+    let bed = Bed::new("", &[listener("both", "[::]:0"), listener("six", "[::1]:0")].concat());
+    let port = |name: &str| bed.running.address(name).unwrap().port();
+    for (address, client) in [
+        (SocketAddr::from(([127, 0, 0, 1], port("both"))), "127.0.0.1"),
+        (SocketAddr::from((Ipv6Addr::LOCALHOST, port("both"))), "::1"),
+        (SocketAddr::from((Ipv6Addr::LOCALHOST, port("six"))), "::1"),
+    ] {
+        let response = get(&mut connect(address), "/");
+        assert_eq!(response.status, 200, "{address}");
+        // An IPv4 client of a listener for both is told to servers as what it is.
+        let expected = format!("x-forwarded-for: {client}\r\n");
+        assert!(response.body.to_ascii_lowercase().contains(&expected), "{address}: {}", response.body);
+    }
+    let refused = std::net::TcpStream::connect(("127.0.0.1", port("six")));
+    assert!(refused.is_err(), "a listener for one address is no listener for another");
 }

@@ -9,8 +9,12 @@ use std::{
 };
 
 use rustls::{
-    ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, RootCertStore, StreamOwned,
+    ClientConfig, ClientConnection, HandshakeKind, NamedGroup, ProtocolVersion, RootCertStore, StreamOwned,
     SupportedProtocolVersion,
+    client::{
+        ClientSessionMemoryCache, ClientSessionStore, Resumption, Tls12ClientSessionValue,
+        Tls13ClientSessionValue,
+    },
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
     version::{TLS12, TLS13},
 };
@@ -239,4 +243,96 @@ fn client_certificates_are_asked_for() {
             && client.read(&mut [0; 1]).is_ok_and(|len| len == 1);
         assert_eq!(answered, without, "{kind}");
     }
+}
+
+/// A store that offers whatever session it has to whichever server.
+#[derive(Debug)]
+struct Indiscriminate(ClientSessionMemoryCache);
+
+const NAME: &str = "one.example";
+
+impl ClientSessionStore for Indiscriminate {
+    fn set_kx_hint(&self, _: ServerName<'static>, group: NamedGroup) {
+        self.0.set_kx_hint(ServerName::try_from(NAME).unwrap(), group);
+    }
+    fn kx_hint(&self, _: &ServerName<'_>) -> Option<NamedGroup> {
+        self.0.kx_hint(&ServerName::try_from(NAME).unwrap())
+    }
+    fn set_tls12_session(&self, _: ServerName<'static>, session: Tls12ClientSessionValue) {
+        self.0.set_tls12_session(ServerName::try_from(NAME).unwrap(), session);
+    }
+    fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        self.0.tls12_session(&ServerName::try_from(NAME).unwrap())
+    }
+    fn remove_tls12_session(&self, _: &ServerName<'static>) {
+        self.0.remove_tls12_session(&ServerName::try_from(NAME).unwrap());
+    }
+    fn insert_tls13_ticket(&self, _: ServerName<'static>, session: Tls13ClientSessionValue) {
+        self.0.insert_tls13_ticket(ServerName::try_from(NAME).unwrap(), session);
+    }
+    fn take_tls13_ticket(&self, _: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        self.0.take_tls13_ticket(&ServerName::try_from(NAME).unwrap())
+    }
+}
+
+#[test]
+fn a_ticket_that_opens_and_does_not_serve_leads_to_a_full_handshake() {
+    for version in [&TLS13, &TLS12] {
+        let tls = Tls::new("", "");
+        let mut config = ClientConfig::builder_with_protocol_versions(&[version])
+            .with_root_certificates(roots(&tls))
+            .with_no_client_auth();
+        let store = Indiscriminate(ClientSessionMemoryCache::new(32));
+        config.resumption = Resumption::store(Arc::new(store));
+        let config = Arc::new(config);
+        // A session belongs to the name it was begun with.
+        for (name, resumed) in [("one.example", false), ("one.example", true), ("two.example", false)] {
+            let mut client = tls.client(&config, name);
+            assert_eq!(get(&mut client, "/").status, 200, "{name}");
+            let kind = client.conn.handshake_kind().unwrap();
+            assert_eq!(kind == HandshakeKind::Resumed, resumed, "{name} {version:?}: {kind:?}");
+        }
+    }
+}
+
+#[test]
+fn many_full_handshakes_are_computed_one_after_the_other() {
+    let tls = Tls::new("tls.handshakes.max = 1\n", "");
+    std::thread::scope(|scope| {
+        for _ in 0..20 {
+            scope.spawn(|| {
+                let mut client = tls.client(&client_config(&tls, &[]), "one.example");
+                assert_eq!(get(&mut client, "/").status, 200);
+            });
+        }
+    });
+}
+
+#[test]
+fn a_host_of_another_application_is_misdirected() {
+    let directory = tempfile::tempdir().unwrap();
+    write_certificate(directory.path(), "one", &["one.example", "alias.example"]);
+    write_certificate(directory.path(), "two", &["two.example"]);
+    let listener = "[[listener]]\nname = \"https\"\naddress = \"127.0.0.1:0\"\n\
+                    tls.certificates = [{ chain = \"one.pem\", key = \"one.key\" }, { chain = \"two.pem\", key = \"two.key\" }]\n";
+    let application = "hosts = [\"one.example\", \"alias.example\"]\n\
+                       [application.other]\nhosts = \"two.example\"\nservers = []\n";
+    let tls = Tls { bed: Bed::in_directory(directory, "", listener, application) };
+    let mut client = tls.client(&client_config(&tls, &[]), "one.example");
+    for (host, status) in
+        [("one.example", 200), ("two.example", 421), ("alias.example", 200), ("nobody.example", 421)]
+    {
+        let request = format!("GET / HTTP/1.1\r\nhost: {host}\r\n\r\n");
+        let response = crate::support::exchange(&mut client, &request);
+        assert_eq!(response.status, status, "{host}");
+        let reason = (status == 421).then_some("misdirected");
+        assert_eq!(response.field("tidegate-reason"), reason, "{host}");
+    }
+    // Opened for the other application, it is that one's.
+    let mut client = tls.client(&client_config(&tls, &[]), "two.example");
+    let response = crate::support::exchange(&mut client, "GET / HTTP/1.1\r\nhost: two.example\r\n\r\n");
+    assert_eq!((response.status, response.field("tidegate-reason")), (503, Some("no_server")));
+    // A name that no application serves ends at the hello.
+    let mut client = tls.client(&client_config(&tls, &[]), "nobody.example");
+    assert!(client.flush().unwrap_err().to_string().contains("UnrecognisedName"));
 }

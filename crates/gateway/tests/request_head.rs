@@ -1,10 +1,18 @@
 //! Requests that two parsers could read differently: refused or put in order, none passed on as it is.
 
-use std::io::Write;
+use std::{
+    io::{Read, Write},
+    sync::Arc,
+};
+
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, StreamOwned,
+    pki_types::{CertificateDer, ServerName, pem::PemObject},
+};
 
 use crate::{
     request_house::{House, Received},
-    support::{read_response, rest},
+    support::{PLAIN, connect, read_response, rest, write_certificate},
 };
 
 /// What becomes of a request.
@@ -185,12 +193,60 @@ const CASES: &[(&str, &str, Fate)] = &[
     ("expectation", "GET /a HTTP/1.1\r\n{H}Expect: something\r\n\r\n", Refused(417)),
 ];
 
+/// The ways a head takes to a codec; the verdict is the same on each.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// The first of a plain connection: judged before a codec has seen it.
+    First,
+    /// A later one, read by the codec.
+    Later,
+    /// Over TLS.
+    Secure,
+}
+
+const WAYS: [Way; 3] = [Way::First, Way::Later, Way::Secure];
+
+trait Stream: Read + Write {}
+
+impl<S: Read + Write> Stream for S {}
+
+impl Way {
+    /// A client whose next request takes this way.
+    fn client(self, house: &House) -> Box<dyn Stream> {
+        match self {
+            Self::First => Box::new(house.connect()),
+            Self::Later => {
+                let mut client = house.connect();
+                client.write_all(b"GET /before HTTP/1.1\r\nHost: app.example\r\n\r\n").unwrap();
+                house.origin.next().ok("before");
+                assert_eq!(read_response(&mut client).unwrap().body, "before");
+                Box::new(client)
+            }
+            Self::Secure => {
+                let certificate = CertificateDer::from_pem_file(house.directory.path().join("one.pem"));
+                let mut roots = RootCertStore::empty();
+                roots.add(certificate.unwrap()).unwrap();
+                let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+                let name = ServerName::try_from("app.example").unwrap();
+                let client = ClientConnection::new(Arc::new(config), name).unwrap();
+                Box::new(StreamOwned::new(client, connect(house.running.address("https").unwrap())))
+            }
+        }
+    }
+}
+
 #[test]
 fn no_request_is_passed_on_ambiguously() {
-    let house = House::new("health.failures.max = \"none\"\n");
+    let house = House::with(|directory| {
+        write_certificate(directory, "one", &["app.example"]);
+        let secure = "[[listener]]\nname = \"https\"\naddress = \"127.0.0.1:0\"\n\
+                      tls.certificates = [{ chain = \"one.pem\", key = \"one.key\" }]\n";
+        (String::new(), format!("{PLAIN}{secure}"), "health.failures.max = \"none\"\n".to_owned())
+    });
     let mut wrong = Vec::new();
-    for (name, text, fate) in CASES {
-        let mut client = house.connect();
+    for ((name, text, fate), way) in CASES.iter().flat_map(|case| WAYS.map(|way| (case, way))) {
+        let name = format!("{name}, {way:?}");
+        let mut client = way.client(&house);
         client.write_all(text.replace("{H}", HOST).as_bytes()).unwrap();
         let found = match fate {
             Passed(target, body) => {
@@ -226,7 +282,8 @@ fn no_request_is_passed_on_ambiguously() {
         exchange.ok("next");
         assert_eq!(read_response(&mut client).unwrap().body, "next", "{name}");
     }
-    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), CASES.len(), wrong.join("\n"));
+    let cases = CASES.len() * WAYS.len();
+    assert!(wrong.is_empty(), "{} of {cases}:\n{}", wrong.len(), wrong.join("\n"));
     house.finish();
 }
 

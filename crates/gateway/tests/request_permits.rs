@@ -2,7 +2,8 @@
 
 use std::io::{Read, Write};
 
-use tidegate_control::{Refusal, meters::Meter};
+use tidegate_control::{ApplicationId, ClassId, Refusal, meters::Meter};
+use tidegate_runtime::Subject;
 
 use crate::{
     request_house::{House, take},
@@ -105,6 +106,36 @@ fn a_slow_uploader_holds_no_permit() {
         at_server.send(OK);
         assert_eq!(read_response(&mut slow).unwrap().status, 200);
     }
+    house.finish();
+}
+
+#[test]
+fn a_slow_upload_is_charged_to_the_rates_once() {
+    let house = House::new(
+        "ingress = { rate = \"0.001/s\", burst = 2 }\n[application.app.class.default]\n\
+         ingress = { rate = \"0.001/s\", burst = 2 }\n",
+    );
+    let mut slow = house.connect();
+    slow.write_all(b"POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello").unwrap();
+    // It was admitted and gave its permit back.
+    eventually("admitted", || {
+        let class = Subject::Class(ApplicationId(0), ClassId(0));
+        let totals = house.shared.totals().read();
+        totals.get(&class).is_some_and(|readings| readings.counts(Meter::ARRIVED) == [1])
+    });
+    house.held(0);
+    slow.write_all(b"world").unwrap();
+    house.origin.next().send(OK);
+    assert_eq!(read_response(&mut slow).unwrap().status, 200);
+    // One of the two tokens is left.
+    for expected in [200, 429] {
+        slow.write_all(GET).unwrap();
+        if expected == 200 {
+            house.origin.next().send(OK);
+        }
+        assert_eq!(read_response(&mut slow).unwrap().status, expected);
+    }
+    drop(slow);
     house.finish();
 }
 
@@ -316,4 +347,36 @@ fn a_response_that_goes_on_and_on_becomes_a_long_stream() {
     assert_eq!(read_response(&mut client).unwrap().body, "xy");
     drop(client);
     house.finish();
+}
+
+#[test]
+fn who_waits_for_a_full_server_keeps_its_permit_and_never_starts_once_its_client_has_left() {
+    let origin = crate::request_house::Origin::start();
+    let house = House::new(&format!(
+        "in_flight.algorithm = \"fixed\"\nin_flight.limit = 10\n\
+         servers = [{{ name = \"only\", url = \"http://{}\", in_flight.max = 1 }}]\n\
+         [application.app.class.default]\nqueue.wait.max = \"none\"\n",
+        origin.address
+    ));
+    let snapshot = house.shared.snapshot();
+    let awaiting = snapshot.applications[0].state.awaiting_server();
+    let (mut first, mut leaver, mut last) = (house.connect(), house.connect(), house.connect());
+    first.write_all(GET).unwrap();
+    let mut at_server = origin.next();
+    leaver.write_all(b"GET /leaver HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    last.write_all(b"GET /last HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    eventually("awaiting", || awaiting.read() == 2);
+    assert_eq!(house.gate().held(), 3);
+    drop(leaver);
+    eventually("left", || awaiting.read() == 1);
+    house.held(2);
+    at_server.send(OK);
+    assert_eq!(read_response(&mut first).unwrap().status, 200);
+    let mut at_server = origin.next();
+    assert_eq!((at_server.request.target.as_str(), awaiting.read()), ("/last", 0));
+    at_server.send(OK);
+    assert_eq!(read_response(&mut last).unwrap().status, 200);
+    drop((first, last, snapshot));
+    let counted = house.finish();
+    assert_eq!(counted.counts(Meter::ABANDONED), [1]);
 }

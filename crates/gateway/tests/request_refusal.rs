@@ -1,12 +1,16 @@
 //! What a client sees of a refusal.
 
-use std::io::Write;
+use std::{io::Write, sync::Arc};
 
-use tidegate_control::{Refusal, meters::Meter};
+use tidegate_control::{
+    Refusal,
+    meters::{BadRequest, Meter},
+};
+use tidegate_runtime::Subject;
 
 use crate::{
     request_house::{House, take},
-    support::{Response, exchange, read_response},
+    support::{Response, eventually, exchange, read_response, rest},
 };
 
 /// One request at a time, and nobody waits.
@@ -139,4 +143,65 @@ fn without_a_server_there_is_nobody_to_answer() {
     assert_eq!((refused.status, refused.field("tidegate-reason")), (503, Some("no_server")));
     drop(client);
     house.finish();
+}
+
+#[test]
+fn what_is_no_request_gets_a_problem_document_and_is_counted_and_logged_by_reason() {
+    let good = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    let many = (0..200).map(|n| format!("x-{n}: y\r\n")).collect::<String>();
+    let long = format!("GET / HTTP/1.1\r\nHost: a\r\nx: {}", "y".repeat(40_000));
+    let cases = [
+        ("GET / HTTP/1.1\r\nno colon\r\n\r\n".to_owned(), 400, BadRequest::BadHead),
+        (format!("GET / HTTP/1.1\r\nHost: a\r\n{many}\r\n"), 431, BadRequest::HeadTooLarge),
+        (long, 431, BadRequest::HeadTooLarge),
+        (format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "y".repeat(70_000)), 414, BadRequest::TargetTooLong),
+        ("GET / HTTP/1.1\r\nHos".to_owned(), 408, BadRequest::HeadLate),
+        ("TRACE / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), 501, BadRequest::Method),
+    ];
+    for (text, status, reason) in cases {
+        // As the first of a connection, as a later one, and right behind another.
+        for (apart, before) in [(true, ""), (true, good), (false, good)] {
+            let house = House::with(|directory| {
+                let log = directory.join("access.log");
+                let bytes_max = if status == 414 { "1MiB" } else { "32KiB" };
+                let host = format!(
+                    "head.timeout = \"200ms\"\nhead.bytes.max = \"{bytes_max}\"\n\
+                     access_log.target = \"{}\"\naccess_log.sample = 0.0\n",
+                    log.display()
+                );
+                (host, crate::support::PLAIN.to_owned(), String::new())
+            });
+            let mut client = house.connect();
+            let (now, then) = if apart { (before, &*text) } else { ("", &*[before, &text].concat()) };
+            if !now.is_empty() {
+                client.write_all(now.as_bytes()).unwrap();
+                house.origin.next().ok("good");
+                assert_eq!(read_response(&mut client).unwrap().body, "good");
+            }
+            client.write_all(then.as_bytes()).unwrap();
+            if !apart {
+                house.origin.next().ok("good");
+                assert_eq!(read_response(&mut client).unwrap().body, "good");
+            }
+            let response = read_response(&mut client).unwrap();
+            assert_eq!(response.status, status, "{}", response.head);
+            assert_eq!(response.field("content-type"), Some("application/problem+json"), "{}", response.head);
+            assert_eq!(response.field("tidegate-reason"), Some(reason.name()));
+            assert_eq!(response.field("connection"), Some("close"));
+            assert!(
+                response.body.contains(&format!("\"reason\":\"{}\"", reason.name())),
+                "{}",
+                response.body
+            );
+            assert_eq!(rest(&mut client), b"", "nothing follows, once");
+            drop(client);
+            let (shared, directory) = (Arc::clone(&house.shared), house.directory.path().to_owned());
+            let line = || std::fs::read_to_string(directory.join("access.log")).unwrap_or_default();
+            eventually("logged", || line().contains(&format!("\"reason\":\"{}\"", reason.name())));
+            house.finish();
+            let totals = shared.totals().read();
+            let counted = totals[&Subject::Host].counts(Meter::BAD_REQUESTS);
+            assert_eq!((counted[reason as usize], counted.iter().sum::<u64>()), (1, 1));
+        }
+    }
 }

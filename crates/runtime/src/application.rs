@@ -17,6 +17,7 @@ use crate::{Clock, Gate, Level, servers::ServerSet};
 pub struct ApplicationState {
     id: ApplicationId,
     gate: Gate,
+    awaiting_server: Level,
     lingering: Level,
     clients: Mutex<ClientRates>,
     servers: ServerSet,
@@ -30,6 +31,7 @@ impl ApplicationState {
         Self {
             id,
             gate: Gate::new(clock, &admission_settings(settings, &classes)),
+            awaiting_server: Level::default(),
             lingering: Level::default(),
             clients: Mutex::new(ClientRates::new(
                 clock.now(),
@@ -80,6 +82,12 @@ impl ApplicationState {
     #[must_use]
     pub const fn gate(&self) -> &Gate {
         &self.gate
+    }
+
+    /// Requests that hold a permit and wait for a server, since all are full.
+    #[must_use]
+    pub const fn awaiting_server(&self) -> &Level {
+        &self.awaiting_server
     }
 
     /// Permits of clients that left, held until their server has finished.

@@ -106,7 +106,19 @@ impl Gate {
 
     /// Asks whether a request starts, waits or is refused.
     pub fn arrive(&self, exchange: Exchange) -> Entry {
-        match self.with(|admission, now| admission.arrive(now, exchange)) {
+        let arrival = self.with(|admission, now| admission.arrive(now, exchange));
+        self.entry(arrival)
+    }
+
+    /// Asks again for a request that was admitted before and whose permit went back unused: it takes no
+    /// ingress token again.
+    pub fn arrive_again(&self, exchange: Exchange) -> Entry {
+        let arrival = self.with(|admission, now| admission.arrive_again(now, exchange));
+        self.entry(arrival)
+    }
+
+    fn entry(&self, arrival: Arrival) -> Entry {
+        match arrival {
             Arrival::Start(permit) => Entry::Start(self.hold(permit)),
             Arrival::Wait(ticket) => Entry::Wait(Waiting { gate: self.clone(), ticket: Some(ticket) }),
             Arrival::Refuse(refusal) => Entry::Refuse(refusal),

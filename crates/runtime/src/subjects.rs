@@ -43,6 +43,7 @@ fn of_application(application: &Application, served: &mut Vec<Served>) {
         (Meter::IN_FLIGHT, levels.in_flight),
         (Meter::IN_FLIGHT_LIMIT, levels.limit),
         (Meter::LONG_STREAMS, levels.long_streams),
+        (Meter::AWAITING_SERVER, state.awaiting_server().read()),
         (Meter::LINGERING, state.lingering().read()),
     ];
     of_application.extend(levels.capacity.map(|capacity| (Meter::CAPACITY, capacity)));

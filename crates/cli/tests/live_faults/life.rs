@@ -145,6 +145,28 @@ fn is_served(listen: SocketAddr, certificate: &Path) -> bool {
 }
 
 #[test]
+fn before_the_end_balancers_see_it_and_requests_are_still_served() {
+    let origin = Origin::hello();
+    let (listen, admin) = (free_address(), free_address());
+    let configuration = format!(
+        "admin = \"{admin}\"\ndrain.grace = \"1h\"\n[[listener]]\naddress = \"{listen}\"\n\
+         [application.app]\nservers = [\"{}\"]\n",
+        origin.url()
+    );
+    let mut gateway = Gateway::run(&configuration, &Start::default());
+    assert_eq!(get(admin, "/readyz").expect("an answer").status, 200);
+    gateway.signal("TERM");
+    gateway.log.await_line("not ready any more", 1);
+    assert_eq!(get(admin, "/readyz").expect("an answer").status, 503);
+    // On a connection of its own: the listener still accepts.
+    assert_eq!(get(listen, "/").expect("an answer").status, 200);
+    // Who cannot wait says so again.
+    gateway.signal("TERM");
+    assert_eq!(gateway.ended(), Some(1));
+    gateway.log.assert_no_panic();
+}
+
+#[test]
 fn the_end_answers_every_request_begun() {
     let origin = Origin::start(|request, stream| {
         thread::sleep(Duration::from_millis(if request.path == "/slow" { 700 } else { 5 }));

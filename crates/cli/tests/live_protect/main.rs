@@ -59,8 +59,9 @@ fn one_command_protects_a_server() {
     let arguments = ["protect", &url, "--listen", &listen.to_string(), "--admin", &admin.to_string()];
     let gateway = Gateway::command(&arguments, &Start::default());
 
-    for place in [listen.to_string(), admin.to_string()] {
-        assert!(!gateway.log.lines_with(&place).is_empty(), "the banner names {place}");
+    let banner = gateway.log.lines_with(" ready");
+    for place in [&url, &format!("http://{listen}"), &format!("http://{admin}/")] {
+        assert!(banner[0].contains(place), "the banner names {place}: {banner:?}");
     }
     let page = get(listen, "/").expect("the page");
     assert_eq!((page.status, page.text().as_str()), (200, "<h1>served by python</h1>\n"));

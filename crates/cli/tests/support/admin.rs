@@ -105,8 +105,9 @@ pub(crate) fn await_metrics(admin: SocketAddr, what: &str, holds: impl Fn(&Metri
 
 /// Nothing is lent any more, and every request that arrived has an outcome.
 pub(crate) fn await_rest(admin: SocketAddr) -> Metrics {
-    const LEVELS: [&str; 6] = [
+    const LEVELS: [&str; 7] = [
         "application_in_flight",
+        "application_awaiting_server",
         "application_lingering",
         "application_long_streams",
         "class_queued",

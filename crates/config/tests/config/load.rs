@@ -70,8 +70,8 @@ fn protect_needs_a_url_only() {
 
 #[test]
 fn protect_is_what_the_minimal_file_is() {
-    let file =
-        "[[listener]]\naddress = \"[::]:8080\"\n[application.app]\nservers = [\"https://app.example\"]";
+    let file = "drain.grace = \"0s\"\n[[listener]]\naddress = \"[::]:8080\"\n[application.app]\nservers = [\"https://app.example\"]\n\
+                in_flight.algorithm = \"knee_track\"\n";
     let from_file = tidegate_config::parse(file, "/".as_ref(), "file").unwrap();
     assert_eq!(Settings::protect(&ProtectOptions::new("https://app.example")).unwrap(), from_file);
 }

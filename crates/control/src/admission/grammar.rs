@@ -16,6 +16,7 @@ use crate::{
     knobs::{Algorithm, Discipline, Mode, SchedulerKind},
     limit::LimitBounds,
     queue::QueueSettings,
+    share::Share,
 };
 
 /// One operation. Positions count modulo what is there; with nothing there, nothing happens.
@@ -25,6 +26,8 @@ pub enum Op {
     Advance(Duration),
     /// A request arrives; its deadline is so far away.
     Arrive {
+        /// Whether it was admitted before and gave its permit back.
+        again: bool,
         /// Counts modulo the classes.
         class: u16,
         /// 0 to 7.
@@ -93,6 +96,7 @@ impl Op {
         let mut next = || bytes.next().unwrap_or(0);
         Some(match kind % 16 {
             0..=5 => Self::Arrive {
+                again: kind >= 224,
                 class: u16::from(next()),
                 priority: next() % 8,
                 weight: u32::from(next() % 4).max(1) + if next() % 16 == 0 { 20 } else { 0 },
@@ -161,7 +165,20 @@ pub fn settings(mut next: impl FnMut() -> u8) -> AdmissionSettings {
         ingress: rate(&mut next),
         egress: rate(&mut next),
         long_streams_max: u64::from(next() % 3),
+        share: share(next()),
         classes: (0..=next() % 4).map(|_| class(&mut next)).collect(),
+    }
+}
+
+/// Mostly everything; else a part, one of which ends soon after the tests begin and one before.
+fn share(byte: u8) -> Share {
+    let part = |index, until| Share::WHOLE.part(index, 3, until);
+    match byte % 16 {
+        0 => part(0, Timestamp::FAR_FUTURE),
+        1 => part(2, Timestamp::FAR_FUTURE),
+        2 => part(1, START + millis(500)),
+        3 => part(1, START),
+        _ => Share::WHOLE,
     }
 }
 
@@ -205,11 +222,15 @@ const fn millis(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
+/// When tests that use this grammar begin.
+pub const START: Timestamp = Timestamp::from_nanos(1_000_000_000_000);
+
 /// Applies operations as a correct caller would.
 #[derive(Debug)]
 pub struct Driver {
     /// What is driven.
     pub admission: Admission,
+    settings: AdmissionSettings,
     now: Timestamp,
     classes: u16,
     permits: Vec<Permit>,
@@ -232,6 +253,7 @@ impl Driver {
     pub fn new(settings: &AdmissionSettings, now: Timestamp) -> Self {
         Self {
             admission: Admission::new(settings, now),
+            settings: settings.clone(),
             now,
             classes: u16::try_from(settings.classes.len()).unwrap_or(u16::MAX),
             permits: Vec::new(),
@@ -259,6 +281,9 @@ impl Driver {
     ///
     /// If somebody is lost, or a permit.
     pub fn finish(mut self) {
+        // Who waits for a share that has ended would wait for ever.
+        let whole = AdmissionSettings { share: Share::WHOLE, ..self.settings.clone() };
+        self.apply(&Op::Configure(Box::new(whole)));
         while !(self.waiting.is_empty() && self.permits.is_empty() && self.streams.is_empty()) {
             let before = (self.waiting.len(), self.permits.len(), self.streams.len());
             for position in (0..self.waiting.len()).rev() {
@@ -285,10 +310,10 @@ impl Driver {
                 self.admission.advance(self.now);
                 Event::Nothing
             }
-            Op::Arrive { class, priority, weight, deadline, bytes } => {
+            Op::Arrive { again, class, priority, weight, deadline, bytes } => {
                 let deadline = deadline.map(|span| self.now + span);
                 let class = ClassId(class % self.classes);
-                self.arrive(Exchange { class, priority, weight, deadline, bytes })
+                self.arrive(Exchange { class, priority, weight, deadline, bytes }, again)
             }
             Op::Collect(position) => self.collect(position),
             Op::Leave(position) => self.leave(position),
@@ -308,14 +333,22 @@ impl Driver {
             }
             Op::Configure(ref settings) => {
                 self.admission.configure(self.now, settings);
+                // A class that is missing keeps what it had.
+                let known = std::mem::replace(&mut self.settings, settings.as_ref().clone()).classes;
+                let missing = known.into_iter().skip(settings.classes.len());
+                self.settings.classes.extend(missing);
                 self.classes = self.classes.max(u16::try_from(settings.classes.len()).unwrap_or(u16::MAX));
                 Event::Nothing
             }
         }
     }
 
-    fn arrive(&mut self, exchange: Exchange) -> Event {
-        match self.admission.arrive(self.now, exchange) {
+    fn arrive(&mut self, exchange: Exchange, again: bool) -> Event {
+        let arrival = match again {
+            false => self.admission.arrive(self.now, exchange),
+            true => self.admission.arrive_again(self.now, exchange),
+        };
+        match arrival {
             Arrival::Start(permit) => {
                 let in_flight = permit.in_flight;
                 assert_eq!((permit.class(), permit.weight()), (exchange.class, exchange.weight));

@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use super::{
     AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit, Rate, Standing,
-    path::{Answer, Path, whole},
+    path::{Answer, Entrance, Path, whole},
 };
 use crate::{
     ClassId, Refusal, Ticket, Timestamp,
     capacity::{CapacityBounds, CapacityEvent, Given},
     in_flight::{InFlight, TOP_PRIORITY},
-    knobs::Mode,
+    knobs::{Algorithm, Mode},
     limit::{Limit, Limiter, Sample},
     queue::Phase,
+    share::Share,
 };
 
 /// Admission of one application's requests.
@@ -97,6 +98,9 @@ pub struct Admission {
     /// The rate of starts that is set, and the one in force: lower where the limiter says so.
     egress: Option<Rate>,
     egress_in_force: Option<Rate>,
+    share: Share,
+    /// Whether the share is worth nothing of the limit.
+    is_closed: bool,
     /// In mode `watch`: what in truth is in flight; the path counts shadows.
     watched: Option<InFlight>,
     /// Number of the present or last spell of watching.
@@ -132,6 +136,8 @@ impl Admission {
     #[must_use]
     pub fn new(settings: &AdmissionSettings, now: Timestamp) -> Self {
         assert!(!settings.classes.is_empty(), "the default class always exists");
+        let share = settings.share;
+        let settings = &*share.of(settings);
         let limiter = Limiter::new(settings.algorithm, settings.limit);
         let path = Path::new(settings, limiter.limit(), now);
         let mut admission = Self {
@@ -143,6 +149,8 @@ impl Admission {
             told: None,
             egress: None,
             egress_in_force: None,
+            share,
+            is_closed: holds_nothing(settings),
             watched: None,
             spell: 0,
             long_streams: 0,
@@ -157,10 +165,14 @@ impl Admission {
     ///
     /// Classes are append-only: ids keep their meaning, and a class missing from `settings` keeps its
     /// settings and drains. Another algorithm starts from `in_flight.limit`; the same one keeps what it
-    /// has learnt. What waits over a new bound stays. Leaving mode `enforce` lets everything in.
+    /// has learnt. What waits over a new bound stays. Leaving mode `enforce` lets everything in. A share
+    /// of settings is renewed by the same settings with a later end.
     pub fn configure(&mut self, now: Timestamp, settings: &AdmissionSettings) {
         assert!(!settings.classes.is_empty(), "the default class always exists");
         self.advance(now);
+        self.share = settings.share;
+        let settings = &*settings.share.of(settings);
+        self.is_closed = holds_nothing(settings);
         self.path.configure(self.now, settings);
         if self.limiter.algorithm() == settings.algorithm {
             self.limiter.set_bounds(settings.limit);
@@ -179,7 +191,17 @@ impl Admission {
     }
 
     /// A request arrives.
-    pub fn arrive(&mut self, now: Timestamp, mut exchange: Exchange) -> Arrival {
+    pub fn arrive(&mut self, now: Timestamp, exchange: Exchange) -> Arrival {
+        self.enter(now, exchange, Entrance::First)
+    }
+
+    /// A request arrives again that has been admitted before and gave its permit back unused, since its
+    /// client was not ready to go on. It is judged as a newcomer, but takes no ingress token again.
+    pub fn arrive_again(&mut self, now: Timestamp, exchange: Exchange) -> Arrival {
+        self.enter(now, exchange, Entrance::Again)
+    }
+
+    fn enter(&mut self, now: Timestamp, mut exchange: Exchange, entrance: Entrance) -> Arrival {
         self.advance(now);
         exchange.class = self.path.known(exchange.class);
         exchange.priority = exchange.priority.min(TOP_PRIORITY);
@@ -188,7 +210,7 @@ impl Admission {
             let in_flight = self.path.take(exchange.class, exchange.weight);
             return Arrival::Start(self.permit(&exchange, in_flight, Standing::Counted));
         }
-        let answer = self.path.arrive(self.now, &exchange);
+        let answer = self.path.arrive(self.now, &exchange, entrance);
         let Some(watched) = &mut self.watched else {
             return match answer {
                 Answer::Start(in_flight) => {
@@ -289,6 +311,10 @@ impl Admission {
     /// Fires what is due: waits, deadlines, tokens. Every other call does so first by itself.
     pub fn advance(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
+        if !self.share.is_valid(self.now) {
+            // Nothing can start by it, so nothing is settled.
+            self.path.in_flight.set_limit(0);
+        }
         if self.advance_limiter() {
             self.path.settle(self.now);
         } else {
@@ -458,7 +484,11 @@ impl Admission {
     }
 
     /// A limit that is found by holding requests back is not known before it has: in mode `watch` nothing is held back.
+    /// A share that is worth nothing, or has ended, is a limit of 0.
     fn limit_in_force(&self) -> u32 {
+        if self.is_closed || !self.share.is_valid(self.now) {
+            return 0;
+        }
         match &self.limiter {
             Limiter::KneeTrack(knee) if self.mode == Mode::Watch && knee.knee().is_none() => {
                 knee.bounds().max
@@ -497,6 +527,12 @@ impl Admission {
         self.mode = mode;
         self.apply_limit();
     }
+}
+
+/// Whether a share of settings is worth nothing of the in-flight limit.
+fn holds_nothing(own: &AdmissionSettings) -> bool {
+    let units = if own.algorithm == Algorithm::Fixed { own.limit.initial } else { own.limit.max };
+    units == 0
 }
 
 impl Levels<'_> {

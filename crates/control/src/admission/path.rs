@@ -25,6 +25,15 @@ pub(super) enum Answer {
     Refuse(Refusal),
 }
 
+/// How often a request has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entrance {
+    /// For the first time.
+    First,
+    /// Its ingress tokens were taken before.
+    Again,
+}
+
 #[derive(Clone, Debug)]
 struct Class {
     ingress: Option<TokenBucket>,
@@ -108,10 +117,15 @@ impl Path {
         if class.index() < self.classes.len() { class } else { ClassId(0) }
     }
 
-    pub(super) fn arrive(&mut self, now: Timestamp, exchange: &super::Exchange) -> Answer {
+    pub(super) fn arrive(
+        &mut self,
+        now: Timestamp,
+        exchange: &super::Exchange,
+        entrance: Entrance,
+    ) -> Answer {
         let class_id = exchange.class;
         let class = &mut self.classes[class_id.index()];
-        if !take_both(now, &mut self.ingress, &mut class.ingress) {
+        if entrance == Entrance::First && !take_both(now, &mut self.ingress, &mut class.ingress) {
             return self.turn_away(class_id, Refusal::IngressRate);
         }
         let deadline = match (exchange.deadline, class.deadline) {

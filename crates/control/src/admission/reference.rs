@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     ClassId, Refusal, Timestamp,
-    knobs::{Discipline, Mode, SchedulerKind},
+    knobs::{Algorithm, Discipline, Mode, SchedulerKind},
     limit::{Limit, Limiter, Load, Sample},
 };
 
@@ -121,7 +121,7 @@ impl Reference {
             class_egress: Vec::new(),
             codels: Vec::new(),
             not_empty_since: Vec::new(),
-            limiter: Limiter::new(settings.algorithm, settings.limit),
+            limiter: Limiter::new(settings.algorithm, settings.share.of(settings).limit),
             egress_in_force: None,
             started: Vec::new(),
             started_in_truth: Vec::new(),
@@ -150,6 +150,7 @@ impl Reference {
 
     fn take_settings(&mut self, settings: &AdmissionSettings) {
         let now = self.now;
+        let settings = &*settings.share.of(settings);
         set(&mut self.ingress, now, settings.ingress);
         for (id, class) in settings.classes.iter().enumerate() {
             if id == self.classes.len() {
@@ -218,6 +219,11 @@ impl Reference {
 
     /// The limit in force; true of [`Self::advance_limiter`] if it or the rate has changed.
     fn limit(&self) -> u32 {
+        let bounds = self.settings.limit;
+        let ours = if self.settings.algorithm == Algorithm::Fixed { bounds.initial } else { bounds.max };
+        if ours == 0 || !self.settings.share.is_valid(self.now) {
+            return 0;
+        }
         match &self.limiter {
             Limiter::KneeTrack(knee) if self.settings.mode == Mode::Watch && knee.knee().is_none() => {
                 self.settings.limit.max
@@ -291,7 +297,8 @@ impl Reference {
 
     fn fits(&self, class: Option<usize>, limit: u32, exchange: &Exchange) -> bool {
         let taken = self.counted(class);
-        exchange.priority == 7 || taken == 0 || taken + u64::from(exchange.weight) <= u64::from(limit)
+        exchange.priority == 7
+            || limit > 0 && (taken == 0 || taken + u64::from(exchange.weight) <= u64::from(limit))
     }
 
     fn find(&mut self, sequence: u64) -> &mut Request {
@@ -479,7 +486,7 @@ impl Reference {
         Event::Started(in_flight)
     }
 
-    fn arrive(&mut self, exchange: Exchange) -> Event {
+    fn arrive(&mut self, exchange: Exchange, again: bool) -> Event {
         if self.settings.mode == Mode::Off {
             let in_flight = u32::try_from(self.in_flight() + u64::from(exchange.weight)).unwrap();
             self.started[exchange.class.index()] += 1;
@@ -489,9 +496,12 @@ impl Reference {
         let in_truth = u32::try_from(self.in_flight() + u64::from(exchange.weight)).unwrap();
         let watching = self.settings.mode == Mode::Watch;
         let class = exchange.class.index();
-        let early = if has_token(&self.ingress, self.now) && has_token(&self.class_ingress[class], self.now) {
-            take_token(&mut self.ingress, self.now);
-            take_token(&mut self.class_ingress[class], self.now);
+        let tokens = has_token(&self.ingress, self.now) && has_token(&self.class_ingress[class], self.now);
+        let early = if again || tokens {
+            if !again {
+                take_token(&mut self.ingress, self.now);
+                take_token(&mut self.class_ingress[class], self.now);
+            }
             let own = self.classes[class].deadline.map(|span| self.now + span);
             let deadline = [exchange.deadline, own].into_iter().flatten().min();
             if deadline.is_some_and(|deadline| deadline <= self.now) {
@@ -676,11 +686,11 @@ impl Reference {
                 }
                 Event::Nothing
             }
-            Op::Arrive { class, priority, weight, deadline, bytes } => {
+            Op::Arrive { again, class, priority, weight, deadline, bytes } => {
                 self.advance();
                 let class = ClassId(class % u16::try_from(self.classes.len()).unwrap());
                 let deadline = deadline.map(|span| self.now + span);
-                self.arrive(Exchange { class, priority, weight, deadline, bytes })
+                self.arrive(Exchange { class, priority, weight, deadline, bytes }, again)
             }
             Op::Collect(position) | Op::Leave(position) => match position.checked_rem(self.waiting.len()) {
                 Some(position) => {

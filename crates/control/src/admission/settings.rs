@@ -7,6 +7,7 @@ use crate::{
     knobs::{Algorithm, Mode, PerSecond, SchedulerKind, Values, keys},
     limit::LimitBounds,
     queue::QueueSettings,
+    share::Share,
 };
 
 /// Everything admission can be told while it runs.
@@ -32,6 +33,8 @@ pub struct AdmissionSettings {
     pub egress: Option<Rate>,
     /// Long streams open at once.
     pub long_streams_max: u64,
+    /// The part of every rate and limit above and below that is ours.
+    pub share: Share,
     /// The classes, dense by [`ClassId`](crate::ClassId).
     pub classes: Vec<ClassSettings>,
 }
@@ -92,6 +95,7 @@ impl AdmissionSettings {
                 application.get(keys::APPLICATION_EGRESS_BURST),
             ),
             long_streams_max: application.get(keys::LONG_STREAMS_MAX),
+            share: Share::WHOLE,
             classes: classes
                 .iter()
                 .map(|class| ClassSettings {

@@ -429,3 +429,40 @@ fn a_class_that_is_added_while_running_works_and_a_missing_one_drains() {
     bench.admission.configure(at(3), &settings(2, 3));
     bench.start(3, request(2, 3, 1));
 }
+
+#[test]
+fn who_comes_again_takes_no_ingress_token_and_waits_like_a_newcomer() {
+    let mut settings = settings(1, 1);
+    settings.ingress = Some(Rate { per_s: 0.001, burst: 2.0 });
+    settings.classes[0].ingress = Some(Rate { per_s: 0.001, burst: 2.0 });
+    let mut bench = Bench::new(&settings);
+    // A slow upload: admitted, its permit given back, and admitted again; then one more may come.
+    bench.start(0, request(0, 3, 1));
+    bench.depart(1);
+    let Arrival::Start(permit) = bench.admission.arrive_again(at(2), request(0, 3, 1)) else {
+        panic!("there is room")
+    };
+    let first = bench.wait(3, request(0, 3, 1));
+    assert_eq!(bench.refused(3, request(0, 3, 1)), Refusal::IngressRate);
+    let Arrival::Wait(again) = bench.admission.arrive_again(at(3), request(0, 3, 1)) else {
+        panic!("the limit holds for it as for others")
+    };
+    bench.admission.depart(at(4), permit, Outcome::Success);
+    assert_eq!(bench.decided(), [first]);
+    assert!(bench.admission.collect(at(4), again).is_none());
+}
+
+/// A fuzz target: whatever a correct caller does, every promise is kept (the driver checks after each
+/// operation), and in the end everything has come back.
+#[test]
+fn any_bytes_are_operations_that_break_no_promise() {
+    bolero::check!().with_iterations(2_000).with_max_len(4096).for_each(|bytes: &[u8]| {
+        let mut bytes = bytes.iter().copied();
+        let settings = grammar::settings(|| bytes.next().unwrap_or(0));
+        let mut driver = grammar::Driver::new(&settings, grammar::START);
+        while let Some(op) = grammar::Op::read(&mut bytes) {
+            let _ = driver.apply(&op);
+        }
+        driver.finish();
+    });
+}

@@ -111,6 +111,8 @@ knobs! {
             "Client connections open at once from one address (IPv6: one /64).";
         HELLO_TIMEOUT: Span = "hello.timeout", span(MS, HOUR), Value::Span(Duration::from_secs(5)),
             "Time from accept until the preface (PROXY header, TLS hello, HTTP/2 preface) and the TLS handshake are complete.";
+        TLS_HANDSHAKES_MAX: Option<u64> = "tls.handshakes.max", count(1, 1024), Value::None,
+            "Full TLS handshakes computed at once, on threads of their own, so that they hold up no request; further ones wait within hello.timeout. none: one for every two worker threads.";
         HEAD_TIMEOUT: Span = "head.timeout", span(MS, HOUR), Value::Span(Duration::from_secs(10)),
             "Time from a request's first byte until its head is complete.";
         KEEP_ALIVE_TIMEOUT: Span = "keep_alive.timeout", span(MS, HOUR), Value::Span(Duration::from_secs(60)),
@@ -133,6 +135,8 @@ knobs! {
             "Streams a client may have reset before they were answered, at once, before its connection is closed (rapid reset).";
         SPOOL_TOTAL: Bytes = "spool.total", size(MIB, 1024 * GIB), Value::Size(256 * MIB),
             "Memory for bodies read ahead, over all exchanges; when it is used up, bodies stream in step with their slowest side.";
+        DRAIN_GRACE: Span = "drain.grace", span(Duration::ZERO, HOUR), Value::Span(Duration::from_millis(500)),
+            "After SIGTERM, how long listeners still accept while /readyz is red already, so that load balancers see it first.";
         DRAIN_TIMEOUT: Span = "drain.timeout", span(Duration::ZERO, HOUR), Value::Span(Duration::from_secs(30)),
             "After SIGTERM, how long requests in progress may take before their connections are closed.";
         ACCESS_LOG_SAMPLE: f64 = "access_log.sample", ratio(0.0, 1.0), Value::Ratio(1.0),

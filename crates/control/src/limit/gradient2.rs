@@ -25,7 +25,7 @@
 //! On one worker of even work it settles where `L (1 − 1.5/L) = 1`, at 2 to 3 in flight; on n workers near
 //! `1.5 n + √n`.
 
-use super::{Limit, LimitBounds, Sample, baseline::Baseline, whole, window::Window};
+use super::{Limit, LimitBounds, Sample, windowed::Windowed};
 
 const TOLERANCE: f64 = 1.5;
 const GRADIENT_MIN: f64 = 0.5;
@@ -60,22 +60,14 @@ const GRADIENT_MIN: f64 = 0.5;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gradient2 {
-    bounds: LimitBounds,
-    limit: f64,
-    baseline: Baseline,
-    window: Window,
+    limit: Windowed,
 }
 
 impl Gradient2 {
     /// Starts at `bounds.initial`.
     #[must_use]
     pub fn new(bounds: LimitBounds) -> Self {
-        Self {
-            bounds,
-            limit: bounds.clamp(f64::from(bounds.initial)),
-            baseline: Baseline::default(),
-            window: Window::default(),
-        }
+        Self { limit: Windowed::new(bounds) }
     }
 
     /// The gradient of the formula at the head of this file.
@@ -86,34 +78,26 @@ impl Gradient2 {
 
 impl Limit for Gradient2 {
     fn limit(&self) -> u32 {
-        self.baseline.probe_limit().unwrap_or_else(|| whole(self.limit))
+        self.limit.limit()
     }
 
     fn sample(&mut self, sample: &Sample) {
-        if self.baseline.sample(sample, self.limit, self.bounds.min) {
-            self.window.restart(sample.now);
-            return;
-        }
-        let Some(summary) = self.window.add(sample, whole(self.limit)) else { return };
-        let slowdown = match (self.baseline.get(), summary.response_ns) {
+        let Some(summary) = self.limit.sample(sample) else { return };
+        let limit = self.limit.get();
+        let slowdown = match (self.limit.baseline(), summary.response_ns) {
             (Some(baseline), Some(response)) => response / baseline.max(1.0),
             _ => 1.0,
         };
         let gradient = Self::gradient(slowdown, summary.dropped);
-        let target = gradient * self.limit + (self.limit.sqrt() / 2.0).max(1.0);
-        let may = if target > self.limit {
-            summary.utilised
-        } else {
-            f64::from(summary.in_flight_max) * 2.0 >= self.limit
-        };
+        let target = gradient * limit + (limit.sqrt() / 2.0).max(1.0);
+        let may =
+            if target > limit { summary.utilised } else { f64::from(summary.in_flight_max) * 2.0 >= limit };
         if may {
-            self.limit = self.bounds.clamp(f64::midpoint(self.limit, target));
+            self.limit.set(f64::midpoint(limit, target));
         }
     }
 
     fn set_bounds(&mut self, bounds: LimitBounds) {
-        self.bounds = bounds;
-        self.limit = bounds.clamp(self.limit);
-        self.baseline.set_min(bounds.min);
+        self.limit.set_bounds(bounds);
     }
 }

@@ -11,6 +11,7 @@ mod gradient2;
 mod tests;
 mod vegas;
 mod window;
+mod windowed;
 
 use std::time::Duration;
 

@@ -19,7 +19,7 @@
 //! 3. It grows only while the limit keeps something waiting, not from half its use on (their PR #134).
 //! 4. No jitter: probes are spaced by time.
 
-use super::{Limit, LimitBounds, Sample, baseline::Baseline, whole, window::Window};
+use super::{Limit, LimitBounds, Sample, windowed::Windowed};
 
 /// TCP Vegas on response times. When time stands still response times are 0 and it grows to its maximum
 /// while the limit is in use. O(1), one logarithm a window.
@@ -49,22 +49,14 @@ use super::{Limit, LimitBounds, Sample, baseline::Baseline, whole, window::Windo
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vegas {
-    bounds: LimitBounds,
-    limit: f64,
-    baseline: Baseline,
-    window: Window,
+    limit: Windowed,
 }
 
 impl Vegas {
     /// Starts at `bounds.initial`.
     #[must_use]
     pub fn new(bounds: LimitBounds) -> Self {
-        Self {
-            bounds,
-            limit: bounds.clamp(f64::from(bounds.initial)),
-            baseline: Baseline::default(),
-            window: Window::default(),
-        }
+        Self { limit: Windowed::new(bounds) }
     }
 
     /// The formula at the head of this file: one window's new limit.
@@ -85,29 +77,24 @@ impl Vegas {
 
 impl Limit for Vegas {
     fn limit(&self) -> u32 {
-        self.baseline.probe_limit().unwrap_or_else(|| whole(self.limit))
+        self.limit.limit()
     }
 
     fn sample(&mut self, sample: &Sample) {
-        if self.baseline.sample(sample, self.limit, self.bounds.min) {
-            self.window.restart(sample.now);
-            return;
-        }
-        let Some(summary) = self.window.add(sample, whole(self.limit)) else { return };
+        let Some(summary) = self.limit.sample(sample) else { return };
+        let limit = self.limit.get();
         let changed = if summary.dropped > 0.0 {
-            self.limit - step_size(self.limit)
-        } else if let (Some(baseline), Some(response)) = (self.baseline.get(), summary.response_ns) {
-            Self::step(self.limit, baseline, response, summary.utilised)
+            limit - step_size(limit)
+        } else if let (Some(baseline), Some(response)) = (self.limit.baseline(), summary.response_ns) {
+            Self::step(limit, baseline, response, summary.utilised)
         } else {
             return;
         };
-        self.limit = self.bounds.clamp(changed);
+        self.limit.set(changed);
     }
 
     fn set_bounds(&mut self, bounds: LimitBounds) {
-        self.bounds = bounds;
-        self.limit = bounds.clamp(self.limit);
-        self.baseline.set_min(bounds.min);
+        self.limit.set_bounds(bounds);
     }
 }
 

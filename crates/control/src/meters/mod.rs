@@ -89,6 +89,62 @@ pub enum Handshake {
 /// Labels of [`Handshake`], in the order of the enum.
 pub const HANDSHAKES: &[&str] = &["full_tls13", "resumed_tls13", "full_tls12", "resumed_tls12", "failed"];
 
+/// Why a request was answered before any application saw it; the labels of [`Meter::BAD_REQUESTS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BadRequest {
+    /// The head breaks the grammar.
+    BadHead,
+    /// The head has too many bytes or fields.
+    HeadTooLarge,
+    /// The target is too long.
+    TargetTooLong,
+    /// The head took too long to come.
+    HeadLate,
+    /// A method that is not offered.
+    Method,
+    /// `Transfer-Encoding` other than `chunked`.
+    TransferEncoding,
+    /// Two lengths for one body.
+    Length,
+    /// No, several, or a malformed host.
+    Host,
+    /// Target and `Host` disagree.
+    HostDisagrees,
+    /// The target is malformed.
+    Target,
+    /// `Expect` other than `100-continue`.
+    Expectation,
+    /// No application serves the host.
+    NoApplication,
+    /// The TLS connection was opened for a host of another application.
+    Misdirected,
+}
+
+/// Labels of [`BadRequest`], in the order of the enum.
+pub const BAD_REQUESTS: &[&str] = &[
+    "bad_head",
+    "head_too_large",
+    "target_too_long",
+    "head_late",
+    "method",
+    "transfer_encoding",
+    "length",
+    "host",
+    "host_disagrees",
+    "target",
+    "expectation",
+    "no_application",
+    "misdirected",
+];
+
+impl BadRequest {
+    /// The reason's name in meters, logs and problem documents.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        BAD_REQUESTS[self as usize]
+    }
+}
+
 /// Labels of [`Meter::RESPONSES`]: the status classes.
 pub const STATUS_CLASSES: &[&str] = &["1xx", "2xx", "3xx", "4xx", "5xx"];
 
@@ -153,7 +209,7 @@ meters! {
         HANDSHAKES = "tls_handshakes", Count, None, "kind" HANDSHAKES, "TLS handshakes with clients, by kind.";
         SPOOLED = "spooled", Level, Bytes, "" &[], "Memory in use for bodies read ahead.";
         BROKEN_PREFACES = "broken_prefaces", Count, None, "" &[], "Client connections closed because their PROXY header or TLS hello was missing, malformed, not trusted or late.";
-        BAD_REQUESTS = "bad_requests", Count, None, "" &[], "Requests answered 4xx because they broke the protocol or a bound, before classification.";
+        BAD_REQUESTS = "bad_requests", Count, None, "reason" BAD_REQUESTS, "Requests answered 4xx or 501 because they broke the protocol or a bound, before classification, by reason.";
         GATEWAY_CPU = "gateway_cpu", Count, Seconds, "" &[], "Processor time used by the gateway; its rate is a number of processors.";
         GATEWAY_MEMORY = "gateway_memory", Level, Bytes, "" &[], "Resident memory of the gateway.";
         HOST_CPU = "host_cpu", Count, Seconds, "" &[], "Processor time used on the host, by whatever; its rate is a number of processors.";
@@ -168,6 +224,7 @@ meters! {
         IN_FLIGHT_LIMIT = "in_flight_limit", Level, Weight, "" &[], "The in-flight limit as found or set.";
         CAPACITY = "capacity", Level, None, "" &[], "The capacity found or given, in thousandths of work units per second; a request of the default class is one unit of work.";
         LONG_STREAMS = "long_streams", Level, None, "" &[], "Upgraded connections and long streams open.";
+        AWAITING_SERVER = "awaiting_server", Level, None, "" &[], "Requests that hold a permit and wait for a server, since each has its in_flight.max.";
         LINGERING = "lingering", Level, None, "" &[], "Permits of clients that left, held until their server has finished.";
     }
     Class {
@@ -272,5 +329,6 @@ mod tests {
     fn labels_follow_their_enums() {
         assert_eq!(UPSTREAM_ERRORS.len(), UpstreamError::Body as usize + 1);
         assert_eq!(HANDSHAKES.len(), Handshake::Failed as usize + 1);
+        assert_eq!(BAD_REQUESTS.len(), BadRequest::Misdirected as usize + 1);
     }
 }

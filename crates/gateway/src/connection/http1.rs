@@ -3,7 +3,7 @@
 use std::{cell::Cell, convert::Infallible, future::poll_fn, pin::Pin, rc::Rc, task::Poll, time::Duration};
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt;
@@ -16,7 +16,11 @@ use super::{
     pulse::{Order, Phase},
     response::Guarded,
 };
-use crate::{request::Judged, socket::Rewound, workers::Worker};
+use crate::{
+    request::{self, HeadFault, Judged},
+    socket::Rewound,
+    workers::Worker,
+};
 
 /// Serves a plain connection, HTTP/1 or HTTP/2 by prior knowledge; `before` are bytes read of it
 /// already.
@@ -85,7 +89,7 @@ async fn serve(
     judged: Option<Judged>,
 ) -> Option<(Stream, Bytes)> {
     let pulse = connection.pulse();
-    let io = ClientIo::new(stream, before, Rc::clone(pulse));
+    let io = ClientIo::for_codec(stream, before, Rc::clone(pulse));
     let answered = Rc::new(Cell::new(false));
     let handler = {
         let (worker, connection, answered) = (Rc::clone(worker), Rc::clone(connection), Rc::clone(&answered));
@@ -143,6 +147,7 @@ async fn serve(
     let phase = pulse.phase();
     let parts = codec.into_parts();
     let (mut io, leftover) = (parts.io.into_inner(), parts.read_buf);
+    let unasked = io.release();
     // What the handler still holds of the last request goes now.
     drop(parts.service);
     match stop {
@@ -155,7 +160,7 @@ async fn serve(
             head_late(worker, connection, io).await;
             return None;
         }
-        Stop::Ordered(Order::Stalled) if !answered.get() => answer_timeout(&mut io).await,
+        Stop::Ordered(Order::Stalled) if !answered.get() => say(&mut io, &request::stalled()).await,
         Stop::Ordered(Order::Stalled) => {
             connection.socket.reset_on_close();
             return None;
@@ -175,8 +180,8 @@ async fn serve(
                 connection.socket.reset_on_close();
                 return None;
             }
-            if let Some((status, reason)) = broken_head(&error) {
-                worker.service.bad_request(connection, status, reason);
+            if error.is_parse() {
+                broken_head(worker, connection, &mut io, &unasked, &error).await;
             }
         }
     }
@@ -184,27 +189,41 @@ async fn serve(
     None
 }
 
-/// What the codec answered to a head that it could not read.
-fn broken_head(error: &hyper::Error) -> Option<(StatusCode, &'static str)> {
-    if error.is_parse_too_large() {
-        return Some((StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large"));
+/// A head that the codec could not read. What it answered by itself is replaced, unless it went out
+/// together with the end of a response before it.
+async fn broken_head(
+    worker: &Worker,
+    connection: &Connection,
+    io: &mut ClientIo,
+    unasked: &[u8],
+    error: &hyper::Error,
+) {
+    let held = std::str::from_utf8(unasked).unwrap_or_default();
+    let status = held.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let fault = match status {
+        Some(status) => HeadFault::of_status(status),
+        None if error.is_parse_too_large() => HeadFault::TooLarge,
+        None => HeadFault::Malformed,
+    };
+    worker.service.bad_request(connection, fault);
+    if status.is_some() {
+        let date = held.lines().find_map(|line| line.strip_prefix("date: "));
+        say(io, &fault.answer(date)).await;
     }
-    error.is_parse().then_some((StatusCode::BAD_REQUEST, "bad_head"))
 }
 
 /// Ends a connection whose head took too long.
 async fn head_late(worker: &Worker, connection: &Connection, mut io: ClientIo) {
-    worker.service.bad_request(connection, StatusCode::REQUEST_TIMEOUT, "head_late");
-    answer_timeout(&mut io).await;
+    worker.service.bad_request(connection, HeadFault::Late);
+    say(&mut io, &HeadFault::Late.answer(None)).await;
     close(io, connection.pulse()).await;
 }
 
-/// Answers a client that kept us waiting.
-async fn answer_timeout(io: &mut ClientIo) {
-    const RESPONSE: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+/// Says the last words on a connection.
+async fn say(io: &mut ClientIo, words: &[u8]) {
     const WITHIN: Duration = Duration::from_secs(1);
     let _ = tokio::time::timeout(WITHIN, async {
-        io.write_all(RESPONSE).await?;
+        io.write_all(words).await?;
         io.flush().await
     })
     .await;

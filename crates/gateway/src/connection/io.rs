@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
 use super::pulse::Pulse;
-use crate::socket::{Rewound, Socket};
+use crate::{socket::Rewound, transport::Transport};
 
 /// A client's byte stream, as codecs and upgrades use it. What moves is noted on the connection's
 /// pulse.
@@ -21,42 +21,42 @@ pub(crate) struct ClientIo {
     before: Bytes,
     stream: Stream,
     pulse: Rc<Pulse>,
+    /// What a codec answers to no request, so of its own accord, is held back: it cannot be told what
+    /// to say. `None`: everything is written.
+    held_back: Option<Vec<u8>>,
 }
 
 /// What lies below.
-pub(crate) enum Stream {
-    /// No TLS.
-    Plain(Socket),
-    /// TLS, its handshake done.
-    Tls(Box<TlsStream<Rewound>>),
-}
+pub(crate) type Stream = Transport<TlsStream<Rewound>>;
 
 impl ClientIo {
     /// A stream whose first bytes were read already.
     pub(super) const fn new(stream: Stream, before: Bytes, pulse: Rc<Pulse>) -> Self {
-        Self { before, stream, pulse }
+        Self { before, stream, pulse, held_back: None }
+    }
+
+    /// The same for a codec of HTTP/1, whose own answers are held back.
+    pub(super) const fn for_codec(stream: Stream, before: Bytes, pulse: Rc<Pulse>) -> Self {
+        Self { before, stream, pulse, held_back: Some(Vec::new()) }
+    }
+
+    /// What was held back; from now on everything is written.
+    pub(super) fn release(&mut self) -> Vec<u8> {
+        self.held_back.take().unwrap_or_default()
+    }
+
+    /// Holds bytes back that answer no request; whether it did.
+    fn hold_back<'a>(&mut self, slices: impl Iterator<Item = &'a [u8]>) -> Option<usize> {
+        let held_back = self.held_back.as_mut().filter(|_| !self.pulse.is_asked())?;
+        let before = held_back.len();
+        slices.for_each(|slice| held_back.extend_from_slice(slice));
+        Some(held_back.len() - before)
     }
 
     /// The stream below.
     pub(super) fn into_stream(self) -> Stream {
         self.stream
     }
-}
-
-/// Calls the same method of whichever stream it is.
-macro_rules! either {
-    ($self:expr, $stream:ident => $call:expr) => {
-        match &mut $self.stream {
-            Stream::Plain(socket) => {
-                let $stream = Pin::new(socket);
-                $call
-            }
-            Stream::Tls(stream) => {
-                let $stream = Pin::new(stream);
-                $call
-            }
-        }
-    };
 }
 
 impl AsyncRead for ClientIo {
@@ -75,7 +75,7 @@ impl AsyncRead for ClientIo {
             }
             Poll::Ready(Ok(()))
         } else {
-            either!(self, stream => stream.poll_read(context, buffer))
+            Pin::new(&mut self.stream).poll_read(context, buffer)
         };
         match &result {
             Poll::Ready(Ok(())) => self.pulse.read(Some(buffer.filled().len() - before)),
@@ -92,7 +92,10 @@ impl AsyncWrite for ClientIo {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let result = either!(self, stream => stream.poll_write(context, bytes));
+        if let Some(held) = self.hold_back(std::iter::once(bytes)) {
+            return Poll::Ready(Ok(held));
+        }
+        let result = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.pulse.wrote(result.is_pending());
         result
     }
@@ -102,27 +105,28 @@ impl AsyncWrite for ClientIo {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let result = either!(self, stream => stream.poll_write_vectored(context, slices));
+        if let Some(held) = self.hold_back(slices.iter().map(|slice| &**slice)) {
+            return Poll::Ready(Ok(held));
+        }
+        let result = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
         self.pulse.wrote(result.is_pending());
         result
     }
 
     fn is_write_vectored(&self) -> bool {
-        match &self.stream {
-            Stream::Plain(socket) => socket.is_write_vectored(),
-            Stream::Tls(stream) => stream.is_write_vectored(),
-        }
+        self.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let result = either!(self, stream => stream.poll_flush(context));
-        if result.is_pending() {
-            self.pulse.wrote(true);
+        let result = Pin::new(&mut self.stream).poll_flush(context);
+        match result.is_pending() {
+            true => self.pulse.wrote(true),
+            false => self.pulse.flushed(),
         }
         result
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        either!(self, stream => stream.poll_shutdown(context))
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

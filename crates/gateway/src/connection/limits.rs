@@ -9,7 +9,7 @@ use hyper::{
 use hyper_util::rt::TokioTimer;
 use tidegate_control::knobs::{Values, keys};
 
-use super::pulse::Patience;
+use super::{pulse::Patience, stream};
 
 /// Bounds and codecs; one for each snapshot and core.
 pub(crate) struct Limits {
@@ -17,6 +17,8 @@ pub(crate) struct Limits {
     pub(crate) version: u64,
     /// From accept until the TLS handshake is done.
     pub(crate) hello_timeout: Duration,
+    /// Full handshakes computed at once; `None`: as many as suit the workers.
+    pub(crate) handshakes_max: Option<u64>,
     /// How long clients may keep us waiting.
     pub(crate) patience: Patience,
     /// Size of a request's head, in bytes.
@@ -29,15 +31,15 @@ pub(crate) struct Limits {
     pub(super) http2: http2::Builder<LocalExecutor>,
 }
 
-/// Spawns on the core that calls.
+/// Spawns streams on the core that calls.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LocalExecutor;
+pub(super) struct LocalExecutor {
+    idle_timeout: Duration,
+}
 
 impl<F: Future + 'static> Executor<F> for LocalExecutor {
     fn execute(&self, future: F) {
-        tokio::task::spawn_local(async move {
-            future.await;
-        });
+        tokio::task::spawn_local(stream::run(future, self.idle_timeout));
     }
 }
 
@@ -75,7 +77,8 @@ impl Limits {
 
         let streams = host.get(keys::H2_STREAMS_MAX);
         let window = host.get(keys::H2_STREAM_WINDOW).0.min(WINDOW_MAX);
-        let mut http2 = http2::Builder::new(LocalExecutor);
+        let mut http2 =
+            http2::Builder::new(LocalExecutor { idle_timeout: host.get(keys::BODY_IDLE_TIMEOUT) });
         http2
             .timer(TokioTimer::new())
             .max_concurrent_streams(small(streams))
@@ -92,6 +95,7 @@ impl Limits {
         Self {
             version,
             hello_timeout: host.get(keys::HELLO_TIMEOUT),
+            handshakes_max: host.get(keys::TLS_HANDSHAKES_MAX),
             patience: Patience {
                 park_after: host.get(keys::PARK_AFTER),
                 keep_alive: host.get(keys::KEEP_ALIVE_TIMEOUT),

@@ -7,6 +7,7 @@ mod limits;
 mod parked;
 mod pulse;
 mod response;
+mod stream;
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -299,7 +300,8 @@ async fn secure(
         return Err(Unopened::Handshake(format!("no application serves {name:?}")));
     }
     drop(hello);
-    let stream = preface::handshake(buffer, present).await.map_err(Unopened::Handshake)?;
+    let handshake = preface::handshake(buffer, present, kind, worker.handshakes(), worker.handshakes_max());
+    let stream = handshake.await.map_err(Unopened::Handshake)?;
     let facts = crate::tls::facts(stream.get_ref().1);
     let kind = crate::tls::handshake(&facts);
     worker.core.meters().host().add_labelled(Meter::HANDSHAKES, kind as usize, 1);

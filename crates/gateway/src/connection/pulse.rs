@@ -75,6 +75,8 @@ pub(crate) struct Pulse {
     exchanges: Cell<u32>,
     /// Streams reset before they were answered, less those answered since.
     resets: Cell<u32>,
+    /// Whether a request has come whose response has not been flushed.
+    asked: Cell<bool>,
     read_blocked: Cell<bool>,
     write_blocked: Cell<bool>,
     ended: Cell<bool>,
@@ -125,6 +127,7 @@ impl Pulse {
             beat: Cell::new(0),
             exchanges: Cell::new(0),
             resets: Cell::new(0),
+            asked: Cell::new(false),
             read_blocked: Cell::new(false),
             write_blocked: Cell::new(false),
             ended: Cell::new(false),
@@ -162,6 +165,7 @@ impl Pulse {
     pub(crate) fn begin(self: &Rc<Self>) -> Exchange {
         self.exchanges.set(self.exchanges.get() + 1);
         self.in_step.set(Step::No);
+        self.asked.set(true);
         self.enter(Phase::Exchange);
         Exchange { pulse: Rc::clone(self), answered: Cell::new(false) }
     }
@@ -214,6 +218,18 @@ impl Pulse {
         }
     }
 
+    /// Everything written has been handed to the socket.
+    pub(super) fn flushed(&self) {
+        if self.exchanges.get() == 0 {
+            self.asked.set(false);
+        }
+    }
+
+    /// Whether what is written now can be a response.
+    pub(super) fn is_asked(&self) -> bool {
+        self.asked.get()
+    }
+
     /// The next order, when there is one and it still holds.
     pub(crate) fn poll_order(&self, context: &mut Context<'_>) -> Poll<Order> {
         if let Some(order) = self.order.take() {
@@ -250,6 +266,10 @@ impl Pulse {
             return Some(Order::ResetFlood);
         }
         let (limit, order) = match self.phase.get() {
+            // What it has buffered for streams that nobody takes would keep it open for ever.
+            Phase::Idle if self.multiplexed.get() && waited >= patience.keep_alive + patience.body_idle => {
+                (patience.keep_alive, Order::Stalled)
+            }
             Phase::Idle if self.multiplexed.get() => (patience.keep_alive, Order::Close),
             Phase::Idle if waited < patience.keep_alive => (patience.park_after, Order::Park),
             Phase::Idle | Phase::Parked => (patience.keep_alive, Order::Close),
@@ -510,6 +530,9 @@ mod tests {
         bed.place.pulse().read(Some(17));
         assert_eq!(bed.after(59 * S), None);
         assert_eq!(bed.after(S), Some(Order::Close));
+        // A graceful end that does not come is cut short.
+        assert_eq!(bed.after(29 * S), Some(Order::Close));
+        assert_eq!(bed.after(S), Some(Order::Stalled));
         drop(bed.place);
         assert_eq!(bed.pulses.len(), 0);
     }

@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::pulse::Exchange;
+use super::{pulse::Exchange, stream::Turn};
 use crate::{body::BodyError, request::ResponseBody};
 
 /// The body of a response, and the exchange it ends by being dropped.
@@ -18,7 +18,8 @@ pub(super) struct Guarded {
 }
 
 impl Guarded {
-    pub(super) const fn new(body: ResponseBody, exchange: Exchange) -> Self {
+    pub(super) fn new(body: ResponseBody, exchange: Exchange) -> Self {
+        Turn::Client.note();
         Self { body, _exchange: exchange }
     }
 }
@@ -31,7 +32,13 @@ impl Body for Guarded {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        if frame.is_ready() {
+            Turn::Client.note()
+        } else {
+            Turn::Server.note()
+        }
+        frame
     }
 
     fn is_end_stream(&self) -> bool {

@@ -6,7 +6,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 use tidegate_control::{
     ClassId, Refusal,
     knobs::{RefusalStatus, keys},
-    meters::Meter,
+    meters::{BadRequest, Meter},
 };
 
 use super::{
@@ -30,17 +30,19 @@ impl Service {
         head: Head<'_>,
     ) -> Response<ResponseBody> {
         let (status, reason, public) = match turn {
-            Turn::Bad(bad) => (bad.status(), bad.name(), bad.public()),
+            Turn::Bad(bad) => (bad.status(), bad.reason(), bad.public()),
             Turn::Redirect(port) => return self.redirect(facts, port, head),
-            Turn::Unknown => (StatusCode::NOT_FOUND, "no_application", "No application serves this host."),
+            Turn::Unknown => {
+                (StatusCode::NOT_FOUND, BadRequest::NoApplication, "No application serves this host.")
+            }
             Turn::Misdirected => (
                 StatusCode::MISDIRECTED_REQUEST,
-                "misdirected",
+                BadRequest::Misdirected,
                 "This connection was opened for another host.",
             ),
         };
         self.unserved(facts, Some(head), status, reason);
-        let message = Message { status, reason, public, retry_after_s: None, page: None };
+        let message = Message { status, reason: reason.name(), public, retry_after_s: None, page: None };
         let mut response = message.response(&Asked::of(head.method, head.headers));
         if matches!(turn, Turn::Bad(_)) {
             // Where one request was ambiguous, so is where the next begins.
@@ -70,10 +72,10 @@ impl Service {
         facts: &ConnectionFacts,
         head: Option<Head<'_>>,
         status: StatusCode,
-        reason: &'static str,
+        reason: BadRequest,
     ) {
-        self.core.meters().host().add(Meter::BAD_REQUESTS, 1);
-        self.log_unserved(facts, head, status, Some(reason));
+        self.core.meters().host().add_labelled(Meter::BAD_REQUESTS, reason as usize, 1);
+        self.log_unserved(facts, head, status, Some(reason.name()));
     }
 
     fn log_unserved(

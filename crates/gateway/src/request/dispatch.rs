@@ -1,6 +1,13 @@
 //! A request goes to a server, and to another if the first fails it and trying again is safe.
 
-use std::{cell::Cell, rc::Rc, sync::Arc};
+use std::{
+    cell::Cell,
+    future::{Future, poll_fn},
+    pin::pin,
+    rc::Rc,
+    sync::Arc,
+    task::Poll,
+};
 
 use http::{HeaderMap, Request, Response, header};
 use tidegate_control::{Refusal, ServerId, Timestamp, classify::cookie_values, knobs::keys, meters::Meter};
@@ -95,13 +102,24 @@ impl Errand {
 
     /// Waits until one of the servers, all of which are full, has room again; gives `failure` back then.
     /// The wait is bounded as the one for a permit is.
+    ///
+    /// The permit stays with it: given back it would only let another come and wait here. And the wait
+    /// is part of the exchange's time, so that an adaptive limit shrinks to what the servers take,
+    /// and who waits does so in the queue of its class, where order and bounds are.
     async fn vacancy(&self, failed: &[ServerId], failure: Failure) -> Result<Failure, Failure> {
         let snapshot = &self.application.application;
         let longest = snapshot
             .class_values(self.class)
             .get(keys::QUEUE_WAIT_MAX)
             .unwrap_or_else(|| snapshot.settings.values.get(keys::RESPONSE_TIMEOUT));
-        match tokio::time::timeout(longest, self.service.upstreams.vacancy(&self.application, failed)).await {
+        let _counted = snapshot.state.awaiting_server().enter();
+        let mut vacancy = pin!(self.service.upstreams.vacancy(&self.application, failed));
+        // Whose client leaves meanwhile never starts.
+        let vacancy = poll_fn(|context| match self.left.get() {
+            true => Poll::Ready(false),
+            false => vacancy.as_mut().poll(context),
+        });
+        match tokio::time::timeout(longest, vacancy).await {
             Ok(true) => Ok(failure),
             Ok(false) => Err(failure),
             Err(_) => Err(Failure::Refused(Refusal::WaitTooLong)),

@@ -6,7 +6,7 @@
 //!
 //! | request | answer |
 //! |---|---|
-//! | `Content-Length` beside `Transfer-Encoding` | 400 (a codec that has taken the length away has also ended keep-alive) |
+//! | `Content-Length` beside `Transfer-Encoding` | HTTP/1: the codec goes by `chunked` alone, takes the length away and ends the connection after it (RFC 9112, section 6.1), on every path alike; what still has both is answered 400 |
 //! | `Transfer-Encoding` other than `chunked`, once | 501 |
 //! | HTTP/1.1 without `Host`, or with several | 400 |
 //! | `Host` that is no name or address with a port | 400 |
@@ -18,6 +18,7 @@
 //! | `Expect` other than `100-continue` | 417 |
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version, header};
+use tidegate_control::meters::BadRequest;
 
 use super::host::Host;
 
@@ -86,16 +87,16 @@ impl BadHead {
         }
     }
 
-    /// The reason in logs and problem documents.
-    pub(super) const fn name(self) -> &'static str {
+    /// The reason in meters, logs and problem documents.
+    pub(super) const fn reason(self) -> BadRequest {
         match self {
-            Self::Method => "method",
-            Self::TransferEncoding => "transfer_encoding",
-            Self::Length => "length",
-            Self::Host => "host",
-            Self::HostDisagrees => "host_disagrees",
-            Self::Target => "target",
-            Self::Expectation => "expectation",
+            Self::Method => BadRequest::Method,
+            Self::TransferEncoding => BadRequest::TransferEncoding,
+            Self::Length => BadRequest::Length,
+            Self::Host => BadRequest::Host,
+            Self::HostDisagrees => BadRequest::HostDisagrees,
+            Self::Target => BadRequest::Target,
+            Self::Expectation => BadRequest::Expectation,
         }
     }
 }

@@ -5,7 +5,8 @@
 //! A request asks for admission with its head alone, so that nobody uploads in vain. Once admitted,
 //! its body gets a few turns of the event loop to show what has arrived already: usually all of it.
 //! A body that then is still not whole would keep a server waiting at its client's speed: the permit
-//! goes back, up to `spool` bytes are gathered without it, and the request asks again, as a newcomer.
+//! goes back, up to `spool` bytes are gathered without it, and the request asks again, as a newcomer
+//! whose ingress tokens are taken already.
 //! What is longer than `spool` streams from there on, in step with the server, under the permit.
 
 use std::{

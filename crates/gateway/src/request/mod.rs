@@ -11,7 +11,7 @@
 //!    `linger` if the client leaves;
 //! 6. `response`, `read_ahead`, `response_body`, `upgrade`: the answer, brought off the server faster
 //!    than a slow client takes it;
-//! 7. `answer`, `refusal`, `accept`, `error`: what a client sees instead;
+//! 7. `answer`, `refusal`, `accept`, `error`, `unread`: what a client sees instead;
 //! 8. `record`, `access_log`: what is counted and logged, on every path exactly once.
 
 mod accept;
@@ -38,6 +38,7 @@ mod request_id;
 mod response;
 mod response_body;
 mod service_time;
+mod unread;
 mod upgrade;
 
 use std::{
@@ -45,7 +46,7 @@ use std::{
     rc::Rc,
 };
 
-use http::{Request, Response, StatusCode};
+use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
 use tidegate_control::{
@@ -58,7 +59,11 @@ use tidegate_control::{
 use tidegate_runtime::{Core, Entry, Held, SpoolBudget, Waiting};
 
 pub(crate) use self::{
-    access_log::AccessLog, judgement::Judged, read_ahead::InStep, response_body::ResponseBody,
+    access_log::AccessLog,
+    judgement::Judged,
+    read_ahead::InStep,
+    response_body::ResponseBody,
+    unread::{HeadFault, stalled},
 };
 use self::{
     answer::{bad_body, fail, refuse},
@@ -259,7 +264,7 @@ impl Service {
         let began = self.now();
         gathering.fill().await.map_err(|_| Ungathered::Failed)?;
         record.gathered(self.now().since(began));
-        let held = match application.gate.arrive(exchange) {
+        let held = match application.gate.arrive_again(exchange) {
             Entry::Start(held) => held,
             Entry::Refuse(refusal) => return Err(Ungathered::Refused(refusal)),
             Entry::Wait(waiting) => match wait(connection, record, waiting).await {
@@ -270,9 +275,9 @@ impl Service {
         Ok((gathering.into_body(), held))
     }
 
-    /// A head that broke the protocol or a bound before it became a request: the codec has answered.
-    pub(crate) fn bad_request(&self, connection: &Connection, status: StatusCode, reason: &'static str) {
-        self.unserved(&connection.facts, None, status, reason);
+    /// A head that broke the protocol or a bound before it became a request.
+    pub(crate) fn bad_request(&self, connection: &Connection, fault: HeadFault) {
+        self.unserved(&connection.facts, None, fault.status(), fault.reason());
     }
 
     fn log(&self, entry: access_log::Entry) {

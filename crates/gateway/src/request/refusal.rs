@@ -60,6 +60,24 @@ impl Message<'_> {
         response
     }
 
+    /// The same on the wire, for a connection of HTTP/1 that ends with it: nothing is known of what
+    /// its client likes, so it is a problem document. `date` is the field's value, if it is known.
+    pub(super) fn last_words(&self, date: Option<&str>) -> Vec<u8> {
+        let Self { status, reason, .. } = *self;
+        let body = self.body(Form::Problem);
+        let (code, title, length) =
+            (status.as_u16(), status.canonical_reason().unwrap_or("Error"), body.len());
+        let date = date.map_or_else(String::new, |date| format!("date: {date}\r\n"));
+        let mut bytes = format!(
+            "HTTP/1.1 {code} {title}\r\ncontent-type: application/problem+json\r\n\
+             content-length: {length}\r\ncache-control: no-store\r\n{REASON}: {reason}\r\n\
+             {date}connection: close\r\n\r\n"
+        )
+        .into_bytes();
+        bytes.extend_from_slice(&body);
+        bytes
+    }
+
     fn body(&self, form: Form) -> Bytes {
         let Self { status, reason, public, retry_after_s, page } = *self;
         let (code, title) = (status.as_u16(), status.canonical_reason().unwrap_or("Error"));

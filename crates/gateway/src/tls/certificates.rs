@@ -1,15 +1,15 @@
 //! Certificates from PEM files, chosen by the server name a client asks for.
 
-use std::{collections::HashMap, fs, path::Path, sync::Arc};
+use std::{cell::Cell, collections::HashMap, fs, path::Path, sync::Arc};
 
 use aws_lc_rs::digest;
 use rustls::{
-    RootCertStore,
+    RootCertStore, SignatureAlgorithm, SignatureScheme,
     crypto::CryptoProvider,
     server::{ClientHello, ResolvesServerCert},
-    sign::CertifiedKey,
+    sign::{CertifiedKey, Signer, SigningKey},
 };
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, SubjectPublicKeyInfoDer, pem::PemObject};
 use tidegate_config::Certificate;
 
 use super::TlsError;
@@ -19,17 +19,33 @@ use super::TlsError;
 /// the same name (an ECDSA and an RSA one), the first that the client can verify is taken.
 #[derive(Debug)]
 pub(super) struct Certificates {
-    exact: HashMap<String, Vec<Arc<CertifiedKey>>>,
+    exact: HashMap<String, Vec<Arc<Pair>>>,
     /// By the part behind `*`, dot included.
-    wildcard: HashMap<String, Vec<Arc<CertifiedKey>>>,
-    first: Arc<CertifiedKey>,
+    wildcard: HashMap<String, Vec<Arc<Pair>>>,
+    first: Arc<Pair>,
+}
+
+/// A certificate and its key.
+#[derive(Debug)]
+struct Pair {
+    signing: Arc<CertifiedKey>,
+    /// The same with a key that signs nothing.
+    unsigning: Arc<CertifiedKey>,
+}
+
+impl Pair {
+    fn new(signing: CertifiedKey) -> Arc<Self> {
+        let mut unsigning = signing.clone();
+        unsigning.key = Arc::new(Unsigning(Arc::clone(&signing.key)));
+        Arc::new(Self { signing: Arc::new(signing), unsigning: Arc::new(unsigning) })
+    }
 }
 
 impl Certificates {
     /// Reads and checks every pair of files.
     pub(super) fn read(files: &[Certificate], provider: &CryptoProvider) -> Result<Self, TlsError> {
-        let pairs: Vec<Arc<CertifiedKey>> =
-            files.iter().map(|files| read_pair(files, provider).map(Arc::new)).collect::<Result<_, _>>()?;
+        let pairs: Vec<Arc<Pair>> =
+            files.iter().map(|files| read_pair(files, provider).map(Pair::new)).collect::<Result<_, _>>()?;
         let Some(first) = pairs.first().cloned() else {
             return Err(TlsError::Refused(rustls::Error::NoCertificatesPresented));
         };
@@ -40,9 +56,9 @@ impl Certificates {
         Ok(certificates)
     }
 
-    fn add(&mut self, pair: &Arc<CertifiedKey>, chain: &Path) -> Result<(), TlsError> {
+    fn add(&mut self, pair: &Arc<Pair>, chain: &Path) -> Result<(), TlsError> {
         let malformed = |error| malformed(chain, format!("no certificate of TLS: {error}"));
-        let leaf = pair.end_entity_cert()?;
+        let leaf = pair.signing.end_entity_cert()?;
         let leaf = webpki::EndEntityCert::try_from(leaf).map_err(|error| malformed(error.to_string()))?;
         for name in leaf.valid_dns_names() {
             let name = name.to_ascii_lowercase();
@@ -55,7 +71,7 @@ impl Certificates {
         Ok(())
     }
 
-    fn find(&self, name: &str) -> Option<&[Arc<CertifiedKey>]> {
+    fn find(&self, name: &str) -> Option<&[Arc<Pair>]> {
         let name = name.to_ascii_lowercase();
         if let Some(pairs) = self.exact.get(&name) {
             return Some(pairs);
@@ -66,12 +82,61 @@ impl Certificates {
     }
 }
 
-impl ResolvesServerCert for Certificates {
-    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+impl Certificates {
+    fn choose(&self, hello: &ClientHello<'_>) -> &Pair {
         let pairs = hello.server_name().and_then(|name| self.find(name)).unwrap_or_default();
         let verifiable =
-            pairs.iter().find(|pair| pair.key.choose_scheme(hello.signature_schemes()).is_some());
-        Some(Arc::clone(verifiable.unwrap_or(&self.first)))
+            pairs.iter().find(|pair| pair.signing.key.choose_scheme(hello.signature_schemes()).is_some());
+        verifiable.unwrap_or(&self.first)
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.choose(&hello).signing))
+    }
+}
+
+/// The same certificates for sessions that are to be resumed: a handshake that turns out to be a
+/// full one fails without a signature. rustls looks at the certificate before it looks at tickets, so
+/// it has to be given one.
+#[derive(Debug)]
+pub(super) struct ForResumption(pub(super) Arc<Certificates>);
+
+impl ResolvesServerCert for ForResumption {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.0.choose(&hello).unsigning))
+    }
+}
+
+thread_local! {
+    static SIGNATURE_WANTED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `f`; also says whether a handshake in it, meant to resume a session, wanted a signature and so
+/// has failed.
+pub(super) fn signature_wanted<R>(f: impl FnOnce() -> R) -> (R, bool) {
+    SIGNATURE_WANTED.set(false);
+    let result = f();
+    (result, SIGNATURE_WANTED.take())
+}
+
+/// A key that signs nothing.
+#[derive(Debug)]
+struct Unsigning(Arc<dyn SigningKey>);
+
+impl SigningKey for Unsigning {
+    fn choose_scheme(&self, _: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
+        SIGNATURE_WANTED.set(true);
+        None
+    }
+
+    fn public_key(&self) -> Option<SubjectPublicKeyInfoDer<'_>> {
+        self.0.public_key()
+    }
+
+    fn algorithm(&self) -> SignatureAlgorithm {
+        self.0.algorithm()
     }
 }
 

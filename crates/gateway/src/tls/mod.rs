@@ -1,6 +1,7 @@
 //! TLS towards clients: certificates by server name, tickets of our own, and what a listener needs of both.
 
 mod certificates;
+mod handshakes;
 mod ticketer;
 
 use std::{path::PathBuf, sync::Arc};
@@ -10,12 +11,17 @@ use aws_lc_rs::digest;
 use rustls::{
     ServerConfig, ServerConnection,
     crypto::CryptoProvider,
-    server::{NoServerSessionStorage, ProducesTickets, WebPkiClientVerifier, danger::ClientCertVerifier},
+    server::{
+        Accepted, NoServerSessionStorage, ProducesTickets, WebPkiClientVerifier, danger::ClientCertVerifier,
+    },
 };
 use tidegate_config::{ClientAuth, ListenerTls, TlsVersion};
 use tidegate_control::meters::Handshake;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::{Accept, StartHandshake};
 
-use self::certificates::{Certificates, read_authorities};
+use self::certificates::{Certificates, ForResumption, read_authorities, signature_wanted};
+pub(crate) use self::handshakes::Handshakes;
 pub(crate) use self::ticketer::Ticketer;
 pub use self::ticketer::TicketerError;
 use crate::facts::TlsFacts;
@@ -64,8 +70,10 @@ pub(crate) struct ServerTls {
 /// One version of a listener's TLS.
 #[derive(Debug)]
 pub(crate) struct Present {
-    /// For rustls.
-    pub(crate) config: Arc<ServerConfig>,
+    /// For rustls: any handshake.
+    config: Arc<ServerConfig>,
+    /// The same for sessions that are to be resumed; a full handshake fails without a signature.
+    resumption: Arc<ServerConfig>,
     tickets: ticketer::Scope,
 }
 
@@ -103,7 +111,8 @@ impl Present {
             None => builder.with_no_client_auth(),
             Some(verifier) => builder.with_client_cert_verifier(verifier),
         };
-        let mut config = builder.with_cert_resolver(Arc::new(certificates));
+        let certificates = Arc::new(certificates);
+        let mut config = builder.with_cert_resolver(certificates.clone());
         config.alpn_protocols = match settings.http2 {
             true => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
             false => vec![b"http/1.1".to_vec()],
@@ -112,7 +121,30 @@ impl Present {
         config.ticketer = Arc::new(tickets.clone());
         // Sessions live in tickets only: looking a session id up would consume it.
         config.session_storage = Arc::new(NoServerSessionStorage {});
-        Ok(Self { config: Arc::new(config), tickets })
+        let mut resumption = config.clone();
+        resumption.cert_resolver = Arc::new(ForResumption(certificates));
+        Ok(Self { config: Arc::new(config), resumption: Arc::new(resumption), tickets })
+    }
+
+    /// Begins any handshake: the cryptography of the server's first flight, with a signature unless
+    /// the session is resumed.
+    pub(crate) fn begin<S>(&self, accepted: Accepted, stream: S) -> Accept<S>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        StartHandshake::from_parts(accepted, stream).into_stream(Arc::clone(&self.config))
+    }
+
+    /// Begins a handshake that resumes a session; `None` if it would take a signature after all, when
+    /// nothing has been sent.
+    pub(crate) fn resume<S>(&self, accepted: Accepted, stream: S) -> Option<Accept<S>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let config = Arc::clone(&self.resumption);
+        let (begun, is_full) =
+            signature_wanted(|| StartHandshake::from_parts(accepted, stream).into_stream(config));
+        (!is_full).then_some(begun)
     }
 
     /// Whether a client's ticket is one that this listener can resume.

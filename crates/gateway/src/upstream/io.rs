@@ -11,19 +11,13 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::client::TlsStream;
 
-use crate::socket::Socket;
+use crate::{socket::Socket, transport::Transport};
 
 /// A connection's byte stream.
 #[derive(Debug)]
 pub(crate) struct UpstreamIo {
-    stream: Stream,
+    stream: Transport<TlsStream<Socket>>,
     trace: Rc<Trace>,
-}
-
-#[derive(Debug)]
-enum Stream {
-    Plain(Socket),
-    Tls(Box<TlsStream<Socket>>),
 }
 
 /// What went over a connection for the present exchange.
@@ -45,32 +39,16 @@ pub(super) struct Trace {
 
 impl UpstreamIo {
     pub(super) fn plain(socket: Socket) -> Self {
-        Self { stream: Stream::Plain(socket), trace: Rc::default() }
+        Self { stream: Transport::Plain(socket), trace: Rc::default() }
     }
 
     pub(super) fn tls(stream: TlsStream<Socket>) -> Self {
-        Self { stream: Stream::Tls(Box::new(stream)), trace: Rc::default() }
+        Self { stream: Transport::Tls(Box::new(stream)), trace: Rc::default() }
     }
 
     pub(super) fn trace(&self) -> Rc<Trace> {
         Rc::clone(&self.trace)
     }
-}
-
-/// Calls the same method of whichever stream it is, pinned.
-macro_rules! either {
-    ($io:expr, $inner:ident => $call:expr) => {
-        match &mut $io.stream {
-            Stream::Plain(socket) => {
-                let $inner = Pin::new(socket);
-                $call
-            }
-            Stream::Tls(stream) => {
-                let $inner = Pin::new(&mut **stream);
-                $call
-            }
-        }
-    };
 }
 
 impl Trace {
@@ -172,7 +150,7 @@ impl AsyncRead for UpstreamIo {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let result = either!(self, stream => stream.poll_read(context, buffer));
+        let result = Pin::new(&mut self.stream).poll_read(context, buffer);
         if buffer.filled().len() > before {
             self.trace.has_received.set(true);
         }
@@ -186,7 +164,7 @@ impl AsyncWrite for UpstreamIo {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let result = either!(self, stream => stream.poll_write(context, bytes));
+        let result = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.trace.note(result, std::iter::once(bytes))
     }
 
@@ -195,22 +173,19 @@ impl AsyncWrite for UpstreamIo {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let result = either!(self, stream => stream.poll_write_vectored(context, slices));
+        let result = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
         self.trace.note(result, slices.iter().map(|slice| &**slice))
     }
 
     fn is_write_vectored(&self) -> bool {
-        match &self.stream {
-            Stream::Plain(socket) => socket.is_write_vectored(),
-            Stream::Tls(stream) => stream.is_write_vectored(),
-        }
+        self.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        either!(self, stream => stream.poll_flush(context))
+        Pin::new(&mut self.stream).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        either!(self, stream => stream.poll_shutdown(context))
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tidegate_control::{
     ClassId,
     admission::{AdmissionSettings, grammar},
+    share::Share,
 };
 
 use crate::{
@@ -49,7 +50,9 @@ pub(super) fn world(seed: u64) -> (Scenario, AdmissionSettings) {
 
 /// Settings of the grammar that fuzzing has.
 pub(super) fn settings(random: &mut Random) -> AdmissionSettings {
-    grammar::settings(|| random.bits().to_le_bytes()[0])
+    // Everything is ours: a scenario must come to its end by itself, also after a share would have.
+    let settings = grammar::settings(|| random.bits().to_le_bytes()[0]);
+    AdmissionSettings { share: Share::WHOLE, ..settings }
 }
 
 fn work(random: &mut Random) -> Draw {

@@ -251,6 +251,7 @@ impl Front for Shadowed {
         let deadline =
             random.chance(self.habits.deadlines).then(|| Duration::from_micros(random.below(60_000)));
         let op = Op::Arrive {
+            again: false,
             class: u16::try_from(random.below(self.classes as u64)).unwrap_or(0),
             priority: random.pick(&[0, 3, 3, 3, 5, 7]),
             weight: random.pick(&[1, 1, 1, 2, 3, 20]),

@@ -3,10 +3,9 @@
 use proptest::prelude::*;
 
 use super::{
-    super::grammar::{Driver, Op, settings},
+    super::grammar::{Driver, Op, START, settings},
     Reference,
 };
-use crate::Timestamp;
 
 /// Tells what was done when a test fails: the last settings and what came after.
 struct Trail(Vec<Op>);
@@ -23,11 +22,10 @@ impl Drop for Trail {
 
 /// Runs bytes through both and compares everything that can be seen after each operation.
 fn compare(bytes: Vec<u8>) {
-    let start = Timestamp::from_nanos(1_000_000_000_000);
     let mut bytes = bytes.into_iter();
     let settings = settings(|| bytes.next().unwrap_or(0));
-    let mut driver = Driver::new(&settings, start);
-    let mut reference = Reference::new(&settings, start);
+    let mut driver = Driver::new(&settings, START);
+    let mut reference = Reference::new(&settings, START);
     let mut trail = Trail(vec![Op::Configure(Box::new(settings))]);
     while let Some(op) = Op::read(&mut bytes) {
         trail.0.push(op.clone());

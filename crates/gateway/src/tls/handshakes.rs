@@ -1,0 +1,214 @@
+//! Full TLS handshakes, on threads of their own: a signature blocks its thread, with RSA for 0.4 ms.
+//!
+//! On a worker a flood of new sessions would hold up every request of that core. Here a bounded
+//! number is computed at once, beside the workers, as fair as the system's scheduler is; further ones
+//! wait their turn, and are skipped if their client has left or `hello.timeout` has passed. What
+//! comes back goes on where it came from.
+
+use std::{
+    collections::VecDeque,
+    io,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::sync::oneshot;
+
+/// A thread that has had nothing to do for this long ends.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// The handshakes of a process that wait to be computed, and the threads that do so. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Handshakes {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    wanted: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Bounded by the connections there may be.
+    jobs: VecDeque<Job>,
+    threads: usize,
+    idle: usize,
+    /// Threads there may be, as was said last.
+    threads_max: usize,
+    started: u64,
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Why a computation came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Undone {
+    /// No thread could be started.
+    #[error("no thread for handshakes can be started: {0}")]
+    Thread(#[from] io::Error),
+    /// It panicked.
+    #[error("the handshake could not be computed")]
+    Panicked,
+}
+
+impl Handshakes {
+    /// Computes `work` on one of at most `threads_max` threads. Dropped before its turn has come, it
+    /// is never begun.
+    pub(crate) async fn run<R: Send + 'static>(
+        &self,
+        threads_max: usize,
+        work: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<R, Undone> {
+        let (sender, result) = oneshot::channel();
+        let job = move || {
+            if !sender.is_closed() {
+                // Whoever waited may leave meanwhile.
+                let _ = sender.send(work());
+            }
+        };
+        self.submit(threads_max.max(1), Box::new(job))?;
+        result.await.map_err(|_| Undone::Panicked)
+    }
+
+    fn submit(&self, threads_max: usize, job: Job) -> io::Result<()> {
+        let mut state = self.shared.lock();
+        state.threads_max = threads_max;
+        state.jobs.push_back(job);
+        if state.jobs.len() > state.idle && state.threads < threads_max {
+            let shared = Arc::clone(&self.shared);
+            let name = format!("tidegate-tls-{}", state.started);
+            let thread = std::thread::Builder::new().name(name).spawn(move || shared.work());
+            match thread {
+                Ok(_) => {
+                    state.threads += 1;
+                    state.started += 1;
+                }
+                // Those that run come to it.
+                Err(error) if state.threads > 0 => tracing::warn!(%error, "no further thread for handshakes"),
+                Err(error) => {
+                    state.jobs.pop_back();
+                    return Err(error);
+                }
+            }
+        }
+        drop(state);
+        self.shared.wanted.notify_one();
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a thread does, until it is not needed any more.
+    fn work(&self) {
+        // Also when a job panics.
+        let _counted = Counted(self);
+        while let Some(job) = self.next() {
+            job();
+        }
+    }
+
+    /// The next job; `None` when the thread is to end.
+    fn next(&self) -> Option<Job> {
+        let mut state = self.lock();
+        loop {
+            if state.threads > state.threads_max {
+                return None;
+            }
+            if let Some(job) = state.jobs.pop_front() {
+                return Some(job);
+            }
+            state.idle += 1;
+            let (woken, timeout) =
+                self.wanted.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            state.idle -= 1;
+            if timeout.timed_out() && state.jobs.is_empty() {
+                return None;
+            }
+        }
+    }
+}
+
+/// A thread among those that run, until dropped.
+struct Counted<'a>(&'a Shared);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.lock().threads -= 1;
+    }
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("jobs", &self.jobs.len()).field("threads", &self.threads).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    };
+
+    use super::*;
+
+    fn run<F: Future>(future: F) -> F::Output {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime
+            .block_on(async { tokio::time::timeout(Duration::from_secs(20), future).await.expect("in time") })
+    }
+
+    #[test]
+    fn no_more_run_at_once_than_may() {
+        let handshakes = Handshakes::default();
+        let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let job = |n: usize| {
+            let (running, most) = (Arc::clone(&running), Arc::clone(&most));
+            handshakes.run(3, move || {
+                let now = running.fetch_add(1, Ordering::SeqCst) + 1;
+                most.fetch_max(now, Ordering::SeqCst);
+                std::thread::yield_now();
+                running.fetch_sub(1, Ordering::SeqCst);
+                n
+            })
+        };
+        run(async {
+            let (a, b, c, d) = tokio::join!(job(0), job(1), job(2), job(3));
+            assert_eq!([a, b, c, d].map(Result::unwrap), [0, 1, 2, 3]);
+            for n in 0..100 {
+                assert_eq!(job(n).await.unwrap(), n);
+            }
+        });
+        assert!((1..=3).contains(&most.load(Ordering::SeqCst)));
+        assert!(handshakes.shared.lock().threads <= 3);
+    }
+
+    #[test]
+    fn who_has_left_before_its_turn_costs_nothing_and_a_panic_ends_one_thread_only() {
+        let handshakes = Handshakes::default();
+        let (go, wait) = mpsc::channel::<()>();
+        run(async {
+            let mut first = Box::pin(handshakes.run(1, move || wait.recv().is_ok()));
+            let mut second = Box::pin(handshakes.run(1, || panic!("nobody waits for this")));
+            assert!(futures_poll(&mut first).is_pending() && futures_poll(&mut second).is_pending());
+            drop(second);
+            go.send(()).unwrap();
+            assert!(first.await.unwrap());
+            assert_eq!(handshakes.run(1, || 5).await.unwrap(), 5);
+            let fails = handshakes.run(1, || -> () { panic!("as this test wants it") }).await;
+            assert!(matches!(fails, Err(Undone::Panicked)));
+            assert_eq!(handshakes.run(1, || 6).await.unwrap(), 6);
+        });
+    }
+
+    fn futures_poll<F: Future>(future: &mut std::pin::Pin<Box<F>>) -> std::task::Poll<F::Output> {
+        future.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
+    }
+}
