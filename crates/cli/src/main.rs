@@ -3,6 +3,7 @@
 mod check;
 mod demo;
 mod failure;
+mod knobs;
 mod logging;
 mod process;
 
@@ -47,6 +48,10 @@ enum Command {
     Run(Run),
     /// Checks a configuration file and says every fault at once.
     Check(Check),
+    /// Shows knobs of a running gateway.
+    Get(knobs::Get),
+    /// Changes knobs of a running gateway: several as one, with its record.
+    Set(knobs::Set),
     /// An auction site, a load beyond its capacity and the gateway between them, on this machine.
     Demo(demo::Demo),
     /// Loads a web server without coordinated omission, or is the server to be loaded.
@@ -115,6 +120,8 @@ impl Command {
                 let settings = tidegate_config::load(&run.config).map_err(Failure::input)?;
                 process::run(settings, Source::File(run.config))?;
             }
+            Self::Get(get) => knobs::get(&get)?,
+            Self::Set(set) => knobs::set(&set)?,
             Self::Check(check) => check::run(&check.config, check.print)?,
             Self::Demo(demo) => demo::run(&demo)?,
             Self::Load(load) => return Ok(tidegate_load::cli::run(*load)),

@@ -1,6 +1,10 @@
 //! The recorder: once a second it takes what all cores have counted to the archives.
 
-use std::{collections::BTreeMap, sync::PoisonError, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::PoisonError,
+    time::Duration,
+};
 
 use tidegate_control::{
     Timestamp,
@@ -54,7 +58,8 @@ impl Recorder {
         // Cores hand over on the second; what is read at a later moment was counted until then.
         let to = (shared.clock().now() - PHASE).max(self.from);
 
-        self.readings.retain(|path, _| served.iter().any(|served| served.path == *path));
+        let known: BTreeSet<&str> = served.iter().map(|served| served.path.as_str()).collect();
+        self.readings.retain(|path, _| known.contains(path.as_str()));
         self.readings.values_mut().for_each(Reading::clear);
         for served in &served {
             self.read(served, &totals);

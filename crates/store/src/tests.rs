@@ -206,3 +206,80 @@ fn a_copy_is_a_state_directory() {
     let (_, _, loaded) = open(other.path(), &layout);
     assert_eq!(loaded, Loaded { points: 2 * 49, broken: 0 });
 }
+
+/// The figures of docs/measurements.md: a day of seconds of fifty classes.
+#[test]
+#[ignore = "takes minutes and a gigabyte: cargo test -p tidegate-store a_day_of_seconds -- --ignored --nocapture"]
+fn a_day_of_seconds_of_fifty_classes() {
+    const CLASSES: usize = 50;
+    const DAY: u64 = 86_400;
+    let directory = tempfile::tempdir().unwrap();
+    let layout = layout(&[(1, DAY), (60, 30 * DAY)]);
+    let mut database = Database::open(directory.path(), 8 << 30).unwrap();
+    database.fit(&layout).unwrap();
+    let mut archives = Archives::new(layout.clone());
+    let paths: Vec<String> = (0..CLASSES).map(|n| format!("shop/class-{n}")).collect();
+    let mut seed = 1_u64;
+    let mut random = move || {
+        // Xorshift: the values only have to be spread.
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    let began = std::time::Instant::now();
+    let mut reading = Reading::new(Scope::Class);
+    for n in 0..DAY {
+        let mut batch = Batch::default();
+        for path in &paths {
+            reading.clear();
+            let requests = 20 + random() % 20;
+            for meter in [Meter::ARRIVED, Meter::STARTED, Meter::GOOD] {
+                reading.add(meter, requests);
+            }
+            reading.add_labelled(Meter::RESPONSES, 1, requests);
+            reading.add(Meter::BYTES_OUT, requests * 14_000);
+            reading.level(Meter::QUEUED, random() % 5);
+            for _ in 0..requests {
+                // From 1 ms, each octave half as likely as the one before.
+                let service =
+                    Duration::from_micros((1000 + random() % 1000) << (random() | 256).trailing_zeros());
+                reading.record(Meter::WAITING_TIME, Duration::from_micros(20 + random() % 200));
+                reading.record(Meter::SERVICE_TIME, service);
+                reading.record(Meter::RESPONSE_TIME, service + Duration::from_micros(300));
+            }
+            archives.record_and(path, second(n), second(n + 1), &reading, |point| {
+                batch.add(path, Scope::Class, point);
+            });
+        }
+        if !batch.is_empty() {
+            database.append(&batch).unwrap();
+        }
+    }
+    println!("recorded in {:?}", began.elapsed());
+    println!("memory {} MiB, disk {} MiB", archives.bytes() >> 20, database.bytes().unwrap() >> 20);
+    for (meter, stat) in [
+        (Meter::GOOD, Stat::Max),
+        (Meter::GOOD, Stat::Mean),
+        (Meter::QUEUED, Stat::Mean),
+        (Meter::RESPONSE_TIME, Stat::Quantile(0.99)),
+    ] {
+        for step in [None, Some(Duration::from_secs(60)), Some(Duration::from_secs(1))] {
+            let query = Query { meter, label: None, from: second(0), to: second(DAY), step, stat, of: None };
+            let began = std::time::Instant::now();
+            let answer = archives.get(&paths[7]).unwrap().query(&query).unwrap();
+            println!(
+                "{stat} of {} at {:?}, {} points: {:?}",
+                meter.name(),
+                answer.resolution,
+                answer.points.len(),
+                began.elapsed()
+            );
+            assert_eq!(answer.resolution, Duration::from_secs(1));
+        }
+    }
+    drop(database);
+    let began = std::time::Instant::now();
+    let (_, _, loaded) = open(directory.path(), &layout);
+    println!("read back {} points in {:?}", loaded.points, began.elapsed());
+}

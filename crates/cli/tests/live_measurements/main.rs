@@ -6,6 +6,7 @@ mod support;
 use std::{
     net::SocketAddr,
     path::Path,
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -330,5 +331,36 @@ fn a_state_directory_that_cannot_be_used_is_said_and_measuring_goes_on() {
     front.gateway.log.await_line("state directory open", 1);
     let front = front.kill_and_start();
     front.await_arrivals(1.0);
+    front.gateway.stop_sound();
+}
+
+#[test]
+fn the_command_line_gets_and_sets() {
+    let origin = Origin::hello();
+    let front = Front::start(&origin, None);
+    let admin = front.admin.to_string();
+    let run = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .args(arguments)
+            .args(["--admin", &admin])
+            .output()
+            .expect("run tidegate");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, said, _) = run(&["set", "shop/front/queue.max=9", "shop/ingress.rate=35/s", "--why", "sale"]);
+    assert_eq!(code, Some(0));
+    assert_eq!(said, "shop/front/queue.max: 7 -> 9\nshop/ingress.rate: none -> 35/s\n");
+    let (code, said, _) = run(&["get", "shop/front/queue.max"]);
+    assert_eq!((code, said.as_str()), (Some(0), "shop/front/queue.max = 9  (configured: 7)\n"));
+    let (_, said, _) = run(&["get", "--changed"]);
+    assert_eq!(said.lines().count(), 2, "{said}");
+    let (code, said, _) = run(&["set", "shop/front/queue.max="]);
+    assert_eq!((code, said.as_str()), (Some(0), "shop/front/queue.max: 9 -> 7\n"));
+    let (code, _, fault) = run(&["set", "shop/front/queue.max=many"]);
+    assert_eq!(code, Some(2));
+    assert!(fault.contains("shop/front/queue.max: \"many\" is not allowed here"), "{fault}");
+    let (code, _, fault) = run(&["get", "shop/frnot"]);
+    assert_eq!(code, Some(2), "{fault}");
     front.gateway.stop_sound();
 }
