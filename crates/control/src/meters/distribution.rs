@@ -4,6 +4,8 @@
 //! equal buckets, 396 in all; the middle of a bucket is at most 4.6 % from any value in it. What
 //! is below counts in the first bucket, what is above in the last.
 
+use std::ops::Range;
+
 const FIRST_OCTAVE: u32 = 10;
 const OCTAVES: usize = 36;
 const CUTS: u64 = 11;
@@ -50,47 +52,58 @@ pub const fn bucket_bounds(bucket: usize) -> (u64, u64) {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Distribution {
     counts: Box<[u64; BUCKETS]>,
+    /// From the first bucket that is not empty to behind the last, so that nobody walks the others.
+    filled: Range<usize>,
     count: u64,
     sum_nanos: u128,
 }
 
 impl Default for Distribution {
     fn default() -> Self {
-        Self { counts: Box::new([0; BUCKETS]), count: 0, sum_nanos: 0 }
+        Self { counts: Box::new([0; BUCKETS]), filled: 0..0, count: 0, sum_nanos: 0 }
     }
 }
 
 impl Distribution {
     /// Counts `n` values of `nanos`.
     pub fn record(&mut self, nanos: u64, n: u64) {
-        self.counts[bucket(nanos)] += n;
-        self.count += n;
+        self.add(bucket(nanos), n);
         self.sum_nanos += u128::from(nanos) * u128::from(n);
     }
 
     /// Adds what a shard has counted: counts by bucket and the sum in nanoseconds.
     pub fn merge(&mut self, counts: impl IntoIterator<Item = (usize, u64)>, sum_nanos: u128) {
         for (bucket, n) in counts {
-            self.counts[bucket] += n;
-            self.count += n;
+            self.add(bucket, n);
         }
         self.sum_nanos += sum_nanos;
     }
 
+    fn add(&mut self, bucket: usize, n: u64) {
+        if n == 0 {
+            return;
+        }
+        self.counts[bucket] += n;
+        self.count += n;
+        if self.filled.is_empty() {
+            self.filled = bucket..bucket + 1;
+        } else {
+            self.filled = self.filled.start.min(bucket)..self.filled.end.max(bucket + 1);
+        }
+    }
+
     /// Adds what has come since `before`, an earlier state of `now`.
     pub fn merge_difference(&mut self, now: &Self, before: &Self) {
-        for ((mine, now), before) in self.counts.iter_mut().zip(now.counts.iter()).zip(before.counts.iter()) {
-            *mine += now.saturating_sub(*before);
+        for (bucket, n) in now.buckets() {
+            self.add(bucket, n.saturating_sub(before.counts[bucket]));
         }
-        self.count += now.count.saturating_sub(before.count);
         self.sum_nanos += now.sum_nanos.saturating_sub(before.sum_nanos);
     }
 
     /// Forgets every value.
     pub fn clear(&mut self) {
-        if self.count > 0 {
-            self.counts.fill(0);
-        }
+        self.counts[self.filled.clone()].fill(0);
+        self.filled = 0..0;
         self.count = 0;
         self.sum_nanos = 0;
     }
@@ -109,7 +122,9 @@ impl Distribution {
 
     /// Buckets that are not empty, in order: index and count.
     pub fn buckets(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        self.counts.iter().copied().enumerate().filter(|(_, n)| *n > 0)
+        let first = self.filled.start;
+        let filled = self.counts[self.filled.clone()].iter().copied().enumerate();
+        filled.filter(|(_, n)| *n > 0).map(move |(at, n)| (first + at, n))
     }
 
     /// The value in nanoseconds below which a share `q` (0 to 1) of the values lies, as the middle
