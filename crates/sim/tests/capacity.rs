@@ -68,10 +68,19 @@ fn knee_track_is_nearer_the_peak_than_gradient2() {
     }
 }
 
-/// One worker, 150 ms a request, clients that give up after two seconds, eight times what it can do: at twenty in flight, where other
-/// algorithms start, everybody's turn comes too late.
+/// One worker, 150 ms a request, clients that give up after two seconds, eight times what it can do: at twenty
+/// in flight, where other algorithms start, everybody's turn comes too late, for ever. A search from there
+/// turns back. With work so uneven and so slow single seeds go from 0.2 to 1.1: the median counts.
 #[test]
 fn a_cold_search_that_serves_nobody_turns_back() {
+    let mut shares: Vec<f64> = (1..=9).map(|seed| share_of_a_slow_server("knee_track", seed)).collect();
+    shares.sort_by(f64::total_cmp);
+    assert!(shares[4] > 0.75, "{shares:?}");
+    assert!(share_of_a_slow_server("gradient2", 1) < 0.05, "the case is no longer the hard one");
+}
+
+/// Goodput as a share of capacity.
+fn share_of_a_slow_server(algorithm: &str, seed: u64) -> f64 {
     let clients = Clients {
         name: "everybody".to_owned(),
         population: Population::Open {
@@ -82,6 +91,7 @@ fn a_cold_search_that_serves_nobody_turns_back() {
         behaviour: Behaviour { timeout: Some(Duration::from_secs(2)), retry: None },
     };
     let scenario = Scenario {
+        seed,
         duration: Duration::from_secs(90),
         warm_up: Duration::from_secs(20),
         applications: vec![Application {
@@ -97,13 +107,6 @@ fn a_cold_search_that_serves_nobody_turns_back() {
         ..Scenario::default()
     };
     let mut gateway = Gateway::of(&scenario.applications[0]);
-    gateway.set("shop/in_flight.algorithm", "knee_track").expect("there is such an algorithm");
-    let result = run(&scenario, &mut gateway);
-    let share = result.goodput() * 0.15;
-    println!(
-        "{share:.3} {:?} {:?}",
-        gateway.admission().levels().limit,
-        gateway.admission().levels().capacity
-    );
-    assert!(share > 0.85, "{share}");
+    gateway.set("shop/in_flight.algorithm", algorithm).expect("there is such an algorithm");
+    run(&scenario, &mut gateway).goodput() * 0.15
 }

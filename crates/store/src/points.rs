@@ -17,7 +17,17 @@ use crate::{Database, Error};
 /// Points that closed at the same time, of every subject, as they are written.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    points: Vec<(String, Scope, usize, u64, Box<[u8]>)>,
+    points: Vec<BatchPoint>,
+}
+
+/// One of them.
+#[derive(Clone, Debug)]
+struct BatchPoint {
+    path: String,
+    scope: Scope,
+    resolution: usize,
+    slot: u64,
+    bytes: Box<[u8]>,
 }
 
 /// What is kept of one resolution.
@@ -38,7 +48,13 @@ const HELD_POINTS: i64 = 60;
 impl Batch {
     /// Adds a point of the subject at `path`.
     pub fn add(&mut self, path: &str, scope: Scope, point: Closed<'_>) {
-        self.points.push((path.to_owned(), scope, point.resolution, point.slot, point.bytes.into()));
+        self.points.push(BatchPoint {
+            path: path.to_owned(),
+            scope,
+            resolution: point.resolution,
+            slot: point.slot,
+            bytes: point.bytes.into(),
+        });
     }
 
     /// Whether there is nothing in it.
@@ -49,7 +65,7 @@ impl Batch {
 
     /// Puts its points into archives, as if they had been read from the database.
     pub fn restore(&self, archives: &mut Archives) {
-        for (path, scope, resolution, slot, bytes) in &self.points {
+        for BatchPoint { path, scope, resolution, slot, bytes } in &self.points {
             // What both have is there already.
             let _ = archives.restore(path, *scope, *resolution, *slot, bytes);
         }
@@ -181,7 +197,7 @@ impl Database {
                  WHERE scope != excluded.scope",
             )?;
             let mut find = transaction.prepare_cached("SELECT id FROM subjects WHERE path = ?1")?;
-            for (path, scope, resolution, slot, bytes) in &batch.points {
+            for BatchPoint { path, scope, resolution, slot, bytes } in &batch.points {
                 subject.execute(params![path, scope.name()])?;
                 let id: u32 = find.query_row([path], |row| row.get(0))?;
                 put(rows.entry((*resolution, *slot)).or_default(), id, bytes);

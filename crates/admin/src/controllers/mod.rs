@@ -191,19 +191,39 @@ impl Crew {
         for settings in wanted {
             let known = before.iter().position(|member| member.settings.name == settings.name);
             let known = known.map(|position| before.swap_remove(position));
-            match Member::renewed(&settings, &self.shared, known) {
-                Ok(member) => self.members.push(member),
-                Err((error, kept)) => {
-                    tracing::error!("{error}");
-                    self.members.extend(kept);
-                }
-            }
+            self.members.extend(self.renewed(&settings, known));
         }
         for mut gone in before {
             let mut host = GatewayHost::new(&self.shared, &gone.settings.name);
             gone.engine.retire(&mut host);
         }
         self.publish();
+    }
+
+    /// The controller as it is wanted now; as it was if that cannot be.
+    fn renewed(&self, settings: &config::Controller, known: Option<Member>) -> Option<Member> {
+        let source = match read(settings) {
+            Ok(source) => source,
+            Err(error) => {
+                tracing::error!("{error}");
+                return known;
+            }
+        };
+        if known.as_ref().is_some_and(|known| known.settings == *settings && known.source == source) {
+            return known;
+        }
+        match (Member::compiled(settings, source, &self.shared), known) {
+            (Ok(mut member), Some(known)) => {
+                tracing::info!(controller = settings.name, "the script has changed and begins anew");
+                member.engine = member.engine.with_memory(known.engine.into_memory());
+                Some(member)
+            }
+            (Ok(member), None) => Some(member),
+            (Err(error), known) => {
+                tracing::error!("{error}");
+                known
+            }
+        }
     }
 
     fn publish(&self) {
@@ -217,30 +237,6 @@ impl Crew {
 }
 
 impl Member {
-    /// The controller as it is wanted now; as it was if that cannot be.
-    fn renewed(
-        settings: &config::Controller,
-        shared: &Arc<Shared>,
-        known: Option<Self>,
-    ) -> Result<Self, (ControllerError, Option<Self>)> {
-        let source = match read(settings) {
-            Ok(source) => source,
-            Err(error) => return Err((error, known)),
-        };
-        match known {
-            Some(known) if known.settings == *settings && known.source == source => Ok(known),
-            Some(known) => match Self::compiled(settings, source, shared) {
-                Ok(mut member) => {
-                    tracing::info!(controller = settings.name, "the script has changed and begins anew");
-                    member.engine = member.engine.with_memory(known.engine.into_memory());
-                    Ok(member)
-                }
-                Err(error) => Err((error, Some(known))),
-            },
-            None => Self::compiled(settings, source, shared).map_err(|error| (error, None)),
-        }
-    }
-
     fn compiled(
         settings: &config::Controller,
         source: String,
