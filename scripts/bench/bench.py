@@ -53,7 +53,11 @@ def main():
                 rounds.append(one_round(stand, cells, proxies, number, faults))
             if "tidegate" in proxies and not options.cells and shutil.which("valgrind"):
                 progress("profile")
-                instructions = profile.profile(stand)
+                try:
+                    instructions = profile.profile(stand)
+                except SystemExit as error:
+                    # What was measured before it is not lost.
+                    faults.append(f"profile: {error}")
                 progress("")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
