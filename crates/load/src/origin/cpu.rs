@@ -235,10 +235,13 @@ mod tests {
     #[test]
     fn jobs_for_nobody_are_done_all_the_same() {
         let pool = CpuPool::start(1, 10, &[]).expect("a thread");
+        // The one thread is at work while the client of the next job leaves.
+        let first = pool.submit(Duration::from_millis(200)).expect("room");
         drop(pool.submit(Duration::from_millis(1)).expect("room"));
         let kept = pool.submit(Duration::from_millis(1)).expect("room");
+        first.blocking_recv().expect("done");
         kept.blocking_recv().expect("done");
-        assert_eq!(pool.counts().completed.load(Relaxed), 2);
+        assert_eq!(pool.counts().completed.load(Relaxed), 3);
         assert_eq!(pool.counts().completed_for_nobody.load(Relaxed), 1);
     }
 
