@@ -12,6 +12,7 @@ mod tomcat;
 use std::{
     fs,
     path::PathBuf,
+    process::Command,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -55,13 +56,25 @@ impl Protected {
                 key.to_str().expect("UTF-8"),
             ]);
         }
-        Self { gateway: Gateway::command(&arguments, &Start::default()), listen, admin }
+        let gateway = Gateway::command(&arguments, &Start::default());
+        // Every request of every client is to be answered, also where the machine halts for a second.
+        set(&admin_text, "app/default/queue.wait.max=60s");
+        Self { gateway, listen, admin }
     }
 
     fn stop(self) {
         await_rest(self.admin);
         self.gateway.stop_sound();
     }
+}
+
+/// `tidegate set`.
+fn set(admin: &str, change: &str) {
+    let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["set", change, "--admin", admin])
+        .output()
+        .expect("start tidegate set");
+    assert!(output.status.success(), "set {change}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

@@ -515,7 +515,7 @@ impl Admission {
             return;
         }
         if let Some(watched) = self.watched.take() {
-            self.path.end_shadow(watched);
+            self.path.end_shadow(self.now, watched);
         } else if self.mode == Mode::Enforce {
             self.path.let_all_in(self.now);
         }

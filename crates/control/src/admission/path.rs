@@ -11,7 +11,7 @@ use crate::{
     in_flight::{InFlight, TOP_PRIORITY},
     knobs::SchedulerKind,
     limit::Load,
-    queue::{ClassQueue, Entry, Newcomer, Phase, WaitTable},
+    queue::{ClassQueue, Entry, Exit, Newcomer, Phase, WaitTable},
     scheduler::{Candidate, Scheduler},
     token_bucket::TokenBucket,
 };
@@ -217,7 +217,7 @@ impl Path {
             }
             let hopeless = u64::from(newcomer.bytes) > queue.settings.bytes_max || !queue.is_lifo(now);
             let victim = if hopeless { index } else { queue.least().unwrap_or(index) };
-            self.refuse(victim, Refusal::QueueFull);
+            self.refuse(now, victim, Refusal::QueueFull);
             displaced = true;
             if victim == index {
                 return displaced;
@@ -235,7 +235,7 @@ impl Path {
         let Some(index) = self.table.find(ticket) else { return };
         let waited = self.table[index].phase == Phase::Waiting;
         if waited {
-            self.unqueue(index);
+            self.unqueue(now, index, Exit::Gone);
         }
         self.table.remove(index);
         if waited {
@@ -321,12 +321,12 @@ impl Path {
     }
 
     /// Forgets every shadow; `in_flight` is what in truth is in flight.
-    pub(super) fn end_shadow(&mut self, in_flight: InFlight) {
+    pub(super) fn end_shadow(&mut self, now: Timestamp, in_flight: InFlight) {
         let shadows: Vec<u32> =
             self.table.iter().filter(|(_, entry)| entry.shadow).map(|(index, _)| index).collect();
         for index in shadows {
             if self.table[index].phase == Phase::Waiting {
-                self.unqueue(index);
+                self.unqueue(now, index, Exit::Gone);
             }
             self.table.remove(index);
         }
@@ -345,7 +345,6 @@ impl Path {
             .collect();
         waiting.sort_unstable();
         for (_, index) in waiting {
-            self.unqueue(index);
             self.grant(now, index);
         }
         self.held = false;
@@ -384,7 +383,7 @@ impl Path {
             };
             match due {
                 // A class that becomes empty gives its position to another.
-                Some((index, refusal)) => self.refuse(index, refusal),
+                Some((index, refusal)) => self.refuse(now, index, refusal),
                 None => position += 1,
             }
         }
@@ -397,14 +396,13 @@ impl Path {
             let class = &mut self.classes[chosen.class.index()];
             if chosen.priority < TOP_PRIORITY {
                 if class.queue.codel_drops(&self.table[chosen.index], now) {
-                    self.refuse(chosen.index, Refusal::Codel);
+                    self.refuse(now, chosen.index, Refusal::Codel);
                     continue;
                 }
                 self.scheduler.served(&self.candidates, pick);
             }
             let taken = take_both(now, &mut self.egress, &mut class.egress);
             debug_assert!(taken, "a candidate has its tokens");
-            self.unqueue(chosen.index);
             self.grant(now, chosen.index);
         }
     }
@@ -441,6 +439,7 @@ impl Path {
     }
 
     fn grant(&mut self, now: Timestamp, index: u32) {
+        self.unqueue(now, index, Exit::Started);
         let in_flight = self.take(self.table[index].class, self.table[index].weight);
         self.table[index].phase = Phase::Granted { started: now, in_flight };
         self.announce(index);
@@ -452,8 +451,8 @@ impl Path {
         whole(self.in_flight.total())
     }
 
-    fn refuse(&mut self, index: u32, refusal: Refusal) {
-        self.unqueue(index);
+    fn refuse(&mut self, now: Timestamp, index: u32, refusal: Refusal) {
+        self.unqueue(now, index, Exit::Gone);
         self.table[index].phase = Phase::Refused(refusal);
         if self.table[index].shadow {
             self.count_refusal(self.table[index].class, refusal);
@@ -472,10 +471,10 @@ impl Path {
         }
     }
 
-    fn unqueue(&mut self, index: u32) {
+    fn unqueue(&mut self, now: Timestamp, index: u32, exit: Exit) {
         let class = self.table[index].class;
         let queue = &mut self.classes[class.index()].queue;
-        queue.remove(&mut self.table, index);
+        queue.remove(&mut self.table, index, exit, now);
         if queue.len() == 0 {
             self.busy.retain(|busy| *busy != class);
             self.scheduler.emptied(class);
@@ -511,7 +510,7 @@ impl Path {
                     next = next.min(starves);
                 }
             }
-            if let Some(moment) = class.queue.stands_at().filter(|moment| *moment > now) {
+            if let Some(moment) = class.queue.turns_at(now) {
                 next = next.min(moment);
             }
             if application_ready && let Some(bucket) = &mut class.egress {

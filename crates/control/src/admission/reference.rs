@@ -8,7 +8,7 @@ mod naive;
 #[cfg(test)]
 mod tests;
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, time::Duration};
 
 pub(crate) use naive::NaiveDeficitRoundRobin;
 use naive::{NaiveBucket, NaiveCodel};
@@ -66,7 +66,9 @@ pub struct Reference {
     class_ingress: Vec<Option<NaiveBucket>>,
     class_egress: Vec<Option<NaiveBucket>>,
     codels: Vec<Option<NaiveCodel>>,
-    not_empty_since: Vec<Option<Timestamp>>,
+    /// Adaptive LIFO, by class: since when a newcomer is followed, how many have to start before it
+    /// has waited, and what the one before it waited.
+    followed: Vec<(Timestamp, usize, Duration)>,
     limiter: Limiter,
     egress_in_force: Option<Rate>,
     /// Starts by class, as decisions see them and, while watching, in truth.
@@ -120,7 +122,7 @@ impl Reference {
             class_ingress: Vec::new(),
             class_egress: Vec::new(),
             codels: Vec::new(),
-            not_empty_since: Vec::new(),
+            followed: Vec::new(),
             limiter: Limiter::new(settings.algorithm, settings.share.of(settings).limit),
             egress_in_force: None,
             started: Vec::new(),
@@ -160,7 +162,7 @@ impl Reference {
                 self.class_ingress.push(None);
                 self.class_egress.push(None);
                 self.codels.push(None);
-                self.not_empty_since.push(None);
+                self.followed.push((now, 0, Duration::ZERO));
             }
             self.classes[id] = class.clone();
             set(&mut self.class_ingress[id], now, class.ingress);
@@ -305,10 +307,18 @@ impl Reference {
         self.requests.iter_mut().find(|request| request.sequence == sequence).unwrap()
     }
 
-    /// Whether the queue of a class has become empty, and what follows.
-    fn left_queue(&mut self, class: usize) {
-        if self.queue(Some(class)).is_empty() {
-            self.not_empty_since[class] = None;
+    /// One has left the queue of a class, started or not, and what follows.
+    fn left_queue(&mut self, class: usize, started: bool) {
+        let left = self.queue(Some(class)).len();
+        let (since, ahead, _) = &mut self.followed[class];
+        if started {
+            *ahead -= 1;
+        }
+        *ahead = left.min(*ahead);
+        if *ahead == 0 {
+            self.followed[class] = (self.now, left, self.now.since(*since));
+        }
+        if left == 0 {
             self.drr.emptied(class);
             self.codels[class].as_mut().map(NaiveCodel::emptied);
         }
@@ -318,7 +328,7 @@ impl Reference {
         let request = self.find(sequence).clone();
         self.requests.retain(|request| request.sequence != sequence);
         if request.state == State::Waiting {
-            self.left_queue(request.exchange.class.index());
+            self.left_queue(request.exchange.class.index(), false);
         }
     }
 
@@ -351,7 +361,7 @@ impl Reference {
         let request = self.find(sequence);
         request.state = state;
         let (class, number) = (request.exchange.class.index(), request.number);
-        self.left_queue(class);
+        self.left_queue(class, matches!(state, State::Granted { .. }));
         self.decided.extend(number);
     }
 
@@ -387,7 +397,8 @@ impl Reference {
             Discipline::Fifo => false,
             Discipline::Lifo => true,
             Discipline::AdaptiveLifo => {
-                self.not_empty_since[class].is_some_and(|since| since + queue.stands_after <= self.now)
+                let (since, _, last) = self.followed[class];
+                last >= queue.stands_after || since + queue.stands_after <= self.now
             }
         }
     }
@@ -555,7 +566,9 @@ impl Reference {
         let before = (self.queue(Some(class)).len(), self.bytes(class));
         let sequence = self.sequence;
         self.sequence += 1;
-        self.not_empty_since[class].get_or_insert(self.now);
+        if before.0 == 0 {
+            self.followed[class] = (self.now, 1, Duration::ZERO);
+        }
         self.requests.push(Request {
             sequence,
             exchange,
@@ -663,8 +676,8 @@ impl Reference {
             if self.settings.scheduler == SchedulerKind::Strict {
                 moments.extend(self.settings.starvation_max.map(|span| oldest.arrived + span));
             }
-            if settings.discipline == Discipline::AdaptiveLifo {
-                moments.extend(self.not_empty_since[class].map(|since| since + settings.stands_after));
+            if settings.discipline == Discipline::AdaptiveLifo && !self.is_lifo(class) {
+                moments.push(self.followed[class].0 + settings.stands_after);
             }
             if application == self.now
                 && let Some(mut bucket) = self.class_egress[class].clone()

@@ -1,6 +1,6 @@
 //! Hand-computed walks through the path.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use super::*;
 use crate::{
@@ -281,16 +281,48 @@ fn adaptive_lifo_turns_when_the_queue_stands() {
     settings.classes[0].queue.stands_after = MS * 100;
     let mut bench = Bench::new(&settings);
     bench.start(0, request(0, 3, 1));
-    let tickets: Vec<_> = (0..4).map(|n| bench.wait(n, request(0, 3, 1))).collect();
-    for (now, expected) in [(99, 0), (100, 3), (101, 2), (102, 1)] {
+    let tickets: Vec<_> = (0..5).map(|n| bench.wait(n, request(0, 3, 1))).collect();
+    // 4 are there at 99: one who came then has not waited before they are gone, at 199 too long.
+    for (now, expected) in [(99, 0), (198, 1), (199, 4), (200, 3), (201, 2)] {
         bench.depart(now);
         assert_eq!(bench.decided(), [tickets[expected]]);
         bench.granted(now, tickets[expected]);
     }
     // Empty since: first come, first served again.
-    let again: Vec<_> = (0..2).map(|_| bench.wait(200, request(0, 3, 1))).collect();
-    bench.depart(201);
+    let again: Vec<_> = (0..2).map(|_| bench.wait(300, request(0, 3, 1))).collect();
+    bench.depart(301);
     assert_eq!(bench.decided(), [again[0]]);
+}
+
+/// More clients than the limit, each asking again at once: never empty, but nobody waits long.
+#[test]
+fn a_queue_that_moves_fast_does_not_stand() {
+    let mut settings = settings(1, 1);
+    settings.classes[0].queue.discipline = Discipline::AdaptiveLifo;
+    settings.classes[0].queue.stands_after = MS * 100;
+    let mut bench = Bench::new(&settings);
+    bench.start(0, request(0, 3, 1));
+    let mut waiting: VecDeque<_> = (0..10).map(|_| bench.wait(0, request(0, 3, 1))).collect();
+    for now in (9..2000).step_by(9) {
+        bench.depart(now);
+        let next = waiting.pop_front().unwrap();
+        assert_eq!(bench.decided(), [next], "at {now} ms");
+        bench.granted(now, next);
+        waiting.push_back(bench.wait(now, request(0, 3, 1)));
+    }
+    // It slows down: after 20 ms each a newcomer would wait 200 ms, and the order turns.
+    let mut now = 2000;
+    let turned = std::iter::repeat_with(|| {
+        now += 20;
+        bench.depart(now);
+        let next = bench.decided()[0];
+        bench.granted(now, next);
+        let oldest = waiting.front() == Some(&next);
+        waiting.retain(|ticket| *ticket != next);
+        waiting.push_back(bench.wait(now, request(0, 3, 1)));
+        !oldest
+    });
+    assert!(turned.take(20).any(|turned| turned), "the order never turned");
 }
 
 #[test]

@@ -272,7 +272,7 @@ knobs! {
         QUEUE_DISCIPLINE: Chosen<Discipline> = "queue.discipline", choice::<Discipline>(), Value::Choice("adaptive_lifo"),
             "Order within the class.";
         QUEUE_STANDS_AFTER: Span = "queue.stands_after", span(MS, HOUR), Value::Span(Duration::from_millis(100)),
-            "adaptive_lifo: the queue stands once it has not been empty for this long.";
+            "adaptive_lifo: the queue stands while a newcomer would wait at least this long in order of arrival.";
         QUEUE_CODEL: bool = "queue.codel.enabled", Kind::Flag, Value::Flag(false),
             "Whether CoDel drops from the queue's head when waits stay over the target.";
         QUEUE_CODEL_TARGET: Span = "queue.codel.target", span(MS, HOUR), Value::Span(Duration::from_millis(20)),

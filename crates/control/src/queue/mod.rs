@@ -6,9 +6,9 @@
 //!
 //! - FIFO: the one that arrived first;
 //! - LIFO: the one that arrived last;
-//! - adaptive LIFO: FIFO until the queue has not been empty for `stands_after`, then LIFO until it is empty.
-//!   (Facebook's, "Fail at Scale", ACM Queue 13(8), 2015; there the switch is by length, here by time,
-//!   which needs no knowledge of the rate.)
+//! - adaptive LIFO: FIFO while the queue turns over within `stands_after`, LIFO while it does not. (Facebook's,
+//!   "Fail at Scale", ACM Queue 13(8), 2015; there the switch is by length, here by the time a newcomer would
+//!   wait, which needs no knowledge of the rate.)
 //!
 //! The lists are doubly linked through the table of waiting requests: a request leaves from anywhere
 //! in O(1), and O(log n) more if it has a deadline (a heap whose entries know their place). Each list is in order of arrival,
@@ -19,12 +19,14 @@ mod deadlines;
 mod table;
 #[cfg(test)]
 mod tests;
+mod turnover;
 
 use std::time::Duration;
 
 pub use codel::Codel;
 use deadlines::Deadlines;
 pub(crate) use table::{Entry, NIL, Newcomer, Phase, WaitTable};
+use turnover::Turnover;
 
 use crate::{Timestamp, knobs::Discipline};
 
@@ -42,10 +44,19 @@ pub struct QueueSettings {
     pub wait_max: Option<Duration>,
     /// Order within a priority.
     pub discipline: Discipline,
-    /// Adaptive LIFO: when the queue stands.
+    /// Adaptive LIFO: the queue stands while it takes at least this long to turn over.
     pub stands_after: Duration,
     /// CoDel's target and interval; `None`: off.
     pub codel: Option<(Duration, Duration)>,
+}
+
+/// How a request leaves the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// It starts.
+    Started,
+    /// It is refused, or its client has left.
+    Gone,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +74,7 @@ pub(crate) struct ClassQueue {
     occupied: u8,
     len: usize,
     bytes: u64,
-    not_empty_since: Timestamp,
+    turnover: Turnover,
     deadlines: Deadlines,
     codel: Option<Codel>,
 }
@@ -76,7 +87,7 @@ impl ClassQueue {
             occupied: 0,
             len: 0,
             bytes: 0,
-            not_empty_since: Timestamp::EPOCH,
+            turnover: Turnover::new(Timestamp::EPOCH),
             deadlines: Deadlines::default(),
             codel: settings.codel.map(|(target, interval)| Codel::new(target, interval)),
         }
@@ -103,7 +114,7 @@ impl ClassQueue {
     /// Adds a newcomer; the bounds are the caller's to keep, since it may start at once.
     pub(crate) fn push(&mut self, table: &mut WaitTable, index: u32, now: Timestamp) {
         if self.len == 0 {
-            self.not_empty_since = now;
+            self.turnover = Turnover::new(now);
         }
         let entry = &mut table[index];
         let priority = usize::from(entry.priority) % PRIORITIES;
@@ -123,7 +134,7 @@ impl ClassQueue {
     }
 
     /// Takes a request out, wherever it stands.
-    pub(crate) fn remove(&mut self, table: &mut WaitTable, index: u32) {
+    pub(crate) fn remove(&mut self, table: &mut WaitTable, index: u32, exit: Exit, now: Timestamp) {
         let entry = &mut table[index];
         let priority = usize::from(entry.priority) % PRIORITIES;
         let (previous, next) = (entry.previous, entry.next);
@@ -146,6 +157,7 @@ impl ClassQueue {
             self.occupied &= !(1 << priority);
         }
         self.deadlines.remove(table, index);
+        self.turnover.removed(exit, self.len, now);
         if self.len == 0
             && let Some(codel) = &mut self.codel
         {
@@ -158,14 +170,16 @@ impl ClassQueue {
         match self.settings.discipline {
             Discipline::Fifo => false,
             Discipline::Lifo => true,
-            Discipline::AdaptiveLifo => self.stands_at().is_some_and(|moment| moment <= now),
+            Discipline::AdaptiveLifo => {
+                self.len > 0 && self.turnover.at_least(self.settings.stands_after, now)
+            }
         }
     }
 
-    /// Adaptive LIFO: when the order turns, or has turned; `None` if nothing waits.
-    pub(crate) fn stands_at(&self) -> Option<Timestamp> {
-        (self.settings.discipline == Discipline::AdaptiveLifo && self.len > 0)
-            .then(|| self.not_empty_since + self.settings.stands_after)
+    /// Adaptive LIFO: when the order turns if nobody goes until then, if that is after `now`.
+    pub(crate) fn turns_at(&self, now: Timestamp) -> Option<Timestamp> {
+        (self.settings.discipline == Discipline::AdaptiveLifo && self.len > 0 && !self.is_lifo(now))
+            .then(|| self.turnover.since() + self.settings.stands_after)
     }
 
     /// The next request by priority and discipline.

@@ -136,7 +136,9 @@ proptest! {
         let mut queue = ClassQueue::new(settings);
         // (sequence, priority, arrived, deadline, index), in order of arrival.
         let mut naive: Vec<(u64, u8, u64, Option<u64>, u32)> = Vec::new();
-        let (mut now, mut sequence, mut since) = (1000, 0, 0);
+        let (mut now, mut sequence) = (1000, 0);
+        // Since when a newcomer is followed, how many have to start, and what the one before it waited.
+        let mut followed = (0, 0, 0);
         for (step, push, priority, place, due) in steps {
             now += step;
             if push {
@@ -154,13 +156,18 @@ proptest! {
                 let index = table.insert(newcomer).unwrap();
                 queue.push(&mut table, index, at(now));
                 if naive.is_empty() {
-                    since = now;
+                    followed = (now, 1, 0);
                 }
                 naive.push((sequence, priority, now, deadline, index));
                 sequence += 1;
             } else if !naive.is_empty() {
                 let index = naive.remove(place.index(naive.len())).4;
-                queue.remove(&mut table, index);
+                let exit = if due % 2 == 0 { Exit::Started } else { Exit::Gone };
+                queue.remove(&mut table, index, exit, at(now));
+                followed.1 = naive.len().min(followed.1 - usize::from(due % 2 == 0));
+                if followed.1 == 0 {
+                    followed = (now, naive.len(), now - followed.0);
+                }
                 let ticket = table.ticket(index);
                 table.remove(index);
                 prop_assert_eq!(table.find(ticket), None, "the ticket is stale");
@@ -171,7 +178,7 @@ proptest! {
             let lifo = match discipline {
                 Discipline::Fifo => false,
                 Discipline::Lifo => true,
-                Discipline::AdaptiveLifo => !naive.is_empty() && now >= since + 100,
+                Discipline::AdaptiveLifo => !naive.is_empty() && (followed.2 >= 100 || now >= followed.0 + 100),
             };
             prop_assert_eq!(queue.is_lifo(at(now)), lifo);
             let next = naive.iter().max_by_key(|n| (n.1, if lifo { n.0 } else { u64::MAX - n.0 }));
