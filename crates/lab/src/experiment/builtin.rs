@@ -35,7 +35,7 @@ experiments!["queueing-truth", "overload-knee", "retry-storm", "masth-home-limit
 
 files![
     "../examples/controllers/home-limit.lua",
-    "../examples/controllers/peak-hold.lua",
+    "../examples/controllers/home-hold.lua",
     "peers/nginx.conf",
     "peers/haproxy.conf",
     "peers/envoy.yaml",

@@ -44,7 +44,7 @@ fn every_script_of_the_directory_runs_through_quiet_flood_and_quiet() {
         names.push(name);
     }
     names.sort();
-    assert_eq!(names, ["aimd-rate.lua", "home-limit.lua", "peak-hold.lua", "robots-last.lua"]);
+    assert_eq!(names, ["aimd-rate.lua", "home-hold.lua", "home-limit.lua", "robots-last.lua"]);
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn without_a_controller_the_shop_collapses_and_with_one_it_does_not() {
     let mut idle =
         Engine::new("idle.lua", "every('1h', function() end)", Limits::default()).expect("it compiles");
     assert_eq!(goodput(&mut Shop::new(), &mut idle, flood), 0, "everybody is served in vain");
-    for name in ["peak-hold.lua", "aimd-rate.lua", "home-limit.lua"] {
+    for name in ["home-hold.lua", "aimd-rate.lua", "home-limit.lua"] {
         let (mut shop, mut engine) = (Shop::new(), example(name));
         goodput(&mut shop, &mut engine, [40, 50, 0, 0]);
         let good = goodput(&mut shop, &mut engine, flood);
