@@ -1,5 +1,6 @@
 //! The one binary: parse, wire, print, exit code.
 
+mod auction;
 mod check;
 mod demo;
 mod failure;
@@ -54,6 +55,8 @@ enum Command {
     Set(knobs::Set),
     /// An auction site, a load beyond its capacity and the gateway between them, on this machine.
     Demo(demo::Demo),
+    /// The demo's auction site alone, to set anything before it and load it with sessions.
+    Auction(auction::Auction),
     /// Loads a web server without coordinated omission, or is the server to be loaded.
     Load(Box<tidegate_load::cli::Arguments>),
     /// Experiments on overload control, simulated or live, with report and plots.
@@ -124,6 +127,7 @@ impl Command {
             Self::Set(set) => knobs::set(&set)?,
             Self::Check(check) => check::run(&check.config, check.print)?,
             Self::Demo(demo) => demo::run(&demo)?,
+            Self::Auction(auction) => auction::run(auction)?,
             Self::Load(load) => return Ok(tidegate_load::cli::run(*load)),
             Self::Lab(lab) => {
                 let tidegate = std::env::current_exe().map_err(Failure::work)?;

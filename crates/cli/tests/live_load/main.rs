@@ -2,9 +2,10 @@
 
 use std::{
     collections::BTreeMap,
+    io::{BufRead, BufReader},
     net::TcpListener,
     path::Path,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 
 use serde_json::Value;
@@ -152,4 +153,22 @@ fn what_cannot_be_run_ends_with_two_and_says_what_to_do() {
         assert!(output.stdout.is_empty(), "{arguments:?}");
     }
     assert!(!Path::new(report).exists(), "no report of what was not run");
+}
+
+#[test]
+fn the_auction_site_alone_says_where_it_is_and_ends_at_a_signal() {
+    let mut site = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["auction", "--listen", "127.0.0.1:0", "--workers", "1", "--page-cost", "1ms"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    let mut line = String::new();
+    let mut out = BufReader::new(site.stdout.take().expect("a pipe"));
+    out.read_line(&mut line).expect("its first line");
+    let url = line.split_whitespace().find(|word| word.starts_with("http://")).expect("an address");
+    let output = load(&[url, "-a", "50/s", "-d", "1s", "--timeout", "60s", "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["classes"][0]["good"], 50, "{report}");
+    let ended = Command::new("kill").args(["-TERM", &site.id().to_string()]).status().expect("kill");
+    assert!(ended.success() && site.wait().expect("it ends").success());
 }
