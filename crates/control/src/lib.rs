@@ -39,6 +39,7 @@ pub mod scheduler;
 pub mod share;
 pub mod time;
 pub mod token_bucket;
+pub mod waiting_room;
 
 mod key_table;
 

@@ -53,6 +53,10 @@ refusals! {
     ClientConnections = "client_connections", 429, "Too many connections from your address.";
     /// As many upgraded connections and long streams are open as may be.
     LongStreams = "long_streams", 503, "Too many streams are open.";
+    /// The waiting room has no place left within its horizon.
+    HorizonFull = "horizon_full", 503, "So many are waiting that no time can be promised.";
+    /// The waiting room is closed to newcomers.
+    RoomClosed = "room_closed", 503, "The doors are closed at present.";
 }
 
 impl Refusal {
@@ -62,7 +66,12 @@ impl Refusal {
     pub const fn is_overload(self) -> bool {
         matches!(
             self,
-            Self::IngressRate | Self::QueueFull | Self::Codel | Self::WaitTooLong | Self::DeadlinePassed
+            Self::IngressRate
+                | Self::QueueFull
+                | Self::Codel
+                | Self::WaitTooLong
+                | Self::DeadlinePassed
+                | Self::HorizonFull
         )
     }
 }

@@ -107,6 +107,8 @@ pub struct Admission {
     spell: u32,
     long_streams: u64,
     long_streams_max: u64,
+    /// When [`pace`](Self::pace) was last asked for.
+    paced: Timestamp,
 }
 
 /// An upgraded connection or long stream that is open. Not `Clone`, so that it is closed once.
@@ -155,6 +157,7 @@ impl Admission {
             spell: 0,
             long_streams: 0,
             long_streams_max: settings.long_streams_max,
+            paced: now,
         };
         admission.configure_limiter(settings);
         admission.set_mode(settings.mode);
@@ -383,6 +386,16 @@ impl Admission {
         self.advance(now);
         self.limiter.resize(factor);
         self.settle();
+    }
+
+    /// Work units a second that may come now so that the short queue neither runs dry nor stands, if the limiter
+    /// says so: what the waiting room lets in without a promise. It goes by the time since the last call; to be asked some
+    /// ten times a second.
+    pub fn pace(&mut self, now: Timestamp) -> Option<f64> {
+        self.advance(now);
+        let passed = self.now.since(std::mem::replace(&mut self.paced, self.now));
+        let queued: usize = self.path.queued().map(|(_, queued)| queued).sum();
+        self.limiter.pace(queued, passed)
     }
 
     /// Moves what has happened to the capacity since the last call to `out`.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     capacity::{CapacityBounds, PowerRatioSettings},
-    knobs::{Algorithm, Mode, PerSecond, SchedulerKind, Values, keys},
+    knobs::{Algorithm, Discipline, Mode, PerSecond, RoomMethod, SchedulerKind, Values, keys},
     limit::LimitBounds,
     queue::QueueSettings,
     share::Share,
@@ -101,22 +101,37 @@ impl AdmissionSettings {
                 .map(|class| ClassSettings {
                     ingress: rate(class.get(keys::INGRESS_RATE), class.get(keys::INGRESS_BURST)),
                     egress: rate(class.get(keys::EGRESS_RATE), class.get(keys::EGRESS_BURST)),
-                    queue: QueueSettings {
-                        max: usize::try_from(class.get(keys::QUEUE_MAX)).unwrap_or(usize::MAX),
-                        bytes_max: class.get(keys::QUEUE_BYTES_MAX).0,
-                        wait_max: class.get(keys::QUEUE_WAIT_MAX),
-                        discipline: class.get(keys::QUEUE_DISCIPLINE).0,
-                        stands_after: class.get(keys::QUEUE_STANDS_AFTER),
-                        codel: class.get(keys::QUEUE_CODEL).then(|| {
-                            (class.get(keys::QUEUE_CODEL_TARGET), class.get(keys::QUEUE_CODEL_INTERVAL))
-                        }),
-                    },
+                    queue: queue(application, class),
                     deadline: class.get(keys::DEADLINE),
                     in_flight_max: class.get(keys::CLASS_IN_FLIGHT_MAX).map(units),
                     share: units(class.get(keys::SHARE)),
                 })
                 .collect(),
         }
+    }
+}
+
+/// The queue of a class. Where the waiting room is before it, it is the short queue: who has a promise is held as long as
+/// the room says, in the order of arrival, since the newest first would break promises whenever it stands.
+fn queue(application: &Values, class: &Values) -> QueueSettings {
+    let in_room = application.get(keys::ROOM_METHOD).0 != RoomMethod::Off && class.get(keys::ROOM_QUEUES);
+    let discipline = class.get(keys::QUEUE_DISCIPLINE).0;
+    QueueSettings {
+        max: usize::try_from(class.get(keys::QUEUE_MAX)).unwrap_or(usize::MAX),
+        bytes_max: class.get(keys::QUEUE_BYTES_MAX).0,
+        wait_max: if in_room {
+            Some(application.get(keys::ROOM_HOLD))
+        } else {
+            class.get(keys::QUEUE_WAIT_MAX)
+        },
+        discipline: match discipline {
+            Discipline::AdaptiveLifo if in_room => Discipline::Fifo,
+            discipline => discipline,
+        },
+        stands_after: class.get(keys::QUEUE_STANDS_AFTER),
+        codel: class
+            .get(keys::QUEUE_CODEL)
+            .then(|| (class.get(keys::QUEUE_CODEL_TARGET), class.get(keys::QUEUE_CODEL_INTERVAL))),
     }
 }
 

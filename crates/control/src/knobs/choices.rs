@@ -95,6 +95,37 @@ choices! {
         /// Enforced.
         Enforce = "enforce",
     }
+    /// Who gets which place in the waiting room.
+    RoomMethod {
+        /// There is no room: everybody passes.
+        Off = "off",
+        /// First come, first served.
+        Fifo = "fifo",
+        /// Those who come within a round are shuffled at its end.
+        Random = "random",
+        /// Doors open at a time; those who came before are shuffled or in order.
+        Event = "event",
+        /// Everybody waits for the next slot at least, to try it out.
+        Wait = "wait",
+        /// Nobody new is let in; promises that are out are kept.
+        Closed = "closed",
+    }
+    /// What this process does of the waiting room.
+    RoomRole {
+        /// It gives times and checks them.
+        Both = "both",
+        /// It gives times, anywhere.
+        Generate = "generate",
+        /// It checks them, in line before the servers.
+        Check = "check",
+    }
+    /// In which order those who came before the doors open are let in.
+    RoomOrder {
+        /// By lot.
+        Shuffled = "shuffled",
+        /// As they came.
+        InOrder = "in_order",
+    }
     /// The status of refusals for overload.
     RefusalStatus {
         /// What the reason says by itself.

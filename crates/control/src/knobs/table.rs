@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     Algorithm, BalancePolicy, ChoiceSet, Discipline, Fault, HalfClosed, Key, Kind, Mode, RefusalStatus,
-    SchedulerKind, Scope, Value,
+    RoomMethod, RoomOrder, RoomRole, SchedulerKind, Scope, Value,
     value::{Bytes, Chosen, PerSecond, Span},
 };
 
@@ -243,6 +243,44 @@ knobs! {
             "Requests over client.rate one client may send at once after a quiet spell.";
         CLIENTS_MAX: u64 = "client.tracked.max", count(16, 10_000_000), Value::Count(100_000),
             "Clients whose rate is remembered at once; beyond, the one longest unseen is forgotten.";
+        ROOM_METHOD: Chosen<RoomMethod> = "waiting_room.method", choice::<RoomMethod>(), Value::Choice("off"),
+            "Who gets which place in the waiting room; off: there is none. It needs a capacity, found or given.";
+        ROOM_ROLE: Chosen<RoomRole> = "waiting_room.role", choice::<RoomRole>(), Value::Choice("both"),
+            "Whether this process gives times, checks them, or both.";
+        ROOM_SLOT: Span = "waiting_room.slot", span(Duration::from_millis(100), Duration::from_secs(60)), Value::Span(S),
+            "Length of a slot: times are promised by slots.";
+        ROOM_HORIZON: Span = "waiting_room.horizon", span(S, DAY), Value::Span(HOUR),
+            "How far ahead places are promised, 86,400 slots at most; beyond, newcomers are refused.";
+        ROOM_FILL: f64 = "waiting_room.fill", ratio(0.1, 1.5), Value::Ratio(0.99),
+            "Share of the capacity that is promised of each slot.";
+        ROOM_HOLD: Span = "waiting_room.hold", span(MS, Duration::from_secs(60)), Value::Span(Duration::from_secs(5)),
+            "How long who comes at the promised time may wait in the short queue; then one new time is given. Takes the place of queue.wait.max in classes that queue in the room.";
+        ROOM_GRACE: Span = "waiting_room.grace", span(Duration::ZERO, HOUR), Value::Span(Duration::from_secs(30)),
+            "How late one may come and still be let in; later, a new place with credit for the time waited.";
+        ROOM_CLOCK_TOLERANCE: Span = "waiting_room.clock_tolerance", span(Duration::ZERO, Duration::from_secs(60)), Value::Span(Duration::from_millis(250)),
+            "How early one may come, for clocks that differ.";
+        ROOM_OVERBOOK_MAX: f64 = "waiting_room.overbook.max", ratio(0.0, 0.9), Value::Ratio(0.5),
+            "Largest share of people who do not come back for which slots are filled beyond.";
+        ROOM_EXTRA: f64 = "waiting_room.extra", ratio(0.0, 1.0), Value::Ratio(0.05),
+            "Share of a full slot's capacity given besides to those whose promise was missed or who came too late.";
+        ROOM_OPENS_AT: Option<u64> = "waiting_room.opens_at", count(1, 253_402_300_799), Value::None,
+            "Method event: when doors open, seconds since 1970; none: not yet known, everybody waits.";
+        ROOM_ORDER: Chosen<RoomOrder> = "waiting_room.order", choice::<RoomOrder>(), Value::Choice("shuffled"),
+            "Method event: in which order those who came before the doors open are let in.";
+        ROOM_ROUND: Span = "waiting_room.round", span(S, HOUR), Value::Span(Duration::from_secs(30)),
+            "Method random: length of a round; places are drawn at its end.";
+        ROOM_BLOCK: u64 = "waiting_room.block", count(1, 100_000), Value::Count(1),
+            "Places taken from the slot table at once; more than one where several gateways share a table.";
+        ROOM_SESSIONS: bool = "waiting_room.session.pass", Kind::Flag, Value::Flag(true),
+            "Whether who was let in gets a pass for further requests.";
+        ROOM_SESSION_IDLE: Span = "waiting_room.session.idle", span(S, DAY), Value::Span(Duration::from_secs(300)),
+            "A pass ends this long after its last use.";
+        ROOM_SESSION_TOTAL: Span = "waiting_room.session.total", span(S, Duration::from_secs(7 * 86_400)), Value::Span(HOUR),
+            "A pass ends this long after its first use, however much it is used.";
+        ROOM_REPORT_TIMEOUT: Span = "waiting_room.report.timeout", span(Duration::from_millis(100), HOUR), Value::Span(Duration::from_secs(5)),
+            "Role generate: after this long without a report of the check it is said to be lost, and the last capacity holds.";
+        ROOM_REPORT_KEEP: Span = "waiting_room.report.keep", span(S, DAY), Value::Span(Duration::from_secs(60)),
+            "Role generate: how long the last capacity holds without a report; then capacity.floor, or half of it where there is none.";
     }
     Class {
         PRIORITY: u64 = "priority", count(0, 7), Value::Count(3),
@@ -281,6 +319,10 @@ knobs! {
             "CoDel: how long waits may stay over the target before the first drop.";
         CLASS_IN_FLIGHT_MAX: Option<u64> = "in_flight.max", count(1, 1_000_000), Value::None,
             "Weight units of the class in flight at once, within the application's limit.";
+        ROOM_QUEUES: bool = "waiting_room.queues", Kind::Flag, Value::Flag(true),
+            "Whether requests of the class go through the waiting room; else they pass it by.";
+        ROOM_SHARE: Option<f64> = "waiting_room.share", ratio(0.001, 1.0), Value::None,
+            "Share of each slot kept for the class; where they add up to more than one, each gets its part. What nobody of it has taken when the slot comes is anybody's.";
     }
     Server {
         SERVER_WEIGHT: u64 = "weight", count(1, 10_000), Value::Count(100),

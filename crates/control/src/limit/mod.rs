@@ -207,6 +207,18 @@ impl Limiter {
         }
     }
 
+    /// Work units a second that may come now, with so many requests queued and so long after the last call.
+    #[expect(clippy::cast_precision_loss, reason = "a length of a queue")]
+    pub fn pace(&mut self, queued: usize, passed: Duration) -> Option<f64> {
+        let Self::KneeTrack(knee) = self else { return None };
+        let requests = knee.slot_rate(queued as f64, passed.as_secs_f64());
+        let units = match (knee.work_capacity(ClassId(0)), knee.capacity()) {
+            (Some(work), Some(capacity)) if capacity > 0.0 => work / capacity,
+            _ => 1.0,
+        };
+        Some(requests * units)
+    }
+
     /// Between what the capacity is taken to be.
     pub fn set_capacity_bounds(&mut self, bounds: CapacityBounds) {
         match self {

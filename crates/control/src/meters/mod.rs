@@ -8,7 +8,7 @@ mod distribution;
 
 pub use distribution::{BUCKETS, Distribution, bucket, bucket_bounds};
 
-use crate::{Refusal, knobs::Scope};
+use crate::{Refusal, knobs::Scope, waiting_room::ROOM_COUNTS};
 
 /// How a meter's readings combine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -226,6 +226,8 @@ meters! {
         LONG_STREAMS = "long_streams", Level, None, "" &[], "Upgraded connections and long streams open.";
         AWAITING_SERVER = "awaiting_server", Level, None, "" &[], "Requests that hold a permit and wait for a server, since each has its in_flight.max.";
         LINGERING = "lingering", Level, None, "" &[], "Permits of clients that left, held until their server has finished.";
+        ROOM_WAITING = "room_waiting", Level, None, "" &[], "People in the waiting room with a time to come, or a lot.";
+        ROOM_NEXT = "room_next", Level, None, "" &[], "Wait of the next visitor to the waiting room, milliseconds; absent while none can be promised.";
     }
     Class {
         ARRIVED = "arrived", Count, None, "" &[], "Requests that arrived.";
@@ -244,6 +246,7 @@ meters! {
         BYTES_IN = "bytes_in", Count, Bytes, "" &[], "Bytes of request bodies.";
         BYTES_OUT = "bytes_out", Count, Bytes, "" &[], "Bytes of response bodies.";
         RETRIES = "retries", Count, None, "" &[], "Requests tried again at another server.";
+        ROOM = "room", Count, None, "what" ROOM_COUNTS, "What happened in the waiting room, by what.";
     }
     Server {
         SERVER_REQUESTS = "requests", Count, None, "" &[], "Requests sent to the server.";

@@ -1,0 +1,334 @@
+//! One grammar of operations on [`Room`], for property tests, fuzzing and simulation.
+//!
+//! Bytes become operations ([`Op::read`]); a [`Driver`] applies them as visitors would, keeps the promises and passes that
+//! are out, and checks after each that the room keeps its word: nobody before his time, nobody turned away at it, nobody
+//! twice, no number twice.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use super::{
+    Answer, Capacity, ClassRoom, How, Kind, Pass, PassAnswer, Promise, Room, RoomSettings, SessionSettings,
+};
+use crate::{
+    ClassId, Refusal, Timestamp,
+    knobs::{RoomMethod, RoomOrder, RoomRole},
+};
+
+/// One operation. Positions count modulo what is there; with nothing there, nothing happens.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// Time passes.
+    Advance(Duration),
+    /// So many visitors come.
+    Ask(u16, u8),
+    /// One with a promise comes, whenever it is.
+    ComeBack(usize),
+    /// One comes at the moment he was promised.
+    ComeOnTime(usize),
+    /// One who was let in is not served within the hold.
+    Missed(usize),
+    /// A promise that was used comes again.
+    Replay(usize),
+    /// A request comes with a pass.
+    Pass(usize),
+    /// A pass is revoked.
+    Revoke(usize),
+    /// Capacity, work units a second.
+    Observe(Option<u16>),
+    /// Knobs change.
+    Configure(Box<RoomSettings>),
+    /// The process ends and another begins.
+    Restart,
+}
+
+impl Op {
+    /// Reads an operation; `None` at the end of the bytes. Any bytes are operations.
+    pub fn read(bytes: &mut impl Iterator<Item = u8>) -> Option<Self> {
+        let kind = bytes.next()?;
+        let mut next = || bytes.next().unwrap_or(0);
+        Some(match kind % 16 {
+            0..=3 => Self::Ask(u16::from(next()), next() % 32),
+            4 | 5 => Self::Advance(Duration::from_millis(u64::from(next()) * 20)),
+            6 | 7 => Self::ComeBack(usize::from(next())),
+            8..=10 => Self::ComeOnTime(usize::from(next())),
+            11 => Self::Missed(usize::from(next())),
+            12 => Self::Replay(usize::from(next())),
+            13 => match next() % 8 {
+                0 => Self::Revoke(usize::from(next())),
+                1 => Self::Advance(Duration::from_secs(u64::from(next()))),
+                _ => Self::Pass(usize::from(next())),
+            },
+            14 => Self::Observe(match next() {
+                0 => None,
+                rate => Some(u16::from(rate)),
+            }),
+            _ => match next() % 4 {
+                0 => Self::Restart,
+                _ => Self::Configure(Box::new(settings(&mut next))),
+            },
+        })
+    }
+}
+
+/// Reads settings with one to three classes; any bytes are settings.
+pub fn settings(mut next: impl FnMut() -> u8) -> RoomSettings {
+    let mut pick = |choices: &[u64]| choices[usize::from(next()) % choices.len()];
+    let method = match pick(&[0, 0, 0, 0, 1, 2, 3, 4, 5]) {
+        0 => RoomMethod::Fifo,
+        1 => RoomMethod::Random,
+        2 => RoomMethod::Event,
+        3 => RoomMethod::Wait,
+        4 => RoomMethod::Closed,
+        _ => RoomMethod::Off,
+    };
+    RoomSettings {
+        method,
+        role: RoomRole::Both,
+        slot: Duration::from_millis(pick(&[1000, 1000, 100, 2500])),
+        horizon: Duration::from_secs(pick(&[20, 60, 300])),
+        fill: 1.0,
+        hold: Duration::from_secs(5),
+        grace: Duration::from_secs(pick(&[0, 5, 30])),
+        clock_tolerance: Duration::from_millis(pick(&[0, 250, 2000])),
+        overbook_max: if pick(&[0, 1]) == 0 { 0.0 } else { 0.5 },
+        extra: 0.05,
+        opens_at: match pick(&[0, 40, 100]) {
+            0 => None,
+            after => Some(START + Duration::from_secs(after)),
+        },
+        order: if pick(&[0, 1]) == 0 { RoomOrder::InOrder } else { RoomOrder::Shuffled },
+        round: Duration::from_secs(10),
+        block: u32::try_from(pick(&[1, 1, 7])).unwrap_or(1),
+        sessions: (pick(&[0, 1]) == 0)
+            .then_some(SessionSettings { idle: Duration::from_secs(20), total: Duration::from_secs(90) }),
+        report_timeout: Duration::from_secs(5),
+        report_keep: Duration::from_secs(60),
+        floor: None,
+        classes: (0..=pick(&[0, 1, 2]))
+            .map(|_| ClassRoom {
+                queues: pick(&[0, 1, 1, 1]) == 1,
+                share: match pick(&[0, 0, 1]) {
+                    0 => None,
+                    _ => Some(0.2),
+                },
+            })
+            .collect(),
+    }
+}
+
+/// When tests that use this grammar begin.
+pub const START: Timestamp = Timestamp::from_nanos(1_000_000_000_000);
+
+/// Applies operations as visitors would.
+#[derive(Debug)]
+pub struct Driver {
+    /// What is driven.
+    pub room: Room,
+    settings: RoomSettings,
+    /// The settings since the promises that are out were made are these.
+    unchanged: bool,
+    now: Timestamp,
+    waiting: Vec<Promise>,
+    /// Let in at their time, and not yet served: what `missed` is for.
+    inside: Vec<Promise>,
+    used: Vec<Promise>,
+    passes: Vec<Pass>,
+    numbers: BTreeSet<u64>,
+    restarts: u64,
+    capacity: Option<f64>,
+}
+
+impl Driver {
+    /// Begins at [`START`].
+    #[must_use]
+    pub fn new(settings: &RoomSettings) -> Self {
+        Self {
+            room: Room::new(settings, [1, 2], START),
+            settings: settings.clone(),
+            unchanged: true,
+            now: START,
+            waiting: Vec::new(),
+            inside: Vec::new(),
+            used: Vec::new(),
+            passes: Vec::new(),
+            numbers: BTreeSet::new(),
+            restarts: 0,
+            capacity: None,
+        }
+    }
+
+    /// Applies an operation.
+    ///
+    /// # Panics
+    ///
+    /// If the room breaks its word.
+    pub fn apply(&mut self, op: &Op) {
+        match *op {
+            Op::Advance(span) => {
+                self.now = self.now + span;
+                self.room.advance(self.now);
+            }
+            Op::Ask(class, people) => (0..people).for_each(|_| {
+                let class = self.class(class);
+                let answer = self.room.ask(self.now, class);
+                self.answered(class, answer, None);
+            }),
+            Op::ComeBack(position) => {
+                if let Some(position) = position.checked_rem(self.waiting.len()) {
+                    let promise = self.waiting.swap_remove(position);
+                    self.comes(promise);
+                }
+            }
+            Op::ComeOnTime(position) => {
+                if let Some(position) = position.checked_rem(self.waiting.len())
+                    && self.waiting[position].at >= self.now
+                    && self.waiting[position].at < Timestamp::FAR_FUTURE - Duration::from_secs(1)
+                {
+                    let promise = self.waiting.swap_remove(position);
+                    self.now = promise.at;
+                    self.comes(promise);
+                }
+            }
+            Op::Missed(position) => {
+                if let Some(position) = position.checked_rem(self.inside.len()) {
+                    let promise = self.inside.swap_remove(position);
+                    let answer = self.room.missed(self.now, promise.class, Some(&promise));
+                    if let Answer::Wait(place) = answer {
+                        assert!(place.promise.renewed > promise.renewed, "it was missed once more");
+                        assert_eq!(place.promise.since, promise.since, "the time waited is not forgotten");
+                        assert!(place.promise.at > self.now, "the new time is to come");
+                    }
+                    self.answered(promise.class, answer, None);
+                }
+            }
+            Op::Replay(position) => {
+                if let Some(position) = position.checked_rem(self.used.len()) {
+                    let promise = self.used[position];
+                    let answer = self.room.come_back(self.now, promise.class, &promise);
+                    if let Answer::Enter(entry) = answer
+                        && self.restarts == 0
+                        && self.unchanged
+                        && promise.kind == Kind::Place
+                    {
+                        assert_ne!(entry.how, How::Kept, "nobody comes in twice with one promise");
+                    }
+                    self.answered(promise.class, answer, Some(promise));
+                }
+            }
+            Op::Pass(position) => {
+                if let Some(position) = position.checked_rem(self.passes.len()) {
+                    let pass = self.passes[position];
+                    match self.room.pass(self.now, pass.class, &pass) {
+                        PassAnswer::Enter { renewed } => {
+                            assert!(self.now < pass.until, "a pass that is over lets nobody in");
+                            if let Some(renewed) = renewed {
+                                assert_eq!((renewed.begun, renewed.number), (pass.begun, pass.number));
+                                assert!(renewed.until > pass.until);
+                                self.passes[position] = renewed;
+                            }
+                        }
+                        PassAnswer::Over => drop(self.passes.swap_remove(position)),
+                    }
+                }
+            }
+            Op::Revoke(position) => {
+                if let Some(position) = position.checked_rem(self.passes.len()) {
+                    let pass = self.passes[position];
+                    self.room.revoke(self.now, &pass);
+                    assert_eq!(self.room.pass(self.now, pass.class, &pass), PassAnswer::Over);
+                }
+            }
+            Op::Observe(per_s) => {
+                self.capacity = per_s.map(f64::from);
+                self.observe();
+            }
+            Op::Configure(ref settings) => {
+                self.unchanged = false;
+                self.settings = settings.as_ref().clone();
+                self.room.configure(self.now, settings);
+            }
+            Op::Restart => {
+                self.restarts += 1;
+                let bytes = self.room.snapshot(self.now).to_bytes();
+                let snapshot = super::RoomSnapshot::from_bytes(&bytes).expect("what was written reads back");
+                self.room = Room::new(&self.settings, [self.restarts * 2 + 1, 2], self.now);
+                self.observe();
+                self.room.restore(self.now, &snapshot);
+            }
+        }
+        self.room.check_invariants();
+    }
+
+    fn observe(&mut self) {
+        let capacity = Capacity { per_s: self.capacity, pace_per_s: None };
+        self.room.observe(self.now, capacity, std::iter::empty());
+    }
+
+    fn class(&self, class: u16) -> ClassId {
+        ClassId(class % u16::try_from(self.settings.classes.len()).unwrap_or(1))
+    }
+
+    fn comes(&mut self, promise: Promise) {
+        let known = promise.class.index() < self.settings.classes.len();
+        let answer = self.room.come_back(self.now, promise.class, &promise);
+        let table = &self.room.table;
+        let slot = table.slot_of(promise.at);
+        if known && promise.kind == Kind::Place && self.unchanged && self.settings.is_on() {
+            let opens = table.begin(slot) - self.settings.clock_tolerance;
+            let closes = table.begin(slot + 1) + self.settings.clock_tolerance + self.settings.grace;
+            let queues = self.settings.classes[promise.class.index()].queues;
+            match answer {
+                Answer::Enter(entry) => {
+                    assert!(self.now >= opens || !queues || entry.how == How::Unconcerned, "before his time");
+                }
+                Answer::Wait(place) if self.now < opens => {
+                    assert_eq!(place.promise, promise, "who is early gets his own time again");
+                }
+                other => assert!(
+                    self.now >= closes || !queues || other == Answer::Refuse(Refusal::HorizonFull),
+                    "a promise was broken: {promise:?} at {}: {other:?}",
+                    self.now
+                ),
+            }
+        }
+        self.answered(promise.class, answer, Some(promise));
+    }
+
+    fn answered(&mut self, class: ClassId, answer: Answer, came_with: Option<Promise>) {
+        match answer {
+            Answer::Enter(entry) => {
+                if let Some(promise) = came_with
+                    && matches!(entry.how, How::Kept | How::Late)
+                {
+                    self.inside.push(promise);
+                    self.used.push(promise);
+                }
+                if let Some(pass) = entry.pass {
+                    assert!(self.numbers.insert(pass.number), "numbers are unique");
+                    assert!(pass.until > self.now);
+                    self.passes.push(pass);
+                }
+            }
+            Answer::Wait(place) => {
+                let promise = place.promise;
+                let is_new = came_with.is_none_or(|with| with.number != promise.number);
+                // Lots in order go by the work before them.
+                if is_new && promise.kind == Kind::Place {
+                    assert!(self.numbers.insert(promise.number), "numbers are unique");
+                }
+                if promise.class == class && promise.kind == Kind::Place {
+                    let last = self.room.table.present() + self.room.table.horizon();
+                    assert!(
+                        self.room.table.slot_of(promise.at) <= last || came_with.is_some(),
+                        "within the horizon"
+                    );
+                }
+                self.waiting.push(promise);
+            }
+            Answer::Refuse(refusal) => {
+                assert!(matches!(refusal, Refusal::HorizonFull | Refusal::RoomClosed));
+            }
+            Answer::Elsewhere => assert_ne!(self.settings.role, RoomRole::Both),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Replay: whether a promise has been used before, by a Bloom filter a slot.
+//!
+//! A filter has 16 bits for each place of its slot, at most 2²³ bits (1 MiB), and sets 8 of them for each promise that
+//! is used. With as many promises used as there are places it takes a new one for a used one with probability
+//!
+//! ```text
+//! (1 − e^(−8/16))⁸ = 0.00057
+//! ```
+//!
+//! Filters of the slots in which a promise may be used are kept: the grace, the present and what clocks may differ.
+//! They are forgotten with the process: what was used shortly before a restart can be used once more after it.
+//!
+//! Source: B. H. Bloom, Space/time trade-offs in hash coding with allowable errors, CACM 13(7), 1970; two hashes
+//! for all by A. Kirsch and M. Mitzenmacher, Less hashing, same performance, ESA 2006.
+
+/// Bits set by a promise.
+const HASHES: u64 = 8;
+/// Bits for a place.
+const BITS_PER_PLACE: u64 = 16;
+const BITS_MIN: u64 = 1 << 10;
+const BITS_MAX: u64 = 1 << 23;
+
+/// Filters of the last slots.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Replay {
+    filters: Vec<Filter>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Filter {
+    slot: u64,
+    bits: Vec<u64>,
+    /// Used promises that were let in all the same.
+    again: u32,
+}
+
+impl Replay {
+    /// For so many slots at once.
+    pub(super) fn new(slots: u64) -> Self {
+        let slots = usize::try_from(slots).unwrap_or(usize::MAX).clamp(1, 100_000);
+        Self { filters: vec![Filter::default(); slots] }
+    }
+
+    /// Slot `slot` can be used from now on, by about so many people. The one it takes the place of is over.
+    pub(super) fn open(&mut self, slot: u64, places: u64) {
+        let bits = (places.saturating_mul(BITS_PER_PLACE)).clamp(BITS_MIN, BITS_MAX).next_power_of_two();
+        let words = usize::try_from(bits / 64).unwrap_or(1);
+        let filter = self.filter(slot);
+        filter.slot = slot;
+        filter.again = 0;
+        // Memory is kept unless it is far too much.
+        if filter.bits.len() < words || filter.bits.len() > words * 4 {
+            filter.bits = vec![0; words];
+        } else {
+            filter.bits.fill(0);
+        }
+    }
+
+    /// Notes that a promise of a slot with so many places is used; false if it was before, or seems so.
+    #[must_use]
+    pub(super) fn is_new(&mut self, slot: u64, places: u64, number: u64) -> bool {
+        let filter = self.filter(slot);
+        if filter.slot != slot || filter.bits.is_empty() {
+            // Slots that were never open: before the process began, or further back than is remembered.
+            self.open(slot, places);
+        }
+        let filter = self.filter(slot);
+        let mask = filter.bits.len() as u64 * 64 - 1;
+        let (one, other) = (super::mix(number), super::mix(number ^ 0x9E37_79B9_7F4A_7C15) | 1);
+        let mut new = false;
+        for n in 0..HASHES {
+            let bit = one.wrapping_add(other.wrapping_mul(n)) & mask;
+            let word = usize::try_from(bit / 64).unwrap_or(0);
+            if let Some(word) = filter.bits.get_mut(word) {
+                new |= *word & (1 << (bit % 64)) == 0;
+                *word |= 1 << (bit % 64);
+            }
+        }
+        new
+    }
+
+    /// Whether one more of those who seem to come again may be let in, of `most`.
+    #[must_use]
+    pub(super) fn lets_again(&mut self, slot: u64, most: u32) -> bool {
+        let filter = self.filter(slot);
+        let lets = filter.slot == slot && filter.again < most;
+        filter.again += u32::from(lets);
+        lets
+    }
+
+    fn filter(&mut self, slot: u64) -> &mut Filter {
+        let count = self.filters.len() as u64;
+        let at = usize::try_from(slot % count).unwrap_or(0);
+        &mut self.filters[at]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Replay;
+
+    #[test]
+    fn what_is_used_is_known_and_what_is_not_is_mostly_not_taken_for_it() {
+        let mut replay = Replay::new(3);
+        replay.open(7, 10_000);
+        let number = |n: u64| super::super::mix(n ^ 0x5EED);
+        let taken = (0..10_000).filter(|n| !replay.is_new(7, 0, number(*n))).count();
+        // While it fills, the chance is below that of a full filter; 2^18 bits here, which is 26 a place.
+        assert!(taken < 10, "{taken} new ones were taken for used ones");
+        assert!((0..10_000).all(|n| !replay.is_new(7, 0, number(n))), "what was used is known");
+    }
+
+    #[test]
+    fn a_full_filter_errs_as_often_as_it_says() {
+        // 65,536 places fill 2^20 bits with exactly 16 a place.
+        let mut replay = Replay::new(1);
+        replay.open(0, 1 << 16);
+        let mut wrong = 0;
+        for n in 0..1_u64 << 16 {
+            wrong += u32::from(!replay.is_new(0, 0, super::super::mix(n)));
+        }
+        // The next ones meet a full filter, and fill it further by a tenth.
+        let mut more = 0;
+        for n in 0..6_554_u64 {
+            more += u32::from(!replay.is_new(0, 0, super::super::mix(n + (1 << 40))));
+        }
+        assert!(wrong <= 20, "{wrong} while it filled");
+        assert!((1..=20).contains(&more), "{more} of 6554, 0.06 to 0.1 % is 4 to 7");
+    }
+
+    #[test]
+    fn a_slot_that_takes_the_place_of_another_knows_nothing_of_it() {
+        let mut replay = Replay::new(2);
+        replay.open(4, 10);
+        assert!(replay.is_new(4, 0, 1));
+        replay.open(6, 10);
+        assert!(replay.is_new(6, 0, 1));
+        assert!(!replay.is_new(6, 0, 1));
+        assert!(replay.lets_again(6, 1) && !replay.lets_again(6, 1), "no more than that many");
+    }
+}

@@ -1,0 +1,479 @@
+//! The slot table: how much work is promised to each slot of the future, and the earliest slot with room.
+//!
+//! Time is cut into slots of one length; a slot can do a *budget* of work, in thousandths of a work unit. A place is
+//! taken as work is poured: it begins in the earliest slot that is not full and flows over into the next ones, so
+//! that no slot ever holds more than its budget and work that is larger than a slot needs no case of its own.
+//!
+//! ```text
+//! due[i]     work of the promises made for slot i
+//! booked     due, poured forward: booked[i] = min(budget, due[i] + rest[i-1]), rest[i] = the remainder
+//! earliest   the smallest i with booked[i] < budget
+//! ```
+//!
+//! Where the budget rises, `booked` falls back to `due` and earlier slots have room again; where it falls, what is
+//! promised beyond it flows towards the end of the line, so that newcomers come after `T' = T·C/C'`, and no promise is
+//! changed. A part of each slot may be kept for a group of classes, a *lane*; what of it nobody has taken when the
+//! slot is there is anybody's.
+//!
+//! Cost: a place is O(1) amortised (the search goes on where the last one ended), a change of the budget
+//! O(horizon), people before a slot O(log horizon). Memory: 16 bytes a slot and lane, 16 a slot, nothing a visitor.
+//!
+//! Source: WebQ, section III-D (array `L`, smallest `i` with `L[i] < C`, circular). Departures:
+//!
+//! 1. Work units instead of requests, poured instead of counted, for requests of different cost.
+//! 2. What of the present slot has gone by unused is lost: a slot's capacity cannot be used at its end. Half of a slot
+//!    may be taken at once.
+
+use std::time::Duration;
+
+use super::tree::Tree;
+use crate::Timestamp;
+
+/// Thousandths of a work unit.
+pub type Work = u64;
+
+/// Slots there may be at most.
+pub const SLOTS_MAX: u64 = 86_400;
+
+/// Slots in which a place is looked for that is owed, beyond those known to be full.
+const LOOK_AHEAD: u64 = 64;
+
+/// Lanes there may be at most, that of everybody included.
+pub const LANES_MAX: usize = 9;
+
+/// Places of one slot, taken at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Number of the slot, counted from the Unix epoch.
+    pub slot: u64,
+    /// Where in the slot the first of them lies, millionths of its length.
+    pub offset: u32,
+    /// How many.
+    pub places: u32,
+    /// Work of each.
+    pub work: Work,
+    /// The lane they were taken of.
+    pub lane: usize,
+}
+
+/// Where places come from: this process's own table, or one that several gateways share.
+pub trait Places {
+    /// Takes up to `most` places of `work` each for `lane`, in the earliest slot after the present one with room;
+    /// fewer if that slot has not room for all. `None`: there is no room within the horizon.
+    fn take(&mut self, lane: usize, work: Work, most: u32) -> Option<Block>;
+
+    /// Gives back what of a block nobody has got.
+    fn give_back(&mut self, block: &Block);
+}
+
+/// The slot table of one process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SlotTable {
+    /// Nanoseconds.
+    length: u64,
+    /// Slots ahead of the present one.
+    horizon: u64,
+    /// Number of the present slot.
+    present: u64,
+    /// Shares of the lanes, the first being everybody's; together 1.
+    shares: Vec<f64>,
+    /// Budget of a slot that is to come, by lane.
+    budgets: Vec<Work>,
+    /// Of the present slot, over all lanes.
+    present_budget: Work,
+    /// Work let into the present slot without a promise, and what of it is lost.
+    direct: Work,
+    /// Budget over all lanes of slots to come.
+    budget: Work,
+    /// Work due, lane by lane, each a ring of slots.
+    due: Vec<Vec<Work>>,
+    booked: Vec<Vec<Work>>,
+    /// No slot of the lane after the present one and before this has room.
+    cursors: Vec<u64>,
+    /// Where the next place of those who are owed one is looked for.
+    owed: u64,
+    /// People promised, by slot.
+    people: Tree,
+}
+
+impl SlotTable {
+    /// An empty table without capacity. Slots last whole milliseconds, one at least.
+    #[must_use]
+    pub fn new(length: Duration, horizon: Duration, shares: &[f64], now: Timestamp) -> Self {
+        let length = u64::try_from(length.as_millis()).unwrap_or(u64::MAX).clamp(1, 1 << 32) * 1_000_000;
+        let horizon = u64::try_from(horizon.as_nanos() / u128::from(length)).unwrap_or(SLOTS_MAX);
+        let horizon = horizon.clamp(1, SLOTS_MAX);
+        let slots = usize::try_from(horizon + 1).unwrap_or(usize::MAX);
+        let kept: Vec<f64> = shares.iter().copied().take(LANES_MAX - 1).map(|share| share.max(0.0)).collect();
+        let sum: f64 = kept.iter().sum();
+        let over = sum.max(1.0);
+        let lanes = kept.len() + 1;
+        let mut all = vec![(1.0 - sum / over).max(0.0)];
+        all.extend(kept.iter().map(|share| share / over));
+        let present = now.as_nanos() / length;
+        Self {
+            length,
+            horizon,
+            present,
+            shares: all,
+            budgets: vec![0; lanes],
+            present_budget: 0,
+            direct: 0,
+            budget: 0,
+            due: vec![vec![0; slots]; lanes],
+            booked: vec![vec![0; slots]; lanes],
+            cursors: vec![present + 1; lanes],
+            owed: present + 1,
+            people: Tree::new(slots),
+        }
+    }
+
+    /// The slot in which `at` lies.
+    #[must_use]
+    pub const fn slot_of(&self, at: Timestamp) -> u64 {
+        at.as_nanos() / self.length
+    }
+
+    /// When a slot begins.
+    #[must_use]
+    pub const fn begin(&self, slot: u64) -> Timestamp {
+        Timestamp::from_nanos(slot.saturating_mul(self.length))
+    }
+
+    /// A moment within a slot; `offset` in millionths of its length.
+    #[must_use]
+    pub fn within(&self, slot: u64, offset: u32) -> Timestamp {
+        self.begin(slot) + Duration::from_nanos(self.length / 1_000_000 * u64::from(offset.min(999_999)))
+    }
+
+    /// Number of the present slot.
+    #[must_use]
+    pub const fn present(&self) -> u64 {
+        self.present
+    }
+
+    /// Slots ahead of the present one.
+    #[must_use]
+    pub const fn horizon(&self) -> u64 {
+        self.horizon
+    }
+
+    /// Length of a slot.
+    #[must_use]
+    pub const fn length(&self) -> Duration {
+        Duration::from_nanos(self.length)
+    }
+
+    /// Work a slot that is to come can do.
+    #[must_use]
+    pub const fn budget(&self) -> Work {
+        self.budget
+    }
+
+    /// Goes to the slot of `now`; slots that are over are forgotten. In the present slot, what has gone by unused is
+    /// lost but for half a slot.
+    pub fn advance(&mut self, now: Timestamp) {
+        let slot = self.slot_of(now);
+        if slot > self.present {
+            let gone = (slot - self.present).min(self.horizon + 1);
+            for number in self.present..self.present + gone {
+                let at = self.index(number);
+                for lane in 0..self.due.len() {
+                    self.due[lane][at] = 0;
+                    self.booked[lane][at] = 0;
+                }
+                self.people.clear(at);
+            }
+            let last = self.present + self.horizon;
+            self.present = slot;
+            self.direct = 0;
+            for cursor in &mut self.cursors {
+                *cursor = (*cursor).max(slot + 1);
+            }
+            self.owed = self.owed.max(slot + 1);
+            // What did not fit into the horizon flows on.
+            let at = self.index(last);
+            if last >= slot && (0..self.booked.len()).any(|lane| self.booked[lane][at] > self.budgets[lane]) {
+                self.pour();
+            }
+        }
+    }
+
+    /// Sets what a slot can do, and the present one if that differs. Everything promised stays.
+    pub fn set_budget(&mut self, budget: Work, present: Work) {
+        self.present_budget = present;
+        if budget != self.budget {
+            self.budget = budget;
+            self.split();
+            self.pour();
+        }
+    }
+
+    /// Pours what is due over the slots anew: after the budget has changed, or promises were made elsewhere.
+    pub fn pour(&mut self) {
+        for lane in 0..self.due.len() {
+            let budget = self.budgets[lane];
+            let mut rest: Work = 0;
+            for slot in self.present..=self.present + self.horizon {
+                let at = self.index(slot);
+                let all = self.due[lane][at].saturating_add(rest);
+                // What the present slot holds too much is served in the short queue.
+                let held = all.min(budget);
+                self.booked[lane][at] = held;
+                rest = all - held;
+            }
+            // What flows beyond the horizon stays in its last slot: that is full, and nobody gets a place there.
+            let last = self.index(self.present + self.horizon);
+            self.booked[lane][last] = self.booked[lane][last].saturating_add(rest);
+            self.cursors[lane] = self.present + 1;
+        }
+        self.owed = self.present + 1;
+    }
+
+    /// Takes a place in the present slot, whichever lane's budget it is; false if it has no room for anything now. Work
+    /// beyond what it can do flows into the next ones.
+    #[must_use]
+    pub fn take_now(&mut self, now: Timestamp, lane: usize, work: Work) -> bool {
+        let at = self.index(self.present);
+        let used = self.booked.iter().map(|lane| lane[at]).sum::<Work>() + self.direct;
+        let elapsed = now.as_nanos().saturating_sub(self.begin(self.present).as_nanos());
+        let lost = elapsed.saturating_sub(self.length / 2);
+        let lost = u128::from(self.present_budget) * u128::from(lost) / u128::from(self.length);
+        let lost = u64::try_from(lost).unwrap_or(u64::MAX);
+        let Some(room) = self.present_budget.checked_sub(used.max(lost)).filter(|room| *room > 0) else {
+            return false;
+        };
+        // What was lost stays lost.
+        self.direct += lost.saturating_sub(used) + work.min(room);
+        if work > room {
+            let (lane, next) = (self.lane(lane), self.present + 1);
+            let at = self.index(next);
+            self.due[lane][at] = self.due[lane][at].saturating_add(work - room);
+            self.pour_into(lane, next, work - room);
+        }
+        true
+    }
+
+    /// The wait of the next visitor of a lane: slots from the present one; `None`: the horizon is full.
+    #[must_use]
+    pub fn next(&self, lane: usize) -> Option<u64> {
+        let lane = self.lane(lane);
+        [0, lane].into_iter().filter_map(|lane| self.search(lane)).min().map(|slot| slot - self.present)
+    }
+
+    /// A place that is owed: ahead of all newcomers, in the earliest slot after `after` of which no more is due than
+    /// its budget and `extra` of it.
+    #[must_use]
+    pub fn take_owed(&mut self, work: Work, extra: f64, after: u64) -> Option<u64> {
+        let most = with_extra(self.budget, extra);
+        let last = self.present + self.horizon;
+        // Slots before the cursor have as much as they may take, as long as the budget stands.
+        let mut slot = self.owed.max(self.present + 1);
+        while slot <= last && self.due_in(slot) >= most {
+            slot += 1;
+        }
+        self.owed = slot;
+        slot = slot.max(after + 1);
+        let end = slot.saturating_add(LOOK_AHEAD).min(last);
+        while slot <= end && self.due_in(slot) >= most {
+            slot += 1;
+        }
+        if slot > end {
+            return None;
+        }
+        let at = self.index(slot);
+        self.due[0][at] = self.due[0][at].saturating_add(work);
+        // It takes the place of newcomers at the end of the line.
+        self.pour_into(0, slot, work);
+        Some(slot)
+    }
+
+    /// Promises `work` in all to slots from `from` on, as much to each as it can do, for `people`.
+    pub fn fill(&mut self, from: u64, work: Work, people: u64) {
+        let last = self.present + self.horizon;
+        let (mut rest, mut left) = (work, people);
+        let mut slot = from.max(self.present);
+        while rest > 0 && slot <= last && self.budget > 0 {
+            let part = if slot == last { rest } else { rest.min(self.budget) };
+            let at = self.index(slot);
+            self.due[0][at] = self.due[0][at].saturating_add(part);
+            let share = u128::from(people) * u128::from(part) / u128::from(work.max(1));
+            let share = u64::try_from(share).unwrap_or(left).min(left);
+            self.people.add(at, u32::try_from(share).unwrap_or(u32::MAX));
+            left -= share;
+            rest -= part;
+            slot += 1;
+        }
+        self.pour();
+    }
+
+    /// Notes a person who is to come in a slot.
+    pub fn note(&mut self, slot: u64) {
+        if self.holds(slot) {
+            self.people.add(self.index(slot), 1);
+        }
+    }
+
+    /// People promised to slots before `slot`, the present one included.
+    #[must_use]
+    pub fn ahead(&self, slot: u64) -> u64 {
+        let end = slot.clamp(self.present, self.present + self.horizon + 1);
+        let (from, to) = (self.index(self.present), self.index(end));
+        match end - self.present {
+            0 => 0,
+            n if n == self.horizon + 1 => self.people.all(),
+            _ if from < to => self.people.before(to) - self.people.before(from),
+            _ => self.people.all() - self.people.before(from) + self.people.before(to),
+        }
+    }
+
+    /// People promised to slots after the present one.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        self.people.all() - u64::from(self.people.at(self.index(self.present)))
+    }
+
+    /// Work due and people, by slot, of slots that have any.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, Work, u32)> + '_ {
+        (self.present..=self.present + self.horizon).filter_map(|slot| {
+            let (due, people) = (self.due_in(slot), self.people.at(self.index(slot)));
+            (due > 0 || people > 0).then_some((slot, due, people))
+        })
+    }
+
+    /// Work due in a slot, by lane.
+    pub fn lanes(&self, slot: u64) -> impl Iterator<Item = Work> + '_ {
+        let at = self.index(slot);
+        self.due.iter().map(move |lane| lane[at])
+    }
+
+    /// Puts into a slot what was promised before, as after a restart; [`pour`](Self::pour) follows.
+    pub fn put(&mut self, slot: u64, lane: usize, work: Work, people: u32) {
+        let slot = slot.clamp(self.present, self.present + self.horizon);
+        let (at, lane) = (self.index(slot), self.lane(lane));
+        self.due[lane][at] = self.due[lane][at].saturating_add(work);
+        self.people.add(at, people);
+    }
+
+    /// Panics if the table contradicts itself.
+    pub fn check_invariants(&self) {
+        for lane in 0..self.due.len() {
+            for slot in self.present + 1..self.present + self.horizon {
+                let at = self.index(slot);
+                assert!(self.booked[lane][at] <= self.budgets[lane], "slot {slot} is overfull");
+                if slot < self.cursors[lane] {
+                    assert!(self.booked[lane][at] >= self.budgets[lane], "slot {slot} was passed over");
+                }
+            }
+        }
+        let people: u64 = (0..=self.horizon).map(|n| u64::from(self.people.at(self.index(n)))).sum();
+        assert_eq!(people, self.people.all(), "nobody is lost");
+    }
+
+    const fn holds(&self, slot: u64) -> bool {
+        slot >= self.present && slot <= self.present + self.horizon
+    }
+
+    fn lane(&self, lane: usize) -> usize {
+        if lane < self.due.len() { lane } else { 0 }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the remainder is below the number of slots")]
+    const fn index(&self, slot: u64) -> usize {
+        (slot % (self.horizon + 1)) as usize
+    }
+
+    fn due_in(&self, slot: u64) -> Work {
+        let at = self.index(slot);
+        self.due.iter().fold(0, |sum, lane| sum.saturating_add(lane[at]))
+    }
+
+    /// The earliest slot of a lane after the present one with room.
+    fn search(&self, lane: usize) -> Option<u64> {
+        let last = self.present + self.horizon;
+        let mut slot = self.cursors[lane];
+        while slot <= last && self.booked[lane][self.index(slot)] >= self.budgets[lane] {
+            slot += 1;
+        }
+        (slot <= last).then_some(slot)
+    }
+
+    /// Pours work over a lane from a slot after the present one on.
+    fn pour_into(&mut self, lane: usize, from: u64, work: Work) {
+        let last = self.present + self.horizon;
+        let (mut rest, mut slot) = (work, from.max(self.cursors[lane]).min(last));
+        while rest > 0 && slot <= last {
+            let at = self.index(slot);
+            let room = self.budgets[lane].saturating_sub(self.booked[lane][at]);
+            let part = if slot == last { rest } else { room.min(rest) };
+            self.booked[lane][at] += part;
+            rest -= part;
+            slot += 1;
+        }
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "shares of a budget; `as` saturates"
+    )]
+    fn split(&mut self) {
+        let mut left = self.budget;
+        for lane in (1..self.shares.len()).rev() {
+            let part = ((self.budget as f64 * self.shares[lane]) as u64).min(left);
+            self.budgets[lane] = part;
+            left -= part;
+        }
+        self.budgets[0] = left;
+    }
+}
+
+impl Places for SlotTable {
+    fn take(&mut self, lane: usize, work: Work, most: u32) -> Option<Block> {
+        let (work, own) = (work.max(1), self.lane(lane));
+        let end = self.present + self.horizon + 1;
+        let [own_slot, common_slot] = [own, 0].map(|lane| {
+            let slot = self.search(lane).unwrap_or(end);
+            self.cursors[lane] = slot;
+            slot
+        });
+        let (slot, lane) = if own_slot <= common_slot { (own_slot, own) } else { (common_slot, 0) };
+        if slot >= end {
+            return None;
+        }
+        let at = self.index(slot);
+        let (booked, budget) = (self.booked[lane][at], self.budgets[lane]);
+        let room = (budget - booked).div_ceil(work);
+        let places = u32::try_from(room).unwrap_or(u32::MAX).min(most.max(1));
+        let all = work.saturating_mul(u64::from(places));
+        self.due[lane][at] = self.due[lane][at].saturating_add(all);
+        self.pour_into(lane, slot, all);
+        Some(Block { slot, offset: millionths(booked, budget), places, work, lane })
+    }
+
+    fn give_back(&mut self, block: &Block) {
+        if !self.holds(block.slot) {
+            return;
+        }
+        let (at, lane) = (self.index(block.slot), self.lane(block.lane));
+        let work = block.work.saturating_mul(u64::from(block.places));
+        self.due[lane][at] = self.due[lane][at].saturating_sub(work);
+        self.pour();
+    }
+}
+
+fn millionths(part: Work, whole: Work) -> u32 {
+    let share = u128::from(part) * 1_000_000 / u128::from(whole.max(1));
+    u32::try_from(share).unwrap_or(999_999).min(999_999)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a share of a budget; `as` saturates"
+)]
+fn with_extra(budget: Work, extra: f64) -> Work {
+    budget.saturating_add((budget as f64 * extra) as u64)
+}

@@ -1,0 +1,275 @@
+//! What of the room survives the process: who is promised what, slot by slot, and what was measured.
+//!
+//! Written once a second or so. What was promised after the last writing is not in it: its second counts as full, that
+//! is, as much work is taken for promised as was ever promised in one slot. Promises that were used shortly before the end
+//! are not in it either: within the grace they can be used once more.
+//!
+//! As bytes: a version, then numbers of fixed width, little-endian. Length: 40 bytes and 8 a lane and class for each slot
+//! in which somebody is promised something.
+
+use std::time::Duration;
+
+use super::{
+    LANES_MAX, Room, Work,
+    draws::{Drawn, ROUNDS_MAX, Round},
+    slot_table::SLOTS_MAX,
+};
+use crate::{Timestamp, capacity::COST_CLASSES, knobs::RoomOrder};
+
+const VERSION: u8 = 1;
+
+/// The room's state, as plain data.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RoomSnapshot {
+    at: Timestamp,
+    slot: Duration,
+    /// Of a slot, and the most work promised in one.
+    budget: Work,
+    issued_work_max: Work,
+    follow: (f64, f64),
+    /// Came and absent, by class.
+    no_shows: Vec<(f64, f64)>,
+    slots: Vec<SlotRow>,
+    rounds: Vec<Round>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct SlotRow {
+    number: u64,
+    people: u32,
+    lanes: Vec<Work>,
+    classes: Vec<(u32, u32)>,
+}
+
+/// Bytes that are no snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SnapshotFault {
+    /// Written by another version of the program.
+    #[error(
+        "the waiting room's state was written in version {found}, and this program reads {VERSION}; it begins anew"
+    )]
+    Version {
+        /// Which.
+        found: u8,
+    },
+    /// They end too early, or hold what cannot be.
+    #[error("the waiting room's state is damaged at byte {at}; it begins anew")]
+    Damaged {
+        /// Where.
+        at: usize,
+    },
+}
+
+impl Room {
+    /// What is to survive.
+    #[must_use]
+    pub fn snapshot(&self, now: Timestamp) -> RoomSnapshot {
+        let present = self.table.present();
+        let slots = self
+            .table
+            .iter()
+            .map(|(number, _, _)| SlotRow {
+                number,
+                people: u32::try_from(self.table.ahead(number + 1) - self.table.ahead(number))
+                    .unwrap_or(u32::MAX),
+                lanes: self.table.lanes(number).collect(),
+                classes: self.no_shows.of(number).collect(),
+            })
+            .filter(|row| row.number >= present)
+            .collect();
+        RoomSnapshot {
+            at: now.max(self.now),
+            slot: self.table.length(),
+            budget: self.table.budget(),
+            issued_work_max: self.issued_work_max,
+            follow: self.sessions.sums(),
+            no_shows: self.no_shows.sums().collect(),
+            slots,
+            rounds: self.draws.rounds.iter().copied().collect(),
+        }
+    }
+
+    /// Takes over what a process before this one had promised. To be called before anybody is promised anything.
+    pub fn restore(&mut self, now: Timestamp, snapshot: &RoomSnapshot) {
+        self.advance(now);
+        let length = super::room::nanos(snapshot.slot).max(1);
+        for row in &snapshot.slots {
+            let begin = Timestamp::from_nanos(row.number.saturating_mul(length));
+            let slot = self.table.slot_of(begin);
+            if slot < self.table.present() {
+                continue;
+            }
+            for (lane, work) in row.lanes.iter().enumerate() {
+                let people = if lane == 0 { row.people } else { 0 };
+                self.table.put(slot, lane, *work, people);
+            }
+            for (place, (made, unseen)) in row.classes.iter().enumerate() {
+                self.no_shows.put(slot, place, *made, *unseen);
+            }
+        }
+        for (place, (came, absent)) in snapshot.no_shows.iter().enumerate() {
+            self.no_shows.put_sums(place, *came, *absent);
+        }
+        self.sessions.put_sums(snapshot.follow.0, snapshot.follow.1);
+        self.draws.rounds = snapshot.rounds.iter().copied().collect();
+        self.issued_work_max = snapshot.issued_work_max;
+        // Promised after the last writing: at the end of the line, as much as in the busiest slot before.
+        if self.table.budget() == 0 {
+            self.table.set_budget(snapshot.budget, 0);
+        } else {
+            self.table.pour();
+        }
+        let end = match self.table.next(0) {
+            Some(ahead) => self.table.present() + ahead,
+            None => self.table.present() + self.table.horizon(),
+        };
+        self.table.fill(end, snapshot.issued_work_max, 0);
+        // What this second has let in already is not known either.
+        let present = self.table.present();
+        self.table.put(present, 0, snapshot.budget, 0);
+        self.table.pour();
+    }
+}
+
+impl RoomSnapshot {
+    /// When it was taken.
+    #[must_use]
+    pub const fn at(&self) -> Timestamp {
+        self.at
+    }
+
+    /// As bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = vec![VERSION];
+        let mut put = |number: u64| out.extend_from_slice(&number.to_le_bytes());
+        put(self.at.as_nanos());
+        put(super::room::nanos(self.slot));
+        put(self.budget);
+        put(self.issued_work_max);
+        put(self.follow.0.to_bits());
+        put(self.follow.1.to_bits());
+        put(self.no_shows.len() as u64);
+        for (came, absent) in &self.no_shows {
+            put(came.to_bits());
+            put(absent.to_bits());
+        }
+        put(self.slots.len() as u64);
+        for row in &self.slots {
+            put(row.number);
+            put(u64::from(row.people));
+            put(row.lanes.len() as u64);
+            row.lanes.iter().for_each(|work| put(*work));
+            put(row.classes.len() as u64);
+            row.classes.iter().for_each(|(made, unseen)| put(u64::from(*made) << 32 | u64::from(*unseen)));
+        }
+        put(self.rounds.len() as u64);
+        for round in &self.rounds {
+            put(round.key.as_nanos());
+            put(round.closes.as_nanos());
+            put(u64::from(round.order == RoomOrder::InOrder));
+            put(round.work);
+            put(round.people);
+            put(round.drawn.map_or(u64::MAX, |drawn| drawn.slot));
+            put(round.drawn.map_or(0, |drawn| drawn.budget));
+        }
+        out
+    }
+
+    /// From bytes.
+    ///
+    /// # Errors
+    ///
+    /// Another version, or bytes that end too early, go on too long, or hold what cannot be.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, SnapshotFault> {
+        let (version, rest) = bytes.split_first().ok_or(SnapshotFault::Damaged { at: 0 })?;
+        if *version != VERSION {
+            return Err(SnapshotFault::Version { found: *version });
+        }
+        let mut reader = Reader { all: rest.len(), rest };
+        let at = reader.time()?;
+        let slot = reader.slot()?;
+        let budget = reader.work()?;
+        let issued_work_max = reader.work()?;
+        let follow = (reader.sum()?, reader.sum()?);
+        let mut no_shows = Vec::new();
+        for _ in 0..reader.count(COST_CLASSES as u64)? {
+            no_shows.push((reader.sum()?, reader.sum()?));
+        }
+        let mut slots = Vec::new();
+        for _ in 0..reader.count(SLOTS_MAX + 1)? {
+            let (number, people) = (reader.number()?, reader.small()?);
+            let mut row = SlotRow { number, people, ..SlotRow::default() };
+            for _ in 0..reader.count(LANES_MAX as u64)? {
+                row.lanes.push(reader.work()?);
+            }
+            for _ in 0..reader.count(COST_CLASSES as u64)? {
+                let both = reader.number()?;
+                let half = |number: u64| u32::try_from(number & 0xFFFF_FFFF).unwrap_or(0);
+                row.classes.push((half(both >> 32), half(both)));
+            }
+            slots.push(row);
+        }
+        let mut rounds = Vec::new();
+        for _ in 0..reader.count(ROUNDS_MAX as u64)? {
+            let (key, closes) = (reader.time()?, reader.time()?);
+            let order = if reader.number()? == 1 { RoomOrder::InOrder } else { RoomOrder::Shuffled };
+            let (work, people) = (reader.work()?, reader.number()?);
+            let (slot, budget) = (reader.number()?, reader.work()?);
+            let drawn = (slot != u64::MAX).then_some(Drawn { slot, budget });
+            rounds.push(Round { key, closes, order, work, people, drawn });
+        }
+        if !reader.rest.is_empty() {
+            return Err(reader.damaged());
+        }
+        Ok(Self { at, slot, budget, issued_work_max, follow, no_shows, slots, rounds })
+    }
+}
+
+struct Reader<'b> {
+    all: usize,
+    rest: &'b [u8],
+}
+
+impl Reader<'_> {
+    const fn damaged(&self) -> SnapshotFault {
+        SnapshotFault::Damaged { at: self.all - self.rest.len() + 1 }
+    }
+
+    fn number(&mut self) -> Result<u64, SnapshotFault> {
+        let (head, rest) = self.rest.split_first_chunk::<8>().ok_or_else(|| self.damaged())?;
+        self.rest = rest;
+        Ok(u64::from_le_bytes(*head))
+    }
+
+    fn time(&mut self) -> Result<Timestamp, SnapshotFault> {
+        self.number().map(Timestamp::from_nanos)
+    }
+
+    fn slot(&mut self) -> Result<Duration, SnapshotFault> {
+        let nanos = self.number()?;
+        if nanos < 1_000_000 { Err(self.damaged()) } else { Ok(Duration::from_nanos(nanos)) }
+    }
+
+    /// Work that still adds up with a horizon of others.
+    fn work(&mut self) -> Result<Work, SnapshotFault> {
+        let work = self.number()?;
+        if work > 1 << 44 { Err(self.damaged()) } else { Ok(work) }
+    }
+
+    fn small(&mut self) -> Result<u32, SnapshotFault> {
+        let number = self.number()?;
+        u32::try_from(number).map_err(|_| self.damaged())
+    }
+
+    fn sum(&mut self) -> Result<f64, SnapshotFault> {
+        let sum = f64::from_bits(self.number()?);
+        if sum.is_finite() && sum >= 0.0 { Ok(sum) } else { Err(self.damaged()) }
+    }
+
+    fn count(&mut self, most: u64) -> Result<u64, SnapshotFault> {
+        let count = self.number()?;
+        if count > most { Err(self.damaged()) } else { Ok(count) }
+    }
+}

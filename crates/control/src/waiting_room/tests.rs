@@ -1,0 +1,543 @@
+//! Tests of the waiting room: against a naive table, by its grammar, and case by case.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::{
+    grammar::{Driver, Op, START, settings as any_settings},
+    *,
+};
+use crate::knobs::{Knob, RoomMethod, RoomRole, Scope, Value, Values};
+
+const ONE: ClassId = ClassId(0);
+
+fn s(seconds: f64) -> Timestamp {
+    START + Duration::from_secs_f64(seconds)
+}
+
+fn settings() -> RoomSettings {
+    let mut application = Values::defaults(Scope::Application);
+    for (knob, value) in [
+        (Knob::ROOM_METHOD, Value::Choice("fifo")),
+        (Knob::ROOM_FILL, Value::Ratio(1.0)),
+        (Knob::ROOM_SESSIONS, Value::Flag(false)),
+        (Knob::ROOM_CLOCK_TOLERANCE, Value::Span(Duration::ZERO)),
+    ] {
+        application.set(knob, value).unwrap();
+    }
+    RoomSettings::from_values(&application, &[&Values::defaults(Scope::Class)])
+}
+
+fn room_of(settings: &RoomSettings, per_s: f64) -> Room {
+    let mut room = Room::new(settings, [1, 2], START);
+    tell(&mut room, START, per_s);
+    room
+}
+
+fn tell(room: &mut Room, now: Timestamp, per_s: f64) {
+    room.observe(now, Capacity { per_s: Some(per_s), pace_per_s: None }, std::iter::empty());
+}
+
+/// Asks so often; the promises that come of it.
+fn ask(room: &mut Room, now: Timestamp, people: usize) -> Vec<Promise> {
+    (0..people).filter_map(|_| promise(room.ask(now, ONE))).collect()
+}
+
+fn promise(answer: Answer) -> Option<Promise> {
+    match answer {
+        Answer::Wait(place) => Some(place.promise),
+        _ => None,
+    }
+}
+
+fn how(answer: Answer) -> Option<How> {
+    match answer {
+        Answer::Enter(entry) => Some(entry.how),
+        _ => None,
+    }
+}
+
+fn slots(promises: &[Promise]) -> Vec<u64> {
+    promises.iter().map(|promise| promise.at.since(START).as_secs()).collect()
+}
+
+/// The table as its documentation says it, without cursors.
+struct Naive {
+    budgets: Vec<Work>,
+    due: Vec<Vec<Work>>,
+}
+
+impl Naive {
+    fn booked(&self, lane: usize) -> Vec<Work> {
+        let mut rest = 0;
+        let mut booked: Vec<Work> = self.due[lane]
+            .iter()
+            .map(|due| {
+                let all = due + rest;
+                let held = all.min(self.budgets[lane]);
+                rest = all - held;
+                held
+            })
+            .collect();
+        *booked.last_mut().unwrap() += rest;
+        booked
+    }
+
+    fn earliest(&self, lane: usize) -> Option<usize> {
+        let booked = self.booked(lane);
+        (1..booked.len()).find(|slot| booked[*slot] < self.budgets[lane])
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn places_are_those_of_the_naive_table(
+        ops in prop::collection::vec((0..12_u8, 0..60_u64, 0..3_usize), 1..120),
+        budget in 1..40_u64,
+    ) {
+        const SLOTS: u64 = 12;
+        let second = Duration::from_secs(1);
+        let mut table = SlotTable::new(second, second * 12, &[0.25, 0.25], START);
+        table.set_budget(budget, 0);
+        let split = |budget: Work| {
+            let quarter = budget / 4;
+            vec![budget - 2 * quarter, quarter, quarter]
+        };
+        let slots = usize::try_from(SLOTS + 1).unwrap();
+        let mut naive = Naive { budgets: split(budget), due: vec![vec![0; slots]; 3] };
+        let mut now = START;
+        for (kind, number, lane) in ops {
+            match kind {
+                0..=7 => {
+                    let work = number + 1;
+                    let expected = [lane, 0]
+                        .into_iter()
+                        .filter_map(|lane| naive.earliest(lane).map(|slot| (slot, lane)))
+                        .min_by_key(|(slot, _)| *slot);
+                    let block = table.take(lane, work, 1);
+                    let found = block.map(|block| (usize::try_from(block.slot - table.present()).unwrap(), block.lane));
+                    prop_assert_eq!(found, expected);
+                    if let Some((slot, lane)) = expected {
+                        naive.due[lane][slot] += work;
+                    }
+                }
+                8 => {
+                    now = now + second;
+                    table.advance(now);
+                    for lane in &mut naive.due {
+                        lane.remove(0);
+                        lane.push(0);
+                    }
+                    // What had flowed out of the slot that is over stays where it flowed to until the next pouring.
+                    table.pour();
+                }
+                9 => {
+                    table.set_budget(number + 1, 0);
+                    table.pour();
+                    naive.budgets = split(number + 1);
+                }
+                10 => {
+                    if let Some(slot) = table.take_owed(number + 1, 0.05, table.present()) {
+                        naive.due[0][usize::try_from(slot - table.present()).unwrap()] += number + 1;
+                    }
+                }
+                _ => {
+                    let from = table.present() + 1 + number % SLOTS;
+                    table.put(from, lane, number, 1);
+                    naive.due[lane][usize::try_from(from - table.present()).unwrap()] += number;
+                    table.pour();
+                }
+            }
+            table.check_invariants();
+        }
+    }
+
+    #[test]
+    fn whatever_happens_promises_are_kept(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+        let mut bytes = bytes.into_iter();
+        let mut driver = Driver::new(&any_settings(|| bytes.next().unwrap_or(0)));
+        driver.apply(&Op::Observe(Some(20)));
+        while let Some(op) = Op::read(&mut bytes) {
+            driver.apply(&op);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_a_snapshot_or_none(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        if let Ok(snapshot) = RoomSnapshot::from_bytes(&bytes) {
+            room_of(&settings(), 10.0).restore(s(1.0), &snapshot);
+        }
+        let mut versioned = vec![1];
+        versioned.extend(bytes);
+        if let Ok(snapshot) = RoomSnapshot::from_bytes(&versioned) {
+            room_of(&settings(), 10.0).restore(s(1.0), &snapshot);
+        }
+    }
+}
+
+#[test]
+fn the_same_grammar_is_fuzzed() {
+    bolero::check!().with_iterations(2_000).for_each(|bytes: &[u8]| {
+        let mut bytes = bytes.iter().copied();
+        let mut driver = Driver::new(&any_settings(|| bytes.next().unwrap_or(0)));
+        while let Some(op) = Op::read(&mut bytes) {
+            driver.apply(&op);
+        }
+    });
+}
+
+#[test]
+fn a_burst_is_laid_into_the_next_seconds_in_order() {
+    let mut room = room_of(&settings(), 10.0);
+    let promises = ask(&mut room, START, 35);
+    assert_eq!(slots(&promises), [[1; 10], [2; 10]].concat().into_iter().chain([3; 5]).collect::<Vec<_>>());
+    assert!(promises.is_sorted_by_key(|promise| promise.at), "and within a second evenly");
+    for promise in &promises {
+        assert_eq!(how(room.come_back(promise.at, ONE, promise)), Some(How::Kept));
+    }
+}
+
+#[test]
+fn when_capacity_rises_earlier_places_fill_first_and_when_it_falls_newcomers_come_after() {
+    let mut room = room_of(&settings(), 10.0);
+    let first = ask(&mut room, START, 60);
+    assert_eq!(slots(&first).last(), Some(&5));
+    // To twice: the places of seconds 0 to 5 that are new.
+    tell(&mut room, START, 20.0);
+    let more = ask(&mut room, START, 60);
+    assert_eq!(slots(&more)[..10], [1; 10]);
+    assert_eq!(slots(&more)[49], 5);
+    // Now 20 are due in each of 1 to 5. To half: T' = 5·20/10 = 10, so the next one is promised second 11.
+    tell(&mut room, START, 10.0);
+    let next = ask(&mut room, START, 1);
+    assert_eq!(slots(&next), [11]);
+}
+
+#[test]
+fn who_was_promised_and_finds_no_place_is_given_a_new_time_before_all_newcomers() {
+    let mut room = room_of(&settings(), 20.0);
+    let out = ask(&mut room, START, 120);
+    tell(&mut room, START, 10.0);
+    let newcomer = ask(&mut room, START, 1)[0];
+    // Half of each second's people cannot be served; they are put after what is promised and before the newcomer.
+    let mut again = Vec::new();
+    for (number, promise) in out.iter().enumerate() {
+        assert_eq!(how(room.come_back(promise.at, ONE, promise)), Some(How::Kept));
+        if number % 2 == 1 {
+            let Answer::Wait(place) = room.missed(promise.at, ONE, Some(promise)) else {
+                panic!("a new time")
+            };
+            assert!(place.promise.at < newcomer.at, "{} is not before {}", place.promise.at, newcomer.at);
+            assert_eq!((place.promise.since, place.promise.renewed), (promise.since, 1));
+            again.push(place.promise);
+        }
+    }
+    let most = (0..15).map(|second| slots(&again).iter().filter(|slot| **slot == second).count()).max();
+    assert!(most <= Some(11), "they are spread: {most:?} in one second");
+}
+
+#[test]
+fn early_on_time_late_and_too_late() {
+    let mut room = room_of(&settings(), 1.0);
+    let out = ask(&mut room, START, 20);
+    let seventh = &out[6];
+    assert_eq!(promise(room.come_back(s(3.0), ONE, seventh)), Some(*seventh), "early: the same again");
+    assert_eq!(how(room.come_back(s(7.9), ONE, seventh)), Some(How::Kept));
+    assert_eq!(how(room.come_back(s(10.0), ONE, &out[7])), Some(How::Late));
+    // The second is over and 30 s of grace with it. Twelve more wait then, and he has waited longer than that.
+    let late = promise(room.come_back(s(33.5), ONE, &out[1]));
+    assert_eq!(late, None, "nobody waits any more: he is let in");
+    let mut room = room_of(&settings(), 1.0);
+    let out = ask(&mut room, START, 200);
+    let late = promise(room.come_back(s(35.0), ONE, &out[2])).unwrap();
+    let newcomer = ask(&mut room, s(35.0), 1)[0];
+    assert!(late.at < newcomer.at && late.since == out[2].since, "he has credit for 3 s");
+    // The same token again is a newcomer's.
+    let again = promise(room.come_back(s(35.0), ONE, &out[2])).unwrap();
+    assert!(again.at >= newcomer.at);
+}
+
+#[test]
+fn one_promise_lets_one_in() {
+    let mut room = room_of(&settings(), 200.0);
+    let out = ask(&mut room, START, 500);
+    let mut kept = 0;
+    let mut again = 0;
+    for promise in out.iter().filter(|promise| promise.at < s(2.0)) {
+        for n in 0..50 {
+            match how(room.come_back(s(1.5), ONE, promise)) {
+                Some(How::Kept) => kept += 1,
+                Some(How::Replayed) => again += 1,
+                None => assert!(n > 0, "the first time he is let in"),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert_eq!(kept, 200);
+    assert!(again <= 2, "{again}: at most a hundredth of the slot's places, behind everybody");
+}
+
+#[test]
+fn expired_and_replayed_promises_by_the_hundred_thousand_let_nobody_in() {
+    let mut room = room_of(&settings(), 1000.0);
+    let out = ask(&mut room, START, 101_000);
+    let mut mistaken = 0;
+    for promise in &out {
+        // Used at their time …
+        match how(room.come_back(promise.at, ONE, promise)) {
+            Some(How::Kept) => {}
+            Some(How::Replayed) => mistaken += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(mistaken < 130, "{mistaken} of 100,000 taken for used ones: 0.06 % are 57");
+    let now = s(102.0);
+    // … while there is no room for newcomers …
+    ask(&mut room, now, 5_000);
+    let mut entered = 0;
+    for promise in &out {
+        // … and again, within the grace or after it.
+        entered +=
+            u32::from(matches!(how(room.come_back(now, ONE, promise)), Some(how) if how != How::Replayed));
+    }
+    assert_eq!(entered, 0);
+}
+
+#[test]
+fn slots_are_filled_beyond_by_those_who_do_not_come() {
+    let mut room = room_of(&settings(), 100.0);
+    let mut came = Vec::new();
+    let mut out: Vec<Promise> = Vec::new();
+    for second in 0..300_u32 {
+        let now = s(f64::from(second));
+        tell(&mut room, now, 100.0);
+        let mut due: Vec<Promise> = Vec::new();
+        out.retain(|promise| {
+            let is_due = promise.at < now + Duration::from_secs(1);
+            due.extend(is_due.then_some(*promise));
+            !is_due
+        });
+        // One in four does not come.
+        let here: Vec<_> = due.iter().filter(|promise| !promise.number.is_multiple_of(4)).collect();
+        for promise in &here {
+            assert!(how(room.come_back(promise.at, ONE, promise)).is_some());
+        }
+        came.push(here.len());
+        out.extend(ask(&mut room, s(f64::from(second) + 0.999), 200));
+    }
+    let late: usize = came[150..].iter().sum();
+    let per_s = late / 150;
+    assert!((94..=106).contains(&per_s), "{per_s} of 100 a second come");
+    assert!((room.standing(s(300.0)).no_show - 0.25).abs() < 0.04);
+}
+
+#[test]
+fn doors_open_and_those_who_came_before_come_in_by_lot_or_in_order() {
+    for order in [crate::knobs::RoomOrder::Shuffled, crate::knobs::RoomOrder::InOrder] {
+        let opens = s(60.0);
+        let settings = RoomSettings { method: RoomMethod::Event, opens_at: Some(opens), order, ..settings() };
+        let mut room = room_of(&settings, 10.0);
+        let lots: Vec<Promise> = (0..300).flat_map(|n| ask(&mut room, s(f64::from(n) / 10.0), 1)).collect();
+        assert!(lots.iter().all(|lot| lot.kind == Kind::Lot && lot.at == opens));
+        assert_eq!(promise(room.come_back(s(59.0), ONE, &lots[0])), Some(lots[0]));
+        let newcomer = ask(&mut room, s(60.1), 1)[0];
+        assert!(newcomer.at >= s(90.0), "after all who came before: {}", newcomer.at);
+        let places: Vec<Promise> = lots
+            .iter()
+            .map(|lot| promise(room.come_back(s(60.2), ONE, lot)).unwrap_or(Promise { at: s(60.2), ..*lot }))
+            .collect();
+        // Asked again, a lot says the same.
+        assert_eq!(
+            promise(room.come_back(s(60.3), ONE, &lots[299])),
+            promise(room.come_back(s(60.3), ONE, &lots[299]))
+        );
+        assert!(places.iter().all(|place| place.at < s(92.0)));
+        let in_order = places.is_sorted_by_key(|place| place.at);
+        assert_eq!(in_order, order == crate::knobs::RoomOrder::InOrder);
+        for place in places.iter().filter(|place| place.at > s(61.0)) {
+            assert!(
+                how(room.come_back(place.at.max(s(60.3)), ONE, place))
+                    .is_some_and(|how| how != How::Replayed)
+                    || place.at < s(92.0)
+            );
+        }
+    }
+}
+
+#[test]
+fn rounds_are_shuffled_and_nobody_is_lost() {
+    let settings = RoomSettings { method: RoomMethod::Random, ..settings() };
+    let mut room = room_of(&settings, 10.0);
+    let lots = ask(&mut room, s(0.1), 200);
+    assert!(lots.len() >= 190 && lots.iter().all(|lot| lot.kind == Kind::Lot));
+    let drawn = lots[0].at + Duration::from_millis(10);
+    let mut places: Vec<Timestamp> = lots
+        .iter()
+        .map(|lot| promise(room.come_back(drawn, ONE, lot)).map_or(drawn, |place| place.at))
+        .collect();
+    assert!(!places.is_sorted(), "they are shuffled");
+    places.sort_unstable();
+    let span = places[places.len() - 1].since(places[0]);
+    assert!((18..=21).contains(&span.as_secs()), "200 people, 10 a second: {span:?}");
+}
+
+#[test]
+fn methods_are_switched_live() {
+    let mut room = room_of(&settings(), 10.0);
+    let out = ask(&mut room, START, 30);
+    let with = |method| RoomSettings { method, ..settings() };
+    room.configure(s(0.5), &with(RoomMethod::Closed));
+    assert_eq!(room.ask(s(0.5), ONE), Answer::Refuse(Refusal::RoomClosed));
+    assert_eq!(how(room.come_back(out[0].at, ONE, &out[0])), Some(How::Kept), "what was promised is kept");
+    room.configure(s(1.2), &with(RoomMethod::Off));
+    assert_eq!(how(room.ask(s(1.2), ONE)), Some(How::Unconcerned));
+    room.configure(s(1.3), &with(RoomMethod::Wait));
+    assert!(promise(room.ask(s(1.3), ONE)).is_some_and(|promise| promise.at >= s(2.0)));
+    // Doors that will never open do not keep those who have a lot.
+    room.configure(s(1.4), &with(RoomMethod::Event));
+    let lot = promise(room.ask(s(1.4), ONE)).unwrap();
+    assert_eq!(lot.kind, Kind::Lot);
+    room.configure(s(1.5), &with(RoomMethod::Fifo));
+    assert!(promise(room.come_back(s(1.6), ONE, &lot)).is_none_or(|place| place.kind == Kind::Place));
+}
+
+#[test]
+fn a_full_horizon_refuses_and_a_class_has_its_share() {
+    let mut settings = RoomSettings { horizon: Duration::from_secs(10), ..settings() };
+    settings.classes =
+        vec![ClassRoom { queues: true, share: None }, ClassRoom { queues: true, share: Some(0.2) }];
+    let mut room = Room::new(&settings, [1, 2], START);
+    tell(&mut room, START, 10.0);
+    let promises = ask(&mut room, START, 200);
+    assert_eq!(promises.len(), 80, "eight a second, and the share of the other");
+    assert_eq!(room.ask(START, ONE), Answer::Refuse(Refusal::HorizonFull));
+    let other: Vec<_> = (0..4).filter_map(|_| promise(room.ask(START, ClassId(1)))).collect();
+    assert_eq!(slots(&other), [1, 1, 2, 2]);
+}
+
+#[test]
+fn sessions_are_counted_within_the_capacity() {
+    let sessions = SessionSettings { idle: Duration::from_secs(60), total: Duration::from_secs(600) };
+    let settings = RoomSettings { sessions: Some(sessions), ..settings() };
+    let mut room = room_of(&settings, 100.0);
+    let mut passes: Vec<(Timestamp, Pass)> = Vec::new();
+    let mut out: Vec<Promise> = Vec::new();
+    let mut load = Vec::new();
+    // Everybody makes four more requests, one each 10 s: five units a session, so 20 sessions a second.
+    for second in 0..1_500_u32 {
+        let now = s(f64::from(second));
+        tell(&mut room, now, 100.0);
+        let mut work = 0;
+        passes.retain(|(begun, pass)| {
+            let age = now.since(*begun).as_secs();
+            if age > 0 && age.is_multiple_of(10) {
+                assert!(matches!(room.pass(now, ONE, pass), PassAnswer::Enter { .. }));
+                work += 1;
+            }
+            age < 40
+        });
+        let end = now + Duration::from_millis(999);
+        let (due, rest): (Vec<_>, Vec<_>) = out.into_iter().partition(|promise| promise.at <= end);
+        out = rest;
+        let mut answers: Vec<Answer> =
+            due.iter().map(|promise| room.come_back(promise.at, ONE, promise)).collect();
+        answers.extend((0..60).map(|_| room.ask(end, ONE)));
+        for answer in answers {
+            match answer {
+                Answer::Enter(entry) => {
+                    work += 1;
+                    passes.push((now, entry.pass.unwrap()));
+                }
+                Answer::Wait(place) => out.push(place.promise),
+                _ => {}
+            }
+        }
+        load.push(work);
+    }
+    let mean = load[1_000..].iter().sum::<usize>() / 500;
+    assert!((85..=112).contains(&mean), "{mean} requests a second of 100");
+}
+
+#[test]
+fn a_pass_slides_ends_and_is_revoked() {
+    let sessions = SessionSettings { idle: Duration::from_secs(60), total: Duration::from_secs(100) };
+    let settings = RoomSettings { sessions: Some(sessions), ..settings() };
+    let mut room = room_of(&settings, 100.0);
+    let Answer::Enter(Entry { pass: Some(pass), .. }) = room.ask(START, ONE) else { panic!("there is room") };
+    assert_eq!(room.pass(s(10.0), ONE, &pass), PassAnswer::Enter { renewed: None });
+    let PassAnswer::Enter { renewed: Some(longer) } = room.pass(s(50.0), ONE, &pass) else {
+        panic!("it slides")
+    };
+    assert_eq!(longer.until, s(100.0), "no longer than in all");
+    assert_eq!(room.pass(s(60.0), ONE, &pass), PassAnswer::Over);
+    assert_eq!(room.pass(s(100.0), ONE, &longer), PassAnswer::Over);
+    room.revoke(s(90.0), &longer);
+    assert_eq!(room.pass(s(90.0), ONE, &longer), PassAnswer::Over);
+}
+
+#[test]
+fn what_is_promised_survives_the_process() {
+    let mut room = room_of(&settings(), 10.0);
+    let out = ask(&mut room, START, 100);
+    let bytes = room.snapshot(s(0.5)).to_bytes();
+    assert!(bytes.len() < 1_000, "{} bytes for ten slots", bytes.len());
+    // Ten more, of which nothing is written.
+    let lost = ask(&mut room, s(0.9), 10);
+    let mut next = Room::new(&settings(), [3, 4], s(3.2));
+    tell(&mut next, s(3.2), 10.0);
+    next.restore(s(3.2), &RoomSnapshot::from_bytes(&bytes).unwrap());
+    let newcomer = ask(&mut next, s(3.2), 1)[0];
+    assert!(
+        newcomer.at > lost.iter().map(|promise| promise.at).max().unwrap(),
+        "the unwritten second is full"
+    );
+    for promise in out.iter().chain(&lost).filter(|promise| promise.at > s(3.2)) {
+        assert_eq!(how(next.come_back(promise.at, ONE, promise)), Some(How::Kept));
+    }
+    assert_eq!(RoomSnapshot::from_bytes(&[9]), Err(SnapshotFault::Version { found: 9 }));
+    assert!(matches!(RoomSnapshot::from_bytes(&bytes[..20]), Err(SnapshotFault::Damaged { .. })));
+}
+
+#[test]
+fn generator_and_check_apart_and_the_loss_of_the_reports() {
+    let of = |role| RoomSettings { role, ..settings() };
+    let mut check = room_of(&of(RoomRole::Check), 10.0);
+    let mut generator = Room::new(&of(RoomRole::Generate), [3, 4], START);
+    assert!(generator.standing(START).overdue, "nothing was heard yet");
+    generator.heed(s(0.1), &check.report(s(0.1)));
+    assert!(!generator.standing(s(0.1)).overdue);
+    assert_eq!(check.ask(s(0.1), ONE), Answer::Elsewhere);
+    let out = ask(&mut generator, s(0.1), 40);
+    assert_eq!(out.len(), 40, "a generator lets nobody in by itself");
+    for promise in out.iter().filter(|promise| promise.at < s(3.0)) {
+        assert_eq!(how(check.come_back(promise.at, ONE, promise)), Some(How::Kept));
+    }
+    let report = check.report(s(3.0));
+    assert_eq!(report.returned.iter().map(|entry| entry.people).sum::<u32>(), 20);
+    generator.heed(s(3.0), &report);
+    generator.advance(s(6.0));
+    assert!(generator.standing(s(6.0)).no_show < 0.2, "20 of 40 have come, 10 of those due have not");
+    // Lost: the last capacity, then half of it.
+    assert!((generator.standing(s(40.0)).for_newcomers - 10.0).abs() < 0.1);
+    generator.advance(s(80.0));
+    let standing = generator.standing(s(80.0));
+    assert!(standing.overdue && (standing.for_newcomers - 5.0).abs() < 0.1, "{standing:?}");
+}
+
+#[test]
+fn a_million_are_promised_in_order_with_memory_for_slots_only() {
+    let mut room = room_of(&settings(), 1000.0);
+    let mut last = START;
+    for _ in 0..1_000_000 {
+        if let Answer::Wait(place) = room.ask(START, ONE) {
+            assert!(place.promise.at >= last, "nobody is overtaken");
+            last = place.promise.at;
+        }
+    }
+    assert_eq!(last.since(START).as_secs(), 999);
+    assert_eq!(room.standing(START).waiting, 999_000);
+    room.check_invariants();
+}
