@@ -24,7 +24,7 @@ def free_port():
 class Server:
     """A server on given cores, stopped at the end by the process id it was started with."""
 
-    def __init__(self, name, command, on_cores, port, log):
+    def __init__(self, name, command, on_cores, port, log, within_s=20):
         self.name = name
         self.log = log
         with open(log, "wb") as sink:
@@ -35,7 +35,7 @@ class Server:
                 stderr=subprocess.STDOUT,
                 preexec_fn=lambda: os.sched_setaffinity(0, on_cores),
             )
-        self._await(port)
+        self._await(port, within_s)
 
     def __enter__(self):
         return self
@@ -90,8 +90,8 @@ class Server:
             pids.extend(int(child) for child in _read(f"/proc/{pid}/task/{pid}/children").split())
         return pids
 
-    def _await(self, port):
-        end = time.monotonic() + 20
+    def _await(self, port, within_s):
+        end = time.monotonic() + within_s
         while time.monotonic() < end:
             if not self.alive():
                 break

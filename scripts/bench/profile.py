@@ -53,7 +53,9 @@ def profile(stand, kind="plain", path="1k"):
                 f"--callgrind-out-file={out}"]
     scheme = "http" if kind == "plain" else "https"
     url = f"{scheme}://127.0.0.1:{port}/{path}"
-    with Server("callgrind", [*valgrind, *command], stand.proxy_cores, port, stand.path("callgrind.log")) as server:
+    # Under Valgrind everything takes fifty times as long, the start too.
+    log = stand.path("callgrind.log")
+    with Server("callgrind", [*valgrind, *command], stand.proxy_cores, port, log, within_s=180) as server:
         work.keep_alive(url, 1, CONNECTIONS, stand.other_cores)  # warm: connections, caches, pools
         _control(server, "--instr=on")
         work.keep_alive(url, 2, CONNECTIONS, stand.other_cores)  # and Callgrind's own

@@ -127,6 +127,32 @@ fn a_continue_is_sent_when_the_body_is_wanted() {
 }
 
 #[test]
+fn interim_responses_go_on_at_once_to_who_understands_them() {
+    const HINTS: &str =
+        "HTTP/1.1 103 Early Hints\r\nlink: </a.css>; rel=preload\r\nconnection: x-here\r\nx-here: 1\r\n\r\n";
+    let house = House::new("");
+    let mut client = house.connect();
+    for pipelined in [false, true] {
+        let request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(1 + usize::from(pipelined));
+        client.write_all(request.as_bytes()).unwrap();
+        for _ in 0..=usize::from(pipelined) {
+            let mut at_server = house.origin.next();
+            at_server.send("HTTP/1.1 100 Continue\r\n\r\n");
+            at_server.send(HINTS);
+            let seen = b"HTTP/1.1 103 Early Hints\r\nlink: </a.css>; rel=preload\r\n\r\n";
+            assert_eq!(take(&mut client, seen.len()), seen);
+            at_server.send(&format!("HTTP/1.1 102 Processing\r\n\r\n{OK}"));
+            assert_eq!(take(&mut client, 27), b"HTTP/1.1 102 Processing\r\n\r\n");
+            assert_eq!(read_response(&mut client).unwrap().status, 200);
+        }
+    }
+    client.write_all(b"GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n").unwrap();
+    house.origin.next().send(&format!("{HINTS}{OK}"));
+    assert_eq!(read_response(&mut client).unwrap().status, 200);
+    house.finish();
+}
+
+#[test]
 fn a_body_that_grows_too_large_is_answered_413() {
     let house = House::new("body.bytes.max = \"10B\"\n");
     let mut client = house.connect();

@@ -89,7 +89,7 @@ async fn serve(
     judged: Option<Judged>,
 ) -> Option<(Stream, Bytes)> {
     let pulse = connection.pulse();
-    let io = ClientIo::for_codec(stream, before, Rc::clone(pulse));
+    let io = ClientIo::for_codec(stream, before, Rc::clone(pulse), Rc::clone(&connection.interim));
     let answered = Rc::new(Cell::new(false));
     let handler = {
         let (worker, connection, answered) = (Rc::clone(worker), Rc::clone(connection), Rc::clone(&answered));

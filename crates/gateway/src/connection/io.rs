@@ -4,14 +4,14 @@ use std::{
     io::{self, IoSlice},
     pin::Pin,
     rc::Rc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
-use super::pulse::Pulse;
+use super::{interim::Interim, pulse::Pulse};
 use crate::{socket::Rewound, transport::Transport};
 
 /// A client's byte stream, as codecs and upgrades use it. What moves is noted on the connection's
@@ -24,6 +24,11 @@ pub(crate) struct ClientIo {
     /// What a codec answers to no request, so of its own accord, is held back: it cannot be told what
     /// to say. `None`: everything is written.
     held_back: Option<Vec<u8>>,
+    interim: Option<Rc<Interim>>,
+    /// Of interim responses, what has been begun.
+    begun: Bytes,
+    /// Whether the codec has written everything it had.
+    is_flushed: bool,
 }
 
 /// What lies below.
@@ -32,12 +37,13 @@ pub(crate) type Stream = Transport<TlsStream<Rewound>>;
 impl ClientIo {
     /// A stream whose first bytes were read already.
     pub(super) const fn new(stream: Stream, before: Bytes, pulse: Rc<Pulse>) -> Self {
-        Self { before, stream, pulse, held_back: None }
+        Self { before, stream, pulse, held_back: None, interim: None, begun: Bytes::new(), is_flushed: true }
     }
 
-    /// The same for a codec of HTTP/1, whose own answers are held back.
-    pub(super) const fn for_codec(stream: Stream, before: Bytes, pulse: Rc<Pulse>) -> Self {
-        Self { before, stream, pulse, held_back: Some(Vec::new()) }
+    /// The same for a codec of HTTP/1, whose own answers are held back, and by whose side `interim` responses go.
+    pub(super) fn for_codec(stream: Stream, before: Bytes, pulse: Rc<Pulse>, interim: Rc<Interim>) -> Self {
+        let io = Self::new(stream, before, pulse);
+        Self { held_back: Some(Vec::new()), interim: Some(interim), ..io }
     }
 
     /// What was held back; from now on everything is written.
@@ -51,6 +57,27 @@ impl ClientIo {
         let before = held_back.len();
         slices.for_each(|slice| held_back.extend_from_slice(slice));
         Some(held_back.len() - before)
+    }
+
+    /// Writes the interim responses that wait, where that is safe.
+    fn poll_interim(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.begun.is_empty()
+            && let Some(interim) = &self.interim
+        {
+            let waiting = interim.take();
+            // In the middle of what the codec writes they would be taken for a part of it.
+            if self.is_flushed && !waiting.is_empty() {
+                self.begun = waiting.into();
+            }
+        }
+        while self.begun.has_remaining() {
+            let written = ready!(Pin::new(&mut self.stream).poll_write(context, &self.begun))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.begun.advance(written);
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// The stream below.
@@ -95,6 +122,8 @@ impl AsyncWrite for ClientIo {
         if let Some(held) = self.hold_back(std::iter::once(bytes)) {
             return Poll::Ready(Ok(held));
         }
+        ready!(self.poll_interim(context))?;
+        self.is_flushed = false;
         let result = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.pulse.wrote(result.is_pending());
         result
@@ -108,6 +137,8 @@ impl AsyncWrite for ClientIo {
         if let Some(held) = self.hold_back(slices.iter().map(|slice| &**slice)) {
             return Poll::Ready(Ok(held));
         }
+        ready!(self.poll_interim(context))?;
+        self.is_flushed = false;
         let result = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
         self.pulse.wrote(result.is_pending());
         result
@@ -118,6 +149,9 @@ impl AsyncWrite for ClientIo {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // The codec flushes only once it has written everything.
+        self.is_flushed = true;
+        ready!(self.poll_interim(context))?;
         let result = Pin::new(&mut self.stream).poll_flush(context);
         match result.is_pending() {
             true => self.pulse.wrote(true),

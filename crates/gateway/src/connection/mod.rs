@@ -2,6 +2,7 @@
 
 mod http1;
 mod http2;
+mod interim;
 mod io;
 mod limits;
 mod parked;
@@ -21,6 +22,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
 use tidegate_config::Listener;
 use tidegate_control::{
     Refusal,
@@ -31,14 +33,15 @@ use tidegate_control::{
 use tidegate_runtime::Level;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use self::{
+    interim::Interim,
+    io::Stream,
+    pulse::{Exchange, Registered},
+};
 pub(crate) use self::{
     io::ClientIo,
     limits::Limits,
     pulse::{Pulse, Pulses},
-};
-use self::{
-    io::Stream,
-    pulse::{Exchange, Registered},
 };
 use crate::{
     facts::{ConnectionFacts, TlsFacts},
@@ -62,6 +65,7 @@ pub(crate) struct Connection {
     departure: RefCell<Option<Departure>>,
     /// The response that is read by this connection's own task.
     in_step: RefCell<InStep>,
+    interim: Rc<Interim>,
     registered: Registered,
     _place: Place,
 }
@@ -129,6 +133,14 @@ impl Connection {
     /// What is read in step is read ahead from now on; `waker` is this connection's task.
     fn read_ahead(&self, waker: &Waker) {
         self.in_step.take().read_ahead(waker);
+    }
+
+    /// Passes an interim response on, before the one that is waited for; on HTTP/1 only, whose client asked by
+    /// HTTP/1.1.
+    pub(crate) fn say_meanwhile(&self, status: StatusCode, headers: &HeaderMap) {
+        if self.protocol() == Protocol::Http1 {
+            self.interim.push(status, headers);
+        }
     }
 
     /// Hands the connection over once the response, which is a 101, has been sent. HTTP/1 only.
@@ -344,6 +356,7 @@ impl Connection {
             upgrade: RefCell::default(),
             departure: RefCell::default(),
             in_step: RefCell::default(),
+            interim: Rc::default(),
             registered,
             _place: place,
         })

@@ -9,13 +9,14 @@ use std::{
     task::Poll,
 };
 
-use http::{HeaderMap, Request, Response, header};
+use http::{HeaderMap, Request, Response, StatusCode, header};
 use tidegate_control::{Refusal, ServerId, Timestamp, classify::cookie_values, knobs::keys, meters::Meter};
 use tidegate_runtime::{CoreApplication, servers::Server};
 
 use super::{
     Service,
     error::{ClientFault, Failure},
+    hop_by_hop,
 };
 use crate::{
     body::{BodyError, RequestBody},
@@ -42,6 +43,8 @@ pub(super) struct Errand {
     pub(super) hash: u64,
     /// When it was let in.
     pub(super) started: Timestamp,
+    /// Whether its client understands interim responses.
+    pub(super) takes_interim: bool,
     /// Set once the client has left.
     pub(super) left: Rc<Cell<bool>>,
 }
@@ -73,7 +76,9 @@ impl Errand {
             let id = chosen.server().id();
             let server = self.service.access_log.is_on().then(|| Arc::clone(chosen.server()));
             let sticky = chosen.sticky_value();
-            let sent = self.service.upstreams.send(chosen, request, &self.connection.facts, now).await;
+            let interim = |head| self.pass_on(head);
+            let sent =
+                self.service.upstreams.send(chosen, request, &self.connection.facts, now, &interim).await;
             let error = match sent {
                 Ok(response) => return Ok(Answered { response, server, sticky }),
                 Err(error) => error,
@@ -124,6 +129,17 @@ impl Errand {
             Ok(false) => Err(failure),
             Err(_) => Err(Failure::Refused(Refusal::WaitTooLong)),
         }
+    }
+
+    /// Passes an interim response on, but for 100: a body is asked for by whoever gathers it.
+    fn pass_on(&self, head: Response<()>) {
+        if !self.takes_interim || head.status() == StatusCode::CONTINUE || self.left.get() {
+            return;
+        }
+        let (head, ()) = head.into_parts();
+        let mut headers = head.headers;
+        hop_by_hop::remove(&mut headers);
+        self.connection.say_meanwhile(head.status, &headers);
     }
 
     fn may_retry(&self) -> bool {

@@ -46,7 +46,7 @@ use std::{
     rc::Rc,
 };
 
-use http::{Request, Response};
+use http::{Request, Response, Version};
 use http_body::Body;
 use hyper::body::Incoming;
 use tidegate_control::{
@@ -162,6 +162,7 @@ impl Service {
                 }
             }
         };
+        let takes_interim = parts.version == Version::HTTP_11;
         let forwarded =
             forward::request(&mut parts, &connection.facts, snapshot, &self.ids, (ends_here, wants_upgrade));
         forward::announce(&mut parts, &body);
@@ -175,6 +176,7 @@ impl Service {
             connection: Rc::clone(&connection),
             hash,
             started: in_flight.started(),
+            takes_interim,
             left: Rc::clone(&left),
         };
         let exchange = Box::pin(errand.run(Box::new(Request::from_parts(parts, body))));

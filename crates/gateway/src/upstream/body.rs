@@ -8,13 +8,19 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{StatusCode, Version};
+use http::StatusCode;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tidegate_control::{Timestamp, meters::UpstreamError};
 use tidegate_runtime::Clock;
 use tokio::time::{Instant, Sleep};
 
-use super::{balance::Chosen, error::describe, http1::Http1, http2, io::UpstreamIo, pool::Lease};
+use super::{
+    balance::Chosen,
+    error::describe,
+    http1::{Broken, Http1},
+    http2,
+    io::UpstreamIo,
+};
 use crate::body::BodyError;
 
 /// The body of a server's response.
@@ -48,16 +54,19 @@ pub(super) struct Exchange {
     pub(super) response_time: Duration,
 }
 
+/// A response whose head is there, on the connection it comes by.
+pub(super) enum Message {
+    Http1(Box<Http1>),
+    Http2(http2::Stream, Incoming),
+}
+
 enum State {
     Ended,
     Http1 {
         exchange: Exchange,
         http1: Box<Http1>,
-        incoming: Incoming,
         /// Whether the timer runs: only while we wait for the server.
         is_armed: bool,
-        /// Whether the connection may serve another exchange.
-        is_lasting: bool,
     },
     Http2 {
         exchange: Exchange,
@@ -69,38 +78,21 @@ enum State {
 }
 
 impl UpstreamBody {
-    pub(super) fn new(
-        exchange: Exchange,
-        lease: Lease,
-        incoming: Incoming,
-        status: StatusCode,
-        version: Version,
-        now: Timestamp,
-    ) -> Self {
+    pub(super) fn new(exchange: Exchange, message: Message, status: StatusCode, now: Timestamp) -> Self {
         let mut body = Self {
-            state: match lease {
-                Lease::Http1(http1) if status == StatusCode::SWITCHING_PROTOCOLS => match http1.into_io() {
-                    Some((io, leftover)) => {
-                        exchange.chosen.server.shared.on_success(now, exchange.response_time);
-                        let chosen = exchange.chosen;
-                        State::Upgraded(Box::new(UpstreamUpgraded { io, leftover, chosen }))
-                    }
-                    None => State::Ended,
-                },
-                // Under HTTP/1.0 the codec sends no body of unknown length, and says nothing of it.
-                Lease::Http1(http1) => State::Http1 {
-                    exchange,
-                    http1,
-                    incoming,
-                    is_armed: false,
-                    is_lasting: version == Version::HTTP_11,
-                },
-                Lease::Http2(stream) => State::Http2 { exchange, stream, incoming, timer: None },
+            state: match message {
+                Message::Http1(http1) if status == StatusCode::SWITCHING_PROTOCOLS => {
+                    exchange.chosen.server.shared.on_success(now, exchange.response_time);
+                    let (io, leftover) = http1.into_io();
+                    State::Upgraded(Box::new(UpstreamUpgraded { io, leftover, chosen: exchange.chosen }))
+                }
+                Message::Http1(http1) => State::Http1 { exchange, http1, is_armed: false },
+                Message::Http2(stream, incoming) => State::Http2 { exchange, stream, incoming, timer: None },
             },
             answered_at: now,
             has_waited: false,
         };
-        if body.incoming().is_some_and(Body::is_end_stream) {
+        if body.is_end() && !matches!(body.state, State::Upgraded(_)) {
             body.finish(now);
         }
         body
@@ -119,21 +111,20 @@ impl UpstreamBody {
         }
     }
 
-    fn incoming(&self) -> Option<&Incoming> {
+    fn is_end(&self) -> bool {
         match &self.state {
-            State::Http1 { incoming, .. } | State::Http2 { incoming, .. } => Some(incoming),
-            State::Ended | State::Upgraded(_) => None,
+            State::Http1 { http1, .. } => http1.is_end(),
+            State::Http2 { incoming, .. } => incoming.is_end_stream(),
+            State::Ended | State::Upgraded(_) => true,
         }
     }
 
     /// The end of the message.
     fn finish(&mut self, now: Timestamp) {
         match std::mem::replace(&mut self.state, State::Ended) {
-            State::Http1 { exchange, http1, is_lasting, .. } => {
+            State::Http1 { exchange, http1, .. } => {
                 exchange.succeeded(now);
-                if is_lasting {
-                    exchange.chosen.server.pool.put_back(http1, now);
-                }
+                exchange.chosen.server.pool.put_back(http1, now);
             }
             State::Http2 { exchange, stream, .. } => {
                 exchange.succeeded(now);
@@ -180,8 +171,8 @@ impl Body for UpstreamBody {
         let this = self.get_mut();
         let polled = match &mut this.state {
             State::Ended | State::Upgraded(_) => return Poll::Ready(None),
-            State::Http1 { http1, incoming, is_armed, .. } => {
-                let polled = http1.poll_frame(incoming, context);
+            State::Http1 { http1, is_armed, .. } => {
+                let polled = http1.poll_frame(context);
                 let timeout = http1.plan.body_idle_timeout;
                 if polled.is_ready() {
                     *is_armed = false;
@@ -194,7 +185,18 @@ impl Body for UpstreamBody {
                         return Poll::Ready(Some(Err(this.fail(&silent(timeout)))));
                     }
                 }
-                polled
+                match polled {
+                    Poll::Ready(Some(Err(Broken::Client(error)))) => {
+                        this.state = State::Ended;
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                    Poll::Ready(Some(Err(Broken::Server(failure)))) => {
+                        return Poll::Ready(Some(Err(this.fail(&failure.message))));
+                    }
+                    Poll::Ready(Some(Ok(frame))) => Poll::Ready(Some(Ok(frame))),
+                    Poll::Ready(None) => Poll::Ready(None),
+                    Poll::Pending => Poll::Pending,
+                }
             }
             State::Http2 { stream, incoming, timer, .. } => {
                 let polled = Pin::new(incoming).poll_frame(context);
@@ -218,7 +220,7 @@ impl Body for UpstreamBody {
                 Poll::Pending
             }
             Poll::Ready(Some(Ok(frame))) => {
-                if frame.is_trailers() || this.incoming().is_some_and(Body::is_end_stream) {
+                if frame.is_trailers() || this.is_end() {
                     this.finish_now();
                 }
                 Poll::Ready(Some(Ok(frame)))
@@ -232,11 +234,15 @@ impl Body for UpstreamBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.incoming().is_none_or(Body::is_end_stream)
+        self.is_end()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.incoming().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+        match &self.state {
+            State::Http1 { http1, .. } => http1.left().map_or_else(SizeHint::default, SizeHint::with_exact),
+            State::Http2 { incoming, .. } => incoming.size_hint(),
+            State::Ended | State::Upgraded(_) => SizeHint::with_exact(0),
+        }
     }
 }
 

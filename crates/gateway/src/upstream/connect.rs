@@ -63,7 +63,7 @@ async fn open(server: &Server, plan: &Plan, ends: Option<Ends>) -> Result<(Upstr
             UpstreamProtocol::Http2 => Spoken::Http2,
             UpstreamProtocol::Http1 | UpstreamProtocol::Auto => Spoken::Http1,
         };
-        return Ok((UpstreamIo::plain(socket), spoken));
+        return Ok((UpstreamIo::Plain(socket), spoken));
     };
     let refused = |message: String| Failure::new(UpstreamError::Tls, format!("{endpoint}: TLS: {message}"));
     let stream = Rc::clone(tls).handshake(server.host(), socket).await.map_err(refused)?;
@@ -76,7 +76,7 @@ async fn open(server: &Server, plan: &Plan, ends: Option<Ends>) -> Result<(Upstr
         UpstreamProtocol::Auto if is_h2 => Spoken::Http2,
         UpstreamProtocol::Auto | UpstreamProtocol::Http1 => Spoken::Http1,
     };
-    Ok((UpstreamIo::tls(stream), spoken))
+    Ok((UpstreamIo::Tls(Box::new(stream)), spoken))
 }
 
 /// The failure of a TLS handshake, which tokio wraps into an I/O error.

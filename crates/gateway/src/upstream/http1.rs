@@ -2,46 +2,69 @@
 
 use std::{
     future::Future,
-    pin::Pin,
+    io,
+    pin::{Pin, pin},
     rc::Rc,
     task::{Context, Poll, Waker, ready},
     time::Duration,
 };
 
-use bytes::Bytes;
-use http::{Method, Request, Response, Version};
-use hyper::{
-    body::{Body, Frame, Incoming},
-    client::conn::http1::{Builder, Connection, SendRequest},
-};
-use hyper_util::rt::TokioIo;
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Method, Request, Response, StatusCode, response::Parts};
+use http_body::{Body, Frame};
 use tidegate_control::{Timestamp, meters::UpstreamError};
-use tokio::time::{Instant, Sleep};
+use tokio::{
+    io::{AsyncReadExt, AsyncWrite},
+    time::{Instant, Sleep},
+};
 
 use super::{
-    error::{Failure, describe},
-    io::{Trace, UpstreamIo},
-    outgoing::{Outgoing, Progress},
+    decode::{Decoded, Decoder, Malformed},
+    encode::Encoder,
+    error::Failure,
+    io::UpstreamIo,
+    patience::{Patience, Turn},
     plan::Plan,
     proxy_header::Ends,
-    replay,
+    response,
 };
 use crate::body::{BodyError, RequestBody};
 
-/// Most that the codec buffers in each direction.
-const BUFFER_MAX: usize = 64 * 1024;
-/// Size of a response's head, and of its trailers.
-const HEAD_MAX: usize = 64 * 1024;
+/// Bytes that there is room for at each reading, and at most: a large body is read in large pieces.
+const READ_MIN: usize = 8 * 1024;
+const READ_MAX: usize = 64 * 1024;
+/// Header fields that a connection keeps room for from one response to the next.
+const FIELDS_KEPT: usize = 64;
 
 /// A connection that is idle or serves one exchange.
 ///
-/// No task of its own: the codec's connection is polled by the exchange in progress, and while
-/// idle by the pool's sweep. So a request costs no spawn, no wake from one task to another, and
-/// dropping the exchange closes the connection.
+/// The grammar is httparse's, what a head means is said in [`response`], and bodies are framed by [`Encoder`] and
+/// [`Decoder`]. All is done by the task of the exchange that has the connection: a request costs no channel, no
+/// spawn and no waking from one task to another, what is sent stays with who sends it, so that it can be sent
+/// again, and dropping the exchange closes the connection.
 pub(super) struct Http1 {
-    driven: Driven,
-    sender: SendRequest<Outgoing>,
-    trace: Rc<Trace>,
+    io: UpstreamIo,
+    /// Read and not taken yet.
+    input: BytesMut,
+    /// Bytes of it that are no whole head.
+    looked_at: usize,
+    encoder: Encoder,
+    /// What is still to be sent of the request's body.
+    upload: Upload,
+    decoder: Decoder,
+    /// Whether the server lets the connection last beyond the present response.
+    is_lasting: bool,
+    /// Whether the server has stopped sending, or listening.
+    has_ended: bool,
+    is_broken: bool,
+    /// Whether anything of the present exchange went out, and came back.
+    has_sent: bool,
+    has_received: bool,
+    answers_head: bool,
+    /// Room for the fields of the next response.
+    room: HeaderMap,
+    /// Room for the next reading: as much as the last message would have wanted.
+    ahead: usize,
     /// Armed for whatever the exchange waits for; kept from one exchange to the next because
     /// moving a deadline back costs a fraction of arming a new timer.
     timer: Pin<Box<Sleep>>,
@@ -50,6 +73,14 @@ pub(super) struct Http1 {
     pub(super) idle_since: Timestamp,
     /// Whether it has served an exchange before.
     pub(super) is_used: bool,
+}
+
+/// A request's body on its way out.
+struct Upload {
+    body: RequestBody,
+    /// Pieces taken so far.
+    pieces: u64,
+    waits_for_client: bool,
 }
 
 /// An exchange that got no response head on this connection.
@@ -65,138 +96,164 @@ pub(super) struct Unanswered {
     pub(super) client: Option<BodyError>,
 }
 
+/// Why an exchange breaks off, and on which side.
+pub(super) enum Broken {
+    Client(BodyError),
+    Server(Failure),
+}
+
 impl Http1 {
     /// Begins to speak HTTP/1 over a new connection.
-    pub(super) async fn start(
-        io: UpstreamIo,
-        plan: Rc<Plan>,
-        ends: Option<Ends>,
-    ) -> Result<Box<Self>, Failure> {
-        let trace = io.trace();
-        let (sender, connection) = Builder::new()
-            .max_buf_size(BUFFER_MAX)
-            .max_header_size(HEAD_MAX)
-            .handshake(TokioIo::new(io))
-            .await
-            .map_err(|error| Failure::new(UpstreamError::Connect, describe(&error)))?;
-        Ok(Box::new(Self {
-            driven: Driven {
-                connection: Some(connection),
-                is_watched: false,
-                has_ended: false,
-                failure: None,
-            },
-            sender,
-            trace,
+    pub(super) fn start(io: UpstreamIo, plan: Rc<Plan>, ends: Option<Ends>) -> Box<Self> {
+        Box::new(Self {
+            io,
+            input: BytesMut::new(),
+            looked_at: 0,
+            encoder: Encoder::default(),
+            upload: Upload { body: RequestBody::Empty, pieces: 0, waits_for_client: false },
+            decoder: Decoder::Ended,
+            is_lasting: true,
+            has_ended: false,
+            is_broken: false,
+            has_sent: false,
+            has_received: false,
+            answers_head: false,
+            room: HeaderMap::new(),
+            ahead: READ_MIN,
             timer: Box::pin(tokio::time::sleep_until(Instant::now())),
             plan,
             ends,
             idle_since: Timestamp::EPOCH,
             is_used: false,
-        }))
+        })
     }
 
-    /// Sends a request, now, and waits for the response's head.
+    /// Sends a request, now, and waits for the response's head. The body behind it comes by
+    /// [`Http1::poll_frame`], once [`Http1::expect`] has been told of the head. Interim responses are given to
+    /// `interim` meanwhile.
     pub(super) async fn send(
         &mut self,
         mut request: Box<Request<RequestBody>>,
         now: Instant,
-    ) -> Result<Response<Incoming>, Unanswered> {
-        *request.version_mut() = Version::HTTP_11;
-        if matches!(*request.method(), Method::GET | Method::HEAD)
-            && !request.body().is_end_stream()
-            && request.body().size_hint().exact().is_none()
-        {
-            // The codec would take the body of a GET for a mistake and leave it out.
-            let chunked = http::HeaderValue::from_static("chunked");
-            request.headers_mut().insert(http::header::TRANSFER_ENCODING, chunked);
+        interim: &dyn Fn(Response<()>),
+    ) -> Result<Response<()>, Unanswered> {
+        if self.is_used && !self.is_open() {
+            let failure = Failure::new(UpstreamError::Reset, "the idle connection was closed");
+            let request = Some(request);
+            return Err(Unanswered { failure, request, has_reached: false, is_silent: true, client: None });
         }
+        let body = std::mem::replace(request.body_mut(), RequestBody::Empty);
+        self.encoder.begin(&request, &body);
         // What is in memory can be sent again; what streams by is gone.
-        let again = match request.body() {
-            RequestBody::Empty => Some(RequestBody::Empty),
-            RequestBody::Whole(bytes) => Some(RequestBody::Whole(bytes.clone())),
-            RequestBody::Stream(_) => None,
+        let streams = matches!(body, RequestBody::Stream(_));
+        let again = match &body {
+            RequestBody::Whole(bytes) => RequestBody::Whole(bytes.clone()),
+            RequestBody::Empty | RequestBody::Stream(_) => RequestBody::Empty,
         };
-        self.trace.begin(again.is_some());
-        let (parts, body) = request.into_parts();
-        let (body, progress) = Outgoing::new(body);
-        // Unconstrained: a turn that is cut short wakes its task, and here that would be nobody.
-        let mut response = std::pin::pin!(tokio::task::coop::unconstrained(
-            self.sender.try_send_request(Request::from_parts(parts, body))
-        ));
-        let mut patience = Patience::new(progress.as_deref(), self.plan.response_timeout, now);
-        // What the response waits for is done by the connection driven here, so its waker would wake but
-        // ourselves; and once the response is there, nobody waits for the connection. So after the first time,
-        // which sends the request, it is driven quietly as long as that gets the response.
-        let mut quiet = Context::from_waker(Waker::noop());
-        let mut is_sent = false;
-        let outcome = std::future::poll_fn(|context| {
-            if std::mem::replace(&mut is_sent, true) {
-                self.driven.poll_quietly();
-                if let Poll::Ready(outcome) = response.as_mut().poll(&mut quiet) {
-                    return Poll::Ready(Some(outcome));
-                }
+        let body = if streams { body } else { RequestBody::Empty };
+        self.upload = Upload { body, pieces: 0, waits_for_client: false };
+        (self.has_sent, self.has_received, self.looked_at) = (false, false, 0);
+        self.answers_head = *request.method() == Method::HEAD;
+        let mut patience = Patience::new(self.plan.response_timeout, now);
+        let answered = std::future::poll_fn(|context| {
+            if let Poll::Ready(Err(broken)) = self.poll_upload(context) {
+                return Poll::Ready(Err(broken));
             }
-            self.driven.poll(context);
-            if let Poll::Ready(outcome) = response.as_mut().poll(&mut quiet) {
-                return Poll::Ready(Some(outcome));
+            // The server may answer before it has read everything.
+            if let Poll::Ready(head) = self.poll_head(interim, context) {
+                return Poll::Ready(head.map(Some).map_err(Broken::Server));
             }
-            if self.driven.has_ended && self.driven.connection.take().is_some() {
-                // A request that the codec has not begun comes back as it goes.
-                if let Poll::Ready(outcome) = response.as_mut().poll(&mut quiet) {
-                    return Poll::Ready(Some(outcome));
-                }
-            }
-            ready!(patience.poll(self.timer.as_mut(), context));
-            Poll::Ready(None)
+            ready!(patience.poll(self.upload.turn(streams), self.timer.as_mut(), context));
+            Poll::Ready(Ok(None))
         })
         .await;
-        match outcome {
-            Some(Ok(response)) => {
-                self.trace.forget();
+        let (failure, client, is_late) = match answered {
+            Ok(Some(response)) => {
                 self.is_used = true;
-                Ok(response)
+                self.room = std::mem::take(request.headers_mut());
+                self.room.clear();
+                if self.room.capacity() > FIELDS_KEPT {
+                    self.room = HeaderMap::new();
+                }
+                return Ok(response);
             }
-            Some(Err(mut error)) => {
-                let failure = self.driven.failure.take().unwrap_or_else(|| Failure::of_codec(error.error()));
-                let given_back =
-                    error.take_message().map(|request| Box::new(request.map(Outgoing::into_inner)));
-                let has_reached = given_back.is_none() && self.trace.has_sent();
-                Err(Unanswered {
-                    failure,
-                    request: given_back.or_else(|| self.rebuild(again)),
-                    has_reached,
-                    is_silent: !self.trace.has_received(),
-                    client: progress.and_then(|progress| progress.take_error()),
-                })
+            Ok(None) => {
+                let late = format!("no response within {:?}", self.plan.response_timeout);
+                (Failure::new(UpstreamError::ResponseTimeout, late), None, true)
             }
-            None => Err(Unanswered {
-                failure: Failure::new(
-                    UpstreamError::ResponseTimeout,
-                    format!("no response within {:?}", self.plan.response_timeout),
-                ),
-                request: self.rebuild(again),
-                has_reached: true,
-                is_silent: false,
-                client: None,
-            }),
-        }
+            Err(Broken::Server(failure)) => (failure, None, false),
+            Err(Broken::Client(error)) => {
+                (Failure::new(UpstreamError::Reset, "the request's body failed"), Some(error), false)
+            }
+        };
+        *request.body_mut() = match std::mem::replace(&mut self.upload.body, RequestBody::Empty) {
+            untouched @ RequestBody::Stream(_) if self.upload.pieces == 0 => untouched,
+            _ => again,
+        };
+        let is_whole = !streams || matches!(request.body(), RequestBody::Stream(_));
+        Err(Unanswered {
+            failure,
+            request: is_whole.then_some(request),
+            has_reached: self.has_sent || is_late,
+            is_silent: !self.has_received && !is_late,
+            client,
+        })
+    }
+
+    /// The body that comes next is the one behind this head.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`] if the head does not say how it comes.
+    pub(super) fn expect(&mut self, head: &Parts) -> Result<(), Malformed> {
+        self.decoder = Decoder::of(self.answers_head, head.status, &head.headers)?;
+        self.is_lasting = self.decoder != Decoder::ToEnd && response::lasts(head);
+        self.ahead = match self.decoder {
+            Decoder::Ended => READ_MIN,
+            decoder => decoder.wanted(READ_MIN, READ_MAX),
+        };
+        Ok(())
     }
 
     /// The next frame of the response's body.
     pub(super) fn poll_frame(
         &mut self,
-        incoming: &mut Incoming,
         context: &mut Context<'_>,
-    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
-        // What comes out of the body is put in by the connection driven here, so its waker would wake but
-        // ourselves.
-        let mut quiet = Context::from_waker(Waker::noop());
-        if let Poll::Ready(frame) = Pin::new(&mut *incoming).poll_frame(&mut quiet) {
-            return Poll::Ready(frame);
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        if let Poll::Ready(Err(broken)) = self.poll_upload(context) {
+            return Poll::Ready(Some(Err(broken)));
         }
-        self.driven.poll(context);
-        Pin::new(incoming).poll_frame(&mut quiet)
+        Poll::Ready(loop {
+            match self.decoder.decode(&mut self.input).map_err(broken_body) {
+                Ok(Decoded::Frame(frame)) => break Some(Ok(frame)),
+                Ok(Decoded::End) => break None,
+                Ok(Decoded::More) => {}
+                Err(broken) => break Some(Err(broken)),
+            }
+            let read = ready!(self.poll_read(self.decoder.wanted(READ_MIN, READ_MAX), context));
+            let end = match read {
+                Ok(0) => self.decoder.end().map_err(broken_body),
+                Ok(_) => Ok(()),
+                Err(error) => Err(Broken::Server(Failure::new(UpstreamError::Body, error.to_string()))),
+            };
+            if let Err(broken) = end {
+                break Some(Err(broken));
+            }
+        })
+    }
+
+    /// Whether the response has ended.
+    pub(super) fn is_end(&self) -> bool {
+        self.decoder == Decoder::Ended
+    }
+
+    /// Bytes still to come of the response, where that is known.
+    pub(super) const fn left(&self) -> Option<u64> {
+        match self.decoder {
+            Decoder::Ended => Some(0),
+            Decoder::Length(left) => Some(left),
+            _ => None,
+        }
     }
 
     /// Arms the timer.
@@ -209,103 +266,143 @@ impl Http1 {
         self.timer.as_mut().poll(context)
     }
 
-    /// Whether it could serve another exchange now: nothing of the last one is left. Takes it out of the hands
-    /// of the task that used it, which the next exchange would wake.
-    pub(super) fn is_reusable(&mut self) -> bool {
-        if self.driven.is_watched || !self.sender.is_ready() {
-            self.driven.poll_quietly();
-        }
-        self.driven.is_open() && self.sender.is_ready() && !self.trace.is_broken()
+    /// Whether it could serve another exchange: nothing of the last one is left, and it is to last.
+    pub(super) fn is_reusable(&self) -> bool {
+        let is_quiet = self.is_end() && self.input.is_empty();
+        let is_sent = !self.encoder.has_bytes() && !self.encoder.wants_more();
+        is_quiet && is_sent && self.is_lasting && !self.has_ended && !self.is_broken
     }
 
-    /// Whether an idle connection is still open, as far as is known. Takes it out of the hands of
-    /// the task that used it last.
+    /// Whether an idle connection is still open and silent, as far as is known. Nobody is woken for it.
     pub(super) fn is_open(&mut self) -> bool {
         let mut quiet = Context::from_waker(Waker::noop());
-        self.driven.poll_quietly();
-        let _ = self.timer.as_mut().poll(&mut quiet);
-        self.driven.is_open()
+        self.is_reusable() && self.poll_read(READ_MIN, &mut quiet).is_pending()
     }
 
     /// Takes the byte stream back after a 101, with what was read beyond the head.
-    pub(super) fn into_io(mut self) -> Option<(UpstreamIo, Bytes)> {
-        let parts = self.driven.connection.take()?.into_parts();
-        Some((parts.io.into_inner(), parts.read_buf))
+    pub(super) fn into_io(self) -> (UpstreamIo, Bytes) {
+        (self.io, self.input.freeze())
     }
 
-    fn rebuild(&self, body: Option<RequestBody>) -> Option<Box<Request<RequestBody>>> {
-        let written = self.trace.written()?;
-        replay::rebuild(&written, body?).map(Box::new)
-    }
-}
-
-/// The codec's connection and how it ended.
-struct Driven {
-    connection: Option<Connection<TokioIo<UpstreamIo>, Outgoing>>,
-    /// Whether a task is woken when there is something to do.
-    is_watched: bool,
-    has_ended: bool,
-    failure: Option<Failure>,
-}
-
-impl Driven {
-    /// Lets the connection do what it can, and wakes nobody when it can do more.
-    fn poll_quietly(&mut self) {
-        self.poll(&mut Context::from_waker(Waker::noop()));
-        self.is_watched = false;
-    }
-
-    /// Lets the connection do what it can.
-    fn poll(&mut self, context: &mut Context<'_>) {
-        self.is_watched = true;
-        if self.has_ended {
-            return;
-        }
-        if let Some(connection) = &mut self.connection
-            && let Poll::Ready(result) = connection.poll_without_shutdown(context)
-        {
-            self.has_ended = true;
-            self.failure = result.err().map(|error| Failure::of_codec(&error));
-        }
-    }
-
-    const fn is_open(&self) -> bool {
-        self.connection.is_some() && !self.has_ended
-    }
-}
-
-/// How long a server may let us wait for the response's head: counted from the request's last
-/// byte, and while it does not take the request's body, from the last piece it took.
-pub(super) struct Patience<'a> {
-    progress: Option<&'a Progress>,
-    timeout: Duration,
-    began: Instant,
-    /// The piece of the body from which the timer was armed.
-    armed: Option<u64>,
-}
-
-impl<'a> Patience<'a> {
-    /// Patience that begins at `began`.
-    pub(super) const fn new(progress: Option<&'a Progress>, timeout: Duration, began: Instant) -> Self {
-        Self { progress, timeout, began, armed: None }
-    }
-
-    /// Ready when it has run out.
-    pub(super) fn poll(&mut self, mut timer: Pin<&mut Sleep>, context: &mut Context<'_>) -> Poll<()> {
-        let piece = match self.progress {
-            None => 0,
-            // The server has taken everything there was; it is the client that keeps us waiting.
-            Some(progress) if progress.waits_for_client() => {
-                self.armed = None;
-                return Poll::Pending;
+    /// Sends what there is of the request. Ready once all of it is sent, or the server does not listen any more.
+    ///
+    /// A server that answers before it has read the whole request may close at once, and the next write fails while
+    /// its answer is still to be read. So once something has gone out, what has really become of the connection the
+    /// reading side finds out. A first write that fails is told: nothing has reached the server then.
+    fn poll_upload(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+        loop {
+            while self.encoder.has_bytes() {
+                let written = Pin::new(&mut self.io).poll_write_vectored(context, &self.encoder.slices());
+                match ready!(written) {
+                    Ok(written @ 1..) => {
+                        self.has_sent = true;
+                        self.encoder.advance(written);
+                    }
+                    Ok(_) => return Poll::Ready(self.unheard(io::ErrorKind::WriteZero.into())),
+                    Err(error) => return Poll::Ready(self.unheard(error)),
+                }
             }
-            Some(progress) => progress.pieces(),
-        };
-        if self.armed != Some(piece) {
-            let since = if self.progress.is_none() { self.began } else { Instant::now() };
-            timer.as_mut().reset(since + self.timeout);
-            self.armed = Some(piece);
+            if !self.encoder.wants_more() {
+                self.upload.body = RequestBody::Empty;
+                return match ready!(Pin::new(&mut self.io).poll_flush(context)) {
+                    Ok(()) => Poll::Ready(Ok(())),
+                    Err(error) => Poll::Ready(self.unheard(error)),
+                };
+            }
+            let Poll::Ready(frame) = Pin::new(&mut self.upload.body).poll_frame(context) else {
+                self.upload.waits_for_client = true;
+                // What was written goes out meanwhile.
+                return match ready!(Pin::new(&mut self.io).poll_flush(context)) {
+                    Ok(()) => Poll::Pending,
+                    Err(error) => Poll::Ready(self.unheard(error)),
+                };
+            };
+            self.upload.waits_for_client = false;
+            self.upload.pieces += 1;
+            if let Err(error) = frame.transpose().and_then(|frame| self.encoder.push(frame)) {
+                // The message is not to be taken for a whole one.
+                self.is_broken = true;
+                self.encoder.abandon();
+                return Poll::Ready(Err(Broken::Client(error)));
+            }
         }
-        timer.poll(context)
     }
+
+    /// The server does not listen any more.
+    fn unheard(&mut self, error: io::Error) -> Result<(), Broken> {
+        self.is_broken = true;
+        self.encoder.abandon();
+        match self.has_sent {
+            true => Ok(()),
+            false => Err(Broken::Server(Failure::new(UpstreamError::Reset, error.to_string()))),
+        }
+    }
+
+    /// The head of the final response.
+    fn poll_head(
+        &mut self,
+        interim: &dyn Fn(Response<()>),
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Response<()>, Failure>> {
+        loop {
+            // Whatever begins a head shows at once whether it is one; its end is the end of a line.
+            let new = &self.input[self.looked_at..];
+            if (self.looked_at == 0 && !new.is_empty()) || new.contains(&b'\n') {
+                self.looked_at = self.input.len();
+                match response::parse(&mut self.input, &mut self.room) {
+                    Ok(Some(head)) if is_interim(head.status()) => {
+                        self.looked_at = 0;
+                        interim(head);
+                        continue;
+                    }
+                    Ok(Some(head)) => return Poll::Ready(Ok(head)),
+                    Ok(None) => {}
+                    Err(fault) => return Poll::Ready(Err(Failure::new(UpstreamError::Garbage, fault))),
+                }
+            }
+            let fault = match ready!(self.poll_read(self.ahead, context)) {
+                Ok(0) => "the connection ended before the response".to_owned(),
+                Ok(_) => continue,
+                Err(error) => error.to_string(),
+            };
+            return Poll::Ready(Err(Failure::new(UpstreamError::Reset, fault)));
+        }
+    }
+
+    /// Reads what there is; there is room for at least `wanted` bytes, or for what will not be more.
+    fn poll_read(&mut self, wanted: usize, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if self.has_ended {
+            return Poll::Ready(Ok(0));
+        }
+        // Costs nothing as long as nobody else holds what was read before: then its place is used again.
+        if self.input.capacity() - self.input.len() < wanted {
+            self.input.reserve(wanted);
+        }
+        let read = ready!(pin!(self.io.read_buf(&mut self.input)).poll(context));
+        match &read {
+            Ok(0) | Err(_) => self.has_ended = true,
+            Ok(_) => self.has_received = true,
+        }
+        Poll::Ready(read)
+    }
+}
+
+impl Upload {
+    /// Who is waited for.
+    const fn turn(&self, streams: bool) -> Turn {
+        match (streams, self.waits_for_client) {
+            (false, _) => Turn::Whole,
+            (true, true) => Turn::Client,
+            (true, false) => Turn::Pieces(self.pieces),
+        }
+    }
+}
+
+/// Whether another response to the same request follows.
+fn is_interim(status: StatusCode) -> bool {
+    status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS
+}
+
+fn broken_body(malformed: Malformed) -> Broken {
+    Broken::Server(Failure::new(UpstreamError::Body, malformed.to_string()))
 }

@@ -24,9 +24,10 @@ use tokio::{
 
 use super::{
     error::{Failure, describe, h2_error},
-    http1::{Patience, Unanswered},
+    http1::Unanswered,
     io::UpstreamIo,
-    outgoing::Outgoing,
+    outgoing::{Outgoing, Progress},
+    patience::{Patience, Turn},
     plan::Plan,
     proxy_header::Ends,
 };
@@ -167,13 +168,14 @@ impl Stream {
         let mut sender = self.connection.sender.clone();
         let mut response = std::pin::pin!(sender.try_send_request(Request::from_parts(parts, body)));
         let mut timer: Option<Pin<Box<Sleep>>> = None;
-        let mut patience = Patience::new(progress.as_deref(), plan.response_timeout, now);
+        let mut patience = Patience::new(plan.response_timeout, now);
         let outcome = std::future::poll_fn(|context| {
             if let Poll::Ready(outcome) = response.as_mut().poll(context) {
                 return Poll::Ready(Some(outcome));
             }
             let timer = timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(now)));
-            ready!(patience.poll(timer.as_mut(), context));
+            let turn = progress.as_deref().map_or(Turn::Whole, Progress::turn);
+            ready!(patience.poll(turn, timer.as_mut(), context));
             Poll::Ready(None)
         })
         .await;

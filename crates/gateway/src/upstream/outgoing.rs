@@ -1,4 +1,4 @@
-//! A request body on its way out, watched: whose turn it is, and what went wrong in it.
+//! A request body on its way out over HTTP/2, watched: whose turn it is, and what went wrong in it.
 
 use std::{
     cell::{Cell, RefCell},
@@ -10,6 +10,7 @@ use std::{
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
+use super::patience::Turn;
 use crate::body::{BodyError, RequestBody};
 
 /// The body the codec reads.
@@ -48,14 +49,12 @@ impl Outgoing {
 }
 
 impl Progress {
-    /// Pieces of the body taken so far.
-    pub(super) fn pieces(&self) -> u64 {
-        self.pieces.get()
-    }
-
-    /// Whether the codec would take more and the client has not sent it.
-    pub(super) fn waits_for_client(&self) -> bool {
-        self.waits.get()
+    /// Who is waited for.
+    pub(super) fn turn(&self) -> Turn {
+        match self.waits.get() {
+            true => Turn::Client,
+            false => Turn::Pieces(self.pieces.get()),
+        }
     }
 
     /// What went wrong on the client's side.

@@ -104,7 +104,7 @@ impl Pool {
     ) -> Result<Lease, Failure> {
         let (io, spoken) = connect::connect(server, plan, None, timeout).await?;
         match spoken {
-            Spoken::Http1 => Http1::start(io, Rc::clone(plan), None).await.map(Lease::Http1),
+            Spoken::Http1 => Ok(Lease::Http1(Http1::start(io, Rc::clone(plan), None))),
             Spoken::Http2 => {
                 let http2 = Http2::start(io, Rc::clone(plan), None, Rc::default(), now).await?;
                 http2.stream().map(Lease::Http2).ok_or_else(|| {
@@ -206,7 +206,7 @@ impl Pool {
         let (io, spoken) = connect::connect(server, plan, ends, timeout).await?;
         self.spoken.set(Some(spoken));
         match spoken {
-            Spoken::Http1 => Http1::start(io, Rc::clone(plan), ends).await.map(Lease::Http1),
+            Spoken::Http1 => Ok(Lease::Http1(Http1::start(io, Rc::clone(plan), ends))),
             Spoken::Http2 => {
                 let http2 = Http2::start(io, Rc::clone(plan), ends, Rc::clone(&self.turn), now()).await?;
                 let stream = http2.stream().ok_or_else(|| {

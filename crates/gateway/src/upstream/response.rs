@@ -1,18 +1,77 @@
 //! Response heads that say one thing only: what is ambiguous is refused, not passed on.
 
+use std::mem::MaybeUninit;
+
+use bytes::BytesMut;
 use http::{
-    HeaderMap, HeaderValue, Response, StatusCode, Version,
-    header::{CONTENT_LENGTH, TRANSFER_ENCODING},
+    HeaderMap, HeaderName, HeaderValue, Response, StatusCode, Version,
+    header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING},
+    response::Parts,
 };
 use hyper::upgrade::OnUpgrade;
 
-/// Checks what the codec lets pass and puts the head in order.
+/// Bytes and fields of a response's head.
+const HEAD_MAX: usize = 64 * 1024;
+const FIELDS_MAX: usize = 100;
+
+/// Takes a head of HTTP/1 out of what was read; `None` while it is not whole. `room` is an empty map, which is used
+/// for the fields.
 ///
-/// The codec refuses conflicting and malformed `Content-Length`s, obsolete line folding, bytes that
-/// no field may have, `Transfer-Encoding` under HTTP/1.0 and HTTP/0.9. It lets `Transfer-Encoding`
-/// win over `Content-Length` and reads an encoding it does not know to the end of the
-/// connection; a client or cache behind us may read either differently (RFC 9112, sections 6.1
-/// and 6.3), so we refuse both.
+/// The grammar is httparse's without any of its leniences: no HTTP/0.9, no folded lines, no blanks before a colon,
+/// no bytes that no field may have.
+pub(super) fn parse(input: &mut BytesMut, room: &mut HeaderMap) -> Result<Option<Response<()>>, String> {
+    let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
+    let mut head = httparse::Response::new(&mut []);
+    let parsed =
+        httparse::ParserConfig::default().parse_response_with_uninit_headers(&mut head, input, &mut fields);
+    let len = match parsed.map_err(|error| format!("no response of HTTP: {error}"))? {
+        httparse::Status::Complete(len) if len <= HEAD_MAX => len,
+        httparse::Status::Partial if input.len() < HEAD_MAX => return Ok(None),
+        _ => return Err(format!("a head of more than {HEAD_MAX} bytes")),
+    };
+    let status = head.code.and_then(|code| StatusCode::from_u16(code).ok()).ok_or("no status of HTTP")?;
+    let version = if head.version == Some(1) { Version::HTTP_11 } else { Version::HTTP_10 };
+    // Where names and values lie, for the bytes to be taken out without a copy.
+    let start = input.as_ptr().addr();
+    let place = |bytes: &[u8]| {
+        let at = bytes.as_ptr().addr().saturating_sub(start);
+        if bytes.is_empty() { 0..0 } else { at..at + bytes.len() }
+    };
+    let mut places = [const { (0..0, 0..0) }; FIELDS_MAX];
+    let count = head.headers.len();
+    for (places, field) in places.iter_mut().zip(head.headers.iter()) {
+        *places = (place(field.name.as_bytes()), place(field.value));
+    }
+    let bytes = input.split_to(len).freeze();
+    let mut headers = std::mem::take(room);
+    headers.reserve(count);
+    for (name, value) in places.into_iter().take(count) {
+        let name = HeaderName::from_bytes(&bytes[name]).map_err(|error| error.to_string())?;
+        let value = HeaderValue::from_maybe_shared(bytes.slice(value)).map_err(|error| error.to_string())?;
+        headers.append(name, value);
+    }
+    let mut response = Response::new(());
+    (*response.status_mut(), *response.version_mut(), *response.headers_mut()) = (status, version, headers);
+    Ok(Some(response))
+}
+
+/// Whether the connection outlasts the response with this head.
+pub(super) fn lasts(head: &Parts) -> bool {
+    // Under HTTP/1.0 a body of unknown length is not told from a whole one.
+    head.version == Version::HTTP_11
+        && !head.headers.iter().filter(|(name, _)| **name == CONNECTION).any(|(_, value)| {
+            value
+                .as_bytes()
+                .split(|byte| *byte == b',')
+                .any(|token| token.trim_ascii().eq_ignore_ascii_case(b"close"))
+        })
+}
+
+/// Checks what may pass by the grammar and puts the head in order.
+///
+/// `Content-Length`s that are no numbers or disagree are refused. So are `Transfer-Encoding` beside
+/// `Content-Length`, under HTTP/1.0, or of another kind than `chunked`: a client or cache behind us may read
+/// each of them in another way (RFC 9112, sections 6.1 and 6.3).
 pub(super) fn check<B>(response: &mut Response<B>, asked_upgrade: bool) -> Result<(), &'static str> {
     let (status, version) = (response.status(), response.version());
     if status == StatusCode::SWITCHING_PROTOCOLS {
@@ -25,6 +84,9 @@ pub(super) fn check<B>(response: &mut Response<B>, asked_upgrade: bool) -> Resul
     if version < Version::HTTP_2 && headers.keys().any(|name| *name == TRANSFER_ENCODING) {
         if headers.contains_key(CONTENT_LENGTH) {
             return Err("both Transfer-Encoding and Content-Length");
+        }
+        if version < Version::HTTP_11 {
+            return Err("Transfer-Encoding under HTTP/1.0");
         }
         let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
         let only = encodings.next().filter(|_| encodings.next().is_none());

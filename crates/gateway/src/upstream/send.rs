@@ -1,7 +1,6 @@
 //! Sends a request over a pooled or new connection, and again where a pooled one proves stale.
 
 use http::{Request, Response, header::UPGRADE};
-use hyper::body::Incoming;
 use tidegate_control::{
     Timestamp,
     meters::{Meter, UpstreamError},
@@ -11,7 +10,7 @@ use tokio::time::Instant;
 use super::{
     Upstreams,
     balance::Chosen,
-    body::{Exchange, UpstreamBody},
+    body::{Exchange, Message, UpstreamBody},
     error::{Failure, SendError},
     http1::Unanswered,
     pool::Lease,
@@ -30,7 +29,8 @@ impl Upstreams {
     /// A pooled connection that proves stale before anything was answered is replaced by a fresh
     /// one, unseen, if the request did not reach the server or is idempotent and can be had again.
     ///
-    /// `now` is the present time; the caller has just read it.
+    /// `now` is the present time; the caller has just read it. `interim` is given the interim responses of servers
+    /// that speak HTTP/1.
     ///
     /// Dropping the future closes the connection; on HTTP/2 it resets the stream.
     ///
@@ -43,6 +43,7 @@ impl Upstreams {
         request: Box<Request<RequestBody>>,
         client: &ConnectionFacts,
         now: Timestamp,
+        interim: &dyn Fn(Response<()>),
     ) -> Result<Response<UpstreamBody>, SendError> {
         let clock = *self.core.shared().clock();
         let asked_upgrade = request.headers().keys().any(|name| *name == UPGRADE);
@@ -52,7 +53,7 @@ impl Upstreams {
         let mut sent_at = now;
         let mut request = request;
         let mut tries = 0;
-        let (response, lease) = loop {
+        let (response, message) = loop {
             tries += 1;
             // A second try is for a fresh connection: where one was stale, its like may be too.
             let pooled = if tries == 1 { server.pool.reuse(&chosen.plan, ends) } else { None };
@@ -86,13 +87,16 @@ impl Upstreams {
             let (unanswered, was_used) = match lease {
                 Lease::Http1(mut http1) => {
                     let was_used = http1.is_used;
-                    match http1.send(request, sent_at).await {
-                        Ok(response) => break (response, Lease::Http1(http1)),
+                    match http1.send(request, sent_at, interim).await {
+                        Ok(response) => break (response, Message::Http1(http1)),
                         Err(unanswered) => (unanswered, was_used),
                     }
                 }
                 Lease::Http2(stream) => match Box::pin(stream.send(request, sent_at)).await {
-                    Ok(response) => break (response, Lease::Http2(stream)),
+                    Ok(response) => {
+                        let (head, incoming) = response.into_parts();
+                        break (Response::from_parts(head, ()), Message::Http2(stream, incoming));
+                    }
                     Err(unanswered) => (unanswered, true),
                 },
             };
@@ -103,29 +107,34 @@ impl Upstreams {
             }
         };
         // The time to connect is part of it: a server that is slow to accept is slow.
-        self.answered(chosen, response, lease, now, asked_upgrade)
+        self.answered(chosen, response, message, now, asked_upgrade)
     }
 
     fn answered(
         &self,
         chosen: Chosen,
-        mut response: Response<Incoming>,
-        lease: Lease,
+        mut response: Response<()>,
+        mut message: Message,
         started: Timestamp,
         asked_upgrade: bool,
     ) -> Result<Response<UpstreamBody>, SendError> {
         let clock = *self.core.shared().clock();
         let now = clock.now();
-        if let Err(fault) = response::check(&mut response, asked_upgrade) {
+        let checked = response::check(&mut response, asked_upgrade).map_err(str::to_owned);
+        let (head, ()) = response.into_parts();
+        let checked = match (checked, &mut message) {
+            (Ok(()), Message::Http1(http1)) => http1.expect(&head).map_err(|malformed| malformed.to_string()),
+            (checked, _) => checked,
+        };
+        if let Err(fault) = checked {
             let failure = Failure::new(UpstreamError::Garbage, fault);
             let unanswered =
                 Unanswered { failure, request: None, has_reached: true, is_silent: false, client: None };
             return Err(give_up(&chosen, unanswered, now));
         }
         let exchange = Exchange { chosen, clock, response_time: now.since(started) };
-        let (parts, incoming) = response.into_parts();
-        let body = UpstreamBody::new(exchange, lease, incoming, parts.status, parts.version, now);
-        Ok(Response::from_parts(parts, body))
+        let body = UpstreamBody::new(exchange, message, head.status, now);
+        Ok(Response::from_parts(head, body))
     }
 }
 

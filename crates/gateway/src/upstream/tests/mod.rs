@@ -124,7 +124,8 @@ impl Bench {
         chosen: Chosen,
         request: Request<RequestBody>,
     ) -> Result<Response<UpstreamBody>, SendError> {
-        self.upstreams.send(chosen, Box::new(request), &self.client, self.shared.clock().now()).await
+        let now = self.shared.clock().now();
+        self.upstreams.send(chosen, Box::new(request), &self.client, now, &|_| {}).await
     }
 
     async fn get(&self, path: &str) -> Result<Response<UpstreamBody>, SendError> {
