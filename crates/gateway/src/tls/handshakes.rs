@@ -8,6 +8,7 @@
 use std::{
     collections::VecDeque,
     io,
+    panic::{self, AssertUnwindSafe},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -106,18 +107,19 @@ impl Shared {
 
     /// What a thread does, until it is not needed any more.
     fn work(&self) {
-        // Also when a job panics.
-        let _counted = Counted(self);
         while let Some(job) = self.next() {
-            job();
+            // A panic ends its job only; whoever waits learns it from the channel that is dropped.
+            let _ = panic::catch_unwind(AssertUnwindSafe(job));
         }
     }
 
-    /// The next job; `None` when the thread is to end.
+    /// The next job; `None` when the thread is to end. It counts no more then: a job that is submitted from now on
+    /// finds another.
     fn next(&self) -> Option<Job> {
         let mut state = self.lock();
         loop {
             if state.threads > state.threads_max {
+                state.threads -= 1;
                 return None;
             }
             if let Some(job) = state.jobs.pop_front() {
@@ -129,18 +131,10 @@ impl Shared {
             state = woken;
             state.idle -= 1;
             if timeout.timed_out() && state.jobs.is_empty() {
+                state.threads -= 1;
                 return None;
             }
         }
-    }
-}
-
-/// A thread among those that run, until dropped.
-struct Counted<'a>(&'a Shared);
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.lock().threads -= 1;
     }
 }
 
@@ -191,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_left_before_its_turn_costs_nothing_and_a_panic_ends_one_thread_only() {
+    fn who_has_left_before_its_turn_costs_nothing_and_a_panic_ends_its_job_only() {
         let handshakes = Handshakes::default();
         let (go, wait) = mpsc::channel::<()>();
         run(async {
@@ -205,6 +199,7 @@ mod tests {
             let fails = handshakes.run(1, || -> () { panic!("as this test wants it") }).await;
             assert!(matches!(fails, Err(Undone::Panicked)));
             assert_eq!(handshakes.run(1, || 6).await.unwrap(), 6);
+            assert_eq!(handshakes.shared.lock().started, 1);
         });
     }
 

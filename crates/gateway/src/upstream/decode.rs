@@ -220,12 +220,15 @@ fn number(value: &HeaderValue) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// What comes of bytes that arrive cut as `cuts` says: data, trailers, bytes left over.
+    /// Data, trailers, bytes left over.
+    type Taken = (Vec<u8>, Option<HeaderMap>, Vec<u8>);
+
+    /// What comes of bytes that arrive cut as `cut` says.
     fn decoded(
         mut decoder: Decoder,
         bytes: &[u8],
         mut cut: impl FnMut() -> usize,
-    ) -> Result<(Vec<u8>, Option<HeaderMap>, Vec<u8>), Malformed> {
+    ) -> Result<Taken, Malformed> {
         let (mut input, mut rest) = (BytesMut::new(), bytes);
         let (mut data, mut trailers) = (Vec::new(), None);
         loop {
@@ -248,7 +251,7 @@ mod tests {
         }
     }
 
-    fn whole(decoder: Decoder, bytes: &[u8]) -> Result<(Vec<u8>, Option<HeaderMap>, Vec<u8>), Malformed> {
+    fn whole(decoder: Decoder, bytes: &[u8]) -> Result<Taken, Malformed> {
         decoded(decoder, bytes, || usize::MAX)
     }
 
@@ -326,7 +329,7 @@ mod tests {
                 usize::from(cuts.get(at % cuts.len().max(1)).copied().unwrap_or(1))
             };
             let decoder = match kind % 3 {
-                0 => Decoder::Length(u64::from(*kind)),
+                0 => Decoder::Length(u64::from(*kind) + 1),
                 1 => Decoder::ToEnd,
                 _ => Decoder::Size,
             };

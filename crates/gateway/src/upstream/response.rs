@@ -136,6 +136,52 @@ mod tests {
         response
     }
 
+    fn parsed(bytes: &[u8]) -> (Result<Option<Response<()>>, String>, BytesMut) {
+        let mut input = BytesMut::from(bytes);
+        (parse(&mut input, &mut HeaderMap::new()), input)
+    }
+
+    #[test]
+    fn a_head_is_taken_out_of_what_was_read() {
+        let (head, rest) = parsed(b"HTTP/1.0 404 Not here\r\nA: 1\r\nempty:\r\na:  \xff 2 \r\n\r\nbody");
+        let head = head.unwrap().unwrap();
+        assert_eq!((head.status(), head.version()), (StatusCode::NOT_FOUND, Version::HTTP_10));
+        let all: Vec<_> = head.headers().get_all("a").iter().map(HeaderValue::as_bytes).collect();
+        assert_eq!(all, [b"1", &b"\xff 2"[..]]);
+        assert_eq!((&head.headers()["empty"], &rest[..]), (&HeaderValue::from_static(""), &b"body"[..]));
+        assert!(parsed(b"HTTP/1.1 200 OK\r\na: 1\r\n").0.unwrap().is_none());
+        assert!(parsed(b"HTTP/1.1 099 x\r\n\r\n").0.is_err());
+    }
+
+    #[test]
+    fn a_connection_lasts_unless_the_head_says_otherwise() {
+        let last = |version, connection: &'static str| {
+            let mut response = response(200, &[("connection", connection)]);
+            *response.version_mut() = version;
+            lasts(&response.into_parts().0)
+        };
+        assert!(last(Version::HTTP_11, "keep-alive"));
+        assert!(!last(Version::HTTP_11, "x, Close"));
+        assert!(!last(Version::HTTP_10, "keep-alive"));
+    }
+
+    /// A head is whole or not, and what is behind it stays; whether it may pass is always said.
+    #[test]
+    fn any_bytes_are_a_head_or_none() {
+        bolero::check!().for_each(|bytes: &[u8]| {
+            let bytes = [b"HTTP/1.1 200 OK\r\n", bytes].concat();
+            let (head, rest) = parsed(&bytes);
+            let Ok(Some(mut head)) = head else { return };
+            assert!(bytes.ends_with(&rest) && rest.len() < bytes.len());
+            if check(&mut head, false).is_ok() {
+                let head = head.into_parts().0;
+                let lengths = head.headers.get_all(CONTENT_LENGTH).iter().count();
+                assert!(lengths <= 1 && (lengths == 0 || !head.headers.contains_key(TRANSFER_ENCODING)));
+                let _ = (lasts(&head), super::super::decode::Decoder::of(false, head.status, &head.headers));
+            }
+        });
+    }
+
     #[test]
     fn what_is_ambiguous_is_refused() {
         for fields in [
