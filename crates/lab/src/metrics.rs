@@ -44,6 +44,18 @@ metrics! {
     "settle_s", "s", false, "time to settle", "From the start of the load until goodput, as a mean over 5 s, stays at 90 % of the lesser of offered and capacity; infinite if it does not.";
     "recover_s", "s", false, "time to recover", "From the start of the last phase of the load until goodput, as a mean over 3 s, is back at 95 % of what that phase offers and stays there for 5 s; infinite if it does not.";
     "storm_goodput_of_capacity", "", false, "goodput in the first phase / capacity", "Goodput during the first phase of the load, its first 2 s left out, over capacity.";
+    "work_of_capacity", "", false, "work done / capacity", "Share of the server's processors that worked in the measured time, for whomever.";
+    "told_share", "", false, "told a time / offered", "Visitors told to come later over requests offered.";
+    "served_of_comers", "", false, "served / who came", "Replies over requests offered less those who did not come at their time.";
+    "overtaken_share", "", false, "overtaken / started", "Starts of requests that were overtaken by more than a second by somebody who first asked later.";
+    "return_p50_ms", "ms", false, "median from return to reply", "Median time from coming at the promised time until the reply, the short queue included.";
+    "return_p99_ms", "ms", false, "99th percentile from return to reply", "99th percentile of the time from coming at the promised time until the reply.";
+    "service_p50_ms", "ms", false, "median at the server", "Median time from the start at the front until the server's end.";
+    "cheat_gain", "", false, "mean time of all / of cheats", "Mean time from first asking to the reply of everybody over that of those who made a promise up; over 1 they gained.";
+    "found_within_5_s", "s", false, "time until within 5 %", "From the beginning, or the last change of the server's speed, until the front's estimate of the capacity is within 5 % and stays there for 10 s; infinite if it does not.";
+    "found_within_3_s", "s", false, "time until within 3 %", "The same within 3 %.";
+    "regained_s", "s", false, "time until 90 % of capacity", "From the beginning, or the last change of the server's speed, until goodput, as a mean over 5 s, stays at 90 % of the capacity there is then; infinite if it does not.";
+    "overshoot", "", false, "most started a second / capacity", "Most requests started in any second over the capacity there is at the end.";
     "mean_ms", "ms", false, "mean response time", "Of the truth: mean response time as simulated.";
     "theory_ms", "ms", false, "mean by theory", "Of the truth: mean response time by theory.";
     "over_theory", "", false, "simulated / theory", "Of the truth: mean response time as simulated over theory's.";
@@ -56,6 +68,7 @@ pub const SERIES: &[(&str, &str, &str)] = &[
     ("refused", "/s", "Refusals."),
     ("timed_out", "/s", "Tries given up."),
     ("limit", "", "The front's limit, if it has one."),
+    ("capacity", "/s", "The capacity the front takes the server to have, work units a second."),
     ("in_flight", "", "Requests at the server."),
     ("queued", "", "Requests waiting at the front."),
 ];

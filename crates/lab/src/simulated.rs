@@ -12,7 +12,7 @@ use std::{
 use tidegate_control::ClassId;
 use tidegate_scripts::{Engine, Limits};
 use tidegate_sim::{
-    Application, Arrivals, Backoff, Behaviour, Clients, Counts, Direct, Draw, Front, Gateway, Host,
+    Application, Arrivals, Backoff, Behaviour, Change, Clients, Counts, Direct, Draw, Front, Gateway, Host,
     RunResult, Scenario,
 };
 
@@ -175,13 +175,18 @@ pub(crate) fn scenario(web: &Web, load: f64, run: &RunLength, seed: u64) -> Scen
             population: population(web, load, capacity),
             behaviour: Behaviour { timeout: Some(web.load.timeout), retry },
         }],
+        returns: web.load.returns,
         ..Application::default()
     };
     Scenario {
         seed,
         duration: run.warm_up + run.measured,
         warm_up: run.warm_up,
-        host: Host { processors: server.processors, ..Host::default() },
+        host: Host {
+            processors: server.processors,
+            speed: server.speed.iter().map(|(at, to)| Change { at: *at, to: *to }).collect(),
+            ..Host::default()
+        },
         applications: vec![application],
         ..Scenario::default()
     }
@@ -291,6 +296,9 @@ fn figures(result: &RunResult, web: &Web, load: f64) -> Figures {
     if total.work_s > 0.0 {
         put("wasted_share", total.wasted_s / total.work_s);
     }
+    put("work_of_capacity", worked(result));
+    of_returns(&mut put, &total);
+    of_estimate(&mut put, result, web);
     let good: Vec<f64> = result.series.iter().map(tidegate_sim::Row::goodput).collect();
     let offered: Vec<f64> = result.series.iter().map(|row| per_s(row.total().offered, row.length)).collect();
     if let Population::Open { phases, .. } = &web.load.population {
@@ -303,6 +311,57 @@ fn figures(result: &RunResult, web: &Web, load: f64) -> Figures {
         }
     }
     figures
+}
+
+/// Share of the processors that worked in the measured time, for whomever.
+fn worked(result: &RunResult) -> f64 {
+    let end = result.series.last().map_or(Duration::ZERO, |row| row.at);
+    let rows = result.series.iter().filter(|row| row.at > end.saturating_sub(result.measured));
+    let (busy, there) = rows.fold((0.0, 0.0), |(busy, there), row| {
+        let length = row.length.as_secs_f64();
+        (busy + row.busy * length, there + row.processors * length)
+    });
+    busy / f64::max(there, f64::MIN_POSITIVE)
+}
+
+/// Who was told a time, and how he fared.
+fn of_returns(put: &mut impl FnMut(&str, f64), total: &Counts) {
+    put("told_share", ratio(total.told, total.offered));
+    put("served_of_comers", ratio(total.replied, total.offered - total.no_shows));
+    put("overtaken_share", ratio(total.overtaken, total.started));
+    let mut put_ms = |name: &str, time: Option<Duration>| {
+        if let Some(time) = time {
+            put(name, time.as_secs_f64() * 1e3);
+        }
+    };
+    put_ms("return_p50_ms", total.from_return.quantile(0.5));
+    put_ms("return_p99_ms", total.from_return.quantile(0.99));
+    put_ms("service_p50_ms", total.service.quantile(0.5));
+    if let (Some(cheated), Some(all)) = (total.cheated.mean(), total.response.mean()) {
+        put("cheat_gain", all.as_secs_f64() / cheated.as_secs_f64().max(1e-9));
+    }
+}
+
+/// How long after the last change of the server's speed, or the beginning, the estimate of the capacity and goodput took.
+fn of_estimate(put: &mut impl FnMut(&str, f64), result: &RunResult, web: &Web) {
+    let (from, speed) = web.server.speed.last().copied().unwrap_or((Duration::ZERO, 1.0));
+    let capacity = site::capacity(web) * speed;
+    let within = |share: f64| {
+        let band = capacity * (1.0 - share)..=capacity * (1.0 + share);
+        let hold = Duration::from_secs(10);
+        let found = result.settled(from, hold, &band, |row| row.capacity.unwrap_or(f64::NAN));
+        found.map_or(f64::INFINITY, |time| time.as_secs_f64())
+    };
+    if result.series.iter().any(|row| row.capacity.is_some()) {
+        put("found_within_5_s", within(0.05));
+        put("found_within_3_s", within(0.03));
+    }
+    let rows: Vec<_> = result.series.iter().filter(|row| row.at > from).collect();
+    let good: Vec<f64> = rows.iter().map(|row| row.goodput()).collect();
+    put("regained_s", settled_after(&good, 0.9 * capacity));
+    let most =
+        result.series.iter().map(|row| per_s(row.total().started, row.length) / capacity).fold(0.0, f64::max);
+    put("overshoot", most);
 }
 
 fn of_counts(figures: &mut Figures, prefix: &str, counts: &Counts, seconds: f64) {
@@ -338,6 +397,7 @@ fn series(result: &RunResult, web: &Web) -> Series {
             push(format!("{prefix}timed_out"), per_s(tick.timed_out, row.length));
         }
         push("limit".to_owned(), row.limit.unwrap_or(f64::NAN));
+        push("capacity".to_owned(), row.capacity.unwrap_or(f64::NAN));
         push("in_flight".to_owned(), ratio(row.in_flight, 1));
         push("queued".to_owned(), ratio(row.queued, 1));
     }

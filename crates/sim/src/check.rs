@@ -70,6 +70,10 @@ impl Scenario {
             require("tls.new_share", is_share(tls.new_share), "must be a share, 0 to 1")?;
             require("tls.requests_max", tls.requests_max != Some(0), "must be 1 at least")?;
         }
+        let returns = application.returns;
+        let shares = [returns.no_show, returns.early, returns.cheat];
+        let sound = shares.iter().all(|share| is_share(*share)) && shares.iter().sum::<f64>() <= 1.0 + 1e-9;
+        require("returns", sound, "must be shares that add up to 1 at most")?;
         for (number, clients) in application.clients.iter().enumerate() {
             check_clients(clients, application.classes.len()).map_err(|fault| ScenarioFault {
                 at: format!("clients[{number}] ({}).{}", clients.name, fault.at),

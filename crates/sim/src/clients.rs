@@ -123,6 +123,17 @@ pub struct Behaviour {
     pub retry: Option<Retry>,
 }
 
+/// What clients do who are told to come later. Who does none of it comes at his time, within a twentieth of a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Returns {
+    /// Share of them who do not come.
+    pub no_show: f64,
+    /// Share who come after half the time, and once more at their time.
+    pub early: f64,
+    /// Share who make a promise up and come at once with it, and once more at their time.
+    pub cheat: f64,
+}
+
 /// Trying again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Retry {

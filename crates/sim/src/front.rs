@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_control::{ApplicationId, ClassId, Timestamp};
+use tidegate_control::{ApplicationId, ClassId, Timestamp, waiting_room::Promise};
 
 /// What a front is told of a request. Each attempt is a request of its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,6 +31,10 @@ pub struct Request {
     pub deadline: Option<Timestamp>,
     /// What its connection begins with.
     pub hello: Hello,
+    /// The time it was promised, if it comes at one.
+    pub promise: Option<Promise>,
+    /// It comes with a promise that was made up.
+    pub forged: bool,
 }
 
 impl Request {
@@ -68,6 +72,8 @@ pub enum Verdict {
     Start,
     /// It waits; [`Front::decided`] tells.
     Wait,
+    /// Its client is promised a time and is to come again then.
+    Later(Promise),
     /// It is refused, for a reason that names a row of the results.
     Refuse(&'static str),
 }
@@ -130,6 +136,8 @@ pub struct Levels {
     pub limit: Option<f64>,
     /// Requests that wait at the front.
     pub queued: u64,
+    /// The capacity it takes the server to have, work units a second, if it knows one.
+    pub capacity: Option<f64>,
 }
 
 /// What stands before a server and decides what goes on to it.

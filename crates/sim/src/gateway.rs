@@ -6,6 +6,7 @@
 
 mod host;
 mod measured;
+mod room;
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -15,6 +16,7 @@ use std::{
 use host::Law;
 pub use host::Line;
 use measured::{Measured, Standing};
+use room::{Before, Hall};
 
 use tidegate_control::{
     ClassId, Refusal, Ticket, Timestamp,
@@ -23,6 +25,7 @@ use tidegate_control::{
     client_rate::{ClientRateSettings, ClientRates},
     knobs::{Fault, Knob, Mode, Scope, Value, Values, keys},
     meters::Distribution,
+    waiting_room::{Promise, Room},
 };
 
 use crate::{
@@ -62,6 +65,7 @@ pub struct Gateway {
     queued: u64,
     measured: Measured,
     law: Law,
+    hall: Hall,
 }
 
 #[derive(Debug)]
@@ -81,6 +85,7 @@ enum Held {
         ticket: Ticket,
         class: ClassId,
         arrived: Timestamp,
+        promise: Option<Promise>,
     },
     Permit {
         id: u64,
@@ -132,6 +137,7 @@ impl Gateway {
             .collect();
         let admission = Admission::new(&settings(&application, &classes), START);
         let clients = ClientRates::new(START, ClientRateSettings::from_values(&application));
+        let hall = Hall::new(&room::settings(&application, &classes), &application);
         let measured = Measured::new(name, classes.iter().map(|class| class.name.as_str()));
         Self {
             name: name.to_owned(),
@@ -149,6 +155,7 @@ impl Gateway {
             queued: 0,
             measured,
             law: Law::default(),
+            hall,
         }
     }
 
@@ -217,7 +224,15 @@ impl Gateway {
         }
         self.admission.configure(self.now, &settings(&self.application, &self.classes));
         self.clients.configure(self.now, ClientRateSettings::from_values(&self.application));
+        let room = room::settings(&self.application, &self.classes);
+        self.hall.configure(self.now, &room, &self.application);
         Ok(())
+    }
+
+    /// The waiting room as it stands.
+    #[must_use]
+    pub const fn room(&self) -> &Room {
+        self.hall.room()
     }
 
     /// Admission as it stands.
@@ -316,10 +331,21 @@ impl Front for Gateway {
             self.measured.refused(request.class, Refusal::ClientRate);
             return Verdict::Refuse(Refusal::ClientRate.name());
         }
+        let mut priority = None;
+        if self.hall.is_on() && mode == Mode::Enforce {
+            match self.hall.arrive(now, &mut self.admission, request) {
+                Before::Enter(own) => priority = own,
+                Before::Later(promise) => return Verdict::Later(promise),
+                Before::Refuse(refusal) => {
+                    self.measured.refused(request.class, refusal);
+                    return Verdict::Refuse(refusal.name());
+                }
+            }
+        }
         let class = &self.classes[request.class.index()].values;
         let exchange = Exchange {
             class: request.class,
-            priority: u8::try_from(class.get(keys::PRIORITY)).unwrap_or(u8::MAX),
+            priority: priority.unwrap_or_else(|| u8::try_from(class.get(keys::PRIORITY)).unwrap_or(u8::MAX)),
             weight: u32::try_from(class.get(keys::WEIGHT)).unwrap_or(u32::MAX),
             deadline: request.deadline,
             bytes: HEAD_BYTES,
@@ -336,12 +362,21 @@ impl Front for Gateway {
                     self.waiting.resize(index + 1, 0);
                 }
                 self.waiting[index] = request.id;
-                self.hold(request.slot(), Held::Place { ticket, class: request.class, arrived: now });
+                let promise = request.promise;
+                self.hold(
+                    request.slot(),
+                    Held::Place { ticket, class: request.class, arrived: now, promise },
+                );
                 Verdict::Wait
             }
             Arrival::Refuse(refusal) => {
-                self.measured.refused(request.class, refusal);
-                Verdict::Refuse(refusal.name())
+                match self.hall.missed(now, request.class, request.promise, refusal) {
+                    Some(promise) => Verdict::Later(promise),
+                    None => {
+                        self.measured.refused(request.class, refusal);
+                        Verdict::Refuse(refusal.name())
+                    }
+                }
             }
         }
     }
@@ -405,7 +440,9 @@ impl Front for Gateway {
             let Some(&id) = self.waiting.get(ticket.index as usize) else { continue };
             // A client that has left may be among them.
             let slot = slot(id);
-            let Some(&Held::Place { ticket: own, class, arrived }) = self.held.get(slot) else { continue };
+            let Some(&Held::Place { ticket: own, class, arrived, promise }) = self.held.get(slot) else {
+                continue;
+            };
             if own != ticket {
                 continue;
             }
@@ -418,8 +455,13 @@ impl Front for Gateway {
                 Some(Err(refusal)) => {
                     self.queued -= 1;
                     self.held[slot] = Held::Nothing;
-                    self.measured.refused(class, refusal);
-                    out.push((id, Verdict::Refuse(refusal.name())));
+                    match self.hall.missed(self.now, class, promise, refusal) {
+                        Some(promise) => out.push((id, Verdict::Later(promise))),
+                        None => {
+                            self.measured.refused(class, refusal);
+                            out.push((id, Verdict::Refuse(refusal.name())));
+                        }
+                    }
                 }
                 None => {}
             }
@@ -431,7 +473,10 @@ impl Front for Gateway {
         let own = self.timeouts.front().map(|(moment, _)| *moment);
         let lingers = self.lingering.first().map(|(moment, _)| *moment);
         let second = self.measured.next();
-        [self.admission.next_timeout(), own, lingers, second, self.law.next()].into_iter().flatten().min()
+        [self.admission.next_timeout(), own, lingers, second, self.law.next(), self.hall.next()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn advance(&mut self, now: Timestamp) {
@@ -451,6 +496,7 @@ impl Front for Gateway {
             }
         }
         self.admission.advance(now);
+        self.hall.advance(now, &mut self.admission);
         self.measure(now);
         self.control();
     }
@@ -466,7 +512,12 @@ impl Front for Gateway {
 
     fn levels(&self) -> Levels {
         let levels = self.admission.levels();
-        Levels { in_flight: levels.in_flight, limit: Some(f64::from(levels.limit)), queued: self.queued }
+        Levels {
+            in_flight: levels.in_flight,
+            limit: Some(f64::from(levels.limit)),
+            queued: self.queued,
+            capacity: levels.capacity,
+        }
     }
 }
 

@@ -33,7 +33,7 @@ mod trace;
 mod truth;
 
 pub use check::ScenarioFault;
-pub use clients::{Arrivals, Backoff, Behaviour, Clients, Page, Population, Retry, Site};
+pub use clients::{Arrivals, Backoff, Behaviour, Clients, Page, Population, Retry, Returns, Site};
 pub use draw::Draw;
 pub use front::{Direct, Done, End, Front, Hello, Levels, Request, ServerView, Verdict};
 pub use gateway::{Gateway, KnobError, Line, RESPONSE_TIMEOUT};

@@ -56,6 +56,17 @@ pub struct Counts {
     pub waiting: Times,
     /// From the start until the server's end.
     pub service: Times,
+    /// Clients told a time, each at its first telling, and of these who did not come.
+    pub told: u64,
+    /// See `told`.
+    pub no_shows: u64,
+    /// Starts of those who were overtaken by more than a second: somebody who first asked later had started
+    /// more than a second before.
+    pub overtaken: u64,
+    /// From coming at the promised time until the reply.
+    pub from_return: Times,
+    /// Response times of those who had made a promise up.
+    pub cheated: Times,
 }
 
 /// Totals of one client.
@@ -95,6 +106,8 @@ pub struct Row {
     pub limit: Option<f64>,
     /// Requests waiting at the front.
     pub queued: u64,
+    /// The capacity the front takes the server to have, work units a second.
+    pub capacity: Option<f64>,
     /// Requests waiting for a thread.
     pub backlog: u32,
     /// Threads with a request.
@@ -234,6 +247,11 @@ impl Counts {
         self.response.add(&other.response);
         self.waiting.add(&other.waiting);
         self.service.add(&other.service);
+        self.told += other.told;
+        self.no_shows += other.no_shows;
+        self.overtaken += other.overtaken;
+        self.from_return.add(&other.from_return);
+        self.cheated.add(&other.cheated);
     }
 
     /// Attempts refused, for whatever reason.

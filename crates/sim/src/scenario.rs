@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use tidegate_control::Timestamp;
 
-use crate::{Draw, clients::Clients};
+use crate::{
+    Draw,
+    clients::{Clients, Returns},
+};
 
 /// When every run begins.
 pub const START: Timestamp = Timestamp::from_nanos(1_700_000_000_000_000_000);
@@ -74,6 +77,8 @@ pub struct Application {
     pub network: Network,
     /// Who asks.
     pub clients: Vec<Clients>,
+    /// What they do when they are told to come later.
+    pub returns: Returns,
 }
 
 /// A class of requests.
@@ -242,6 +247,7 @@ impl Default for Application {
             tls: None,
             network: Network::default(),
             clients: Vec::new(),
+            returns: Returns::default(),
         }
     }
 }

@@ -22,8 +22,6 @@
 
 mod keys;
 mod signer;
-#[cfg(test)]
-mod tests;
 mod text;
 
 pub use keys::{Key, KeyError, Keys, SECRET_LEN};

@@ -296,7 +296,12 @@ impl Front for Breakwater {
     }
 
     fn levels(&self) -> Levels {
-        Levels { in_flight: self.in_flight, limit: Some(self.pool), queued: self.expiring.len() as u64 }
+        Levels {
+            in_flight: self.in_flight,
+            limit: Some(self.pool),
+            queued: self.expiring.len() as u64,
+            capacity: None,
+        }
     }
 }
 

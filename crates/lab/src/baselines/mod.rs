@@ -184,6 +184,8 @@ mod testing {
             first_sent: sent,
             sent,
             deadline: None,
+            promise: None,
+            forged: false,
             hello: Hello::Open,
         }
     }

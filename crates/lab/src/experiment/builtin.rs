@@ -31,7 +31,21 @@ macro_rules! files {
     };
 }
 
-experiments!["queueing-truth", "overload-knee", "retry-storm", "masth-home-limit", "peers", "parity"];
+experiments![
+    "queueing-truth",
+    "overload-knee",
+    "retry-storm",
+    "masth-home-limit",
+    "webq-burst",
+    "webq-people",
+    "waiting-million",
+    "webq-discovery",
+    "webq-rise",
+    "webq-fall",
+    "webq-mix",
+    "peers",
+    "parity",
+];
 
 files![
     "../examples/controllers/home-limit.lua",

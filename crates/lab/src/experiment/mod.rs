@@ -74,6 +74,8 @@ pub struct Server {
     pub backlog: Option<u32>,
     /// What switching between many threads costs.
     pub switching: Option<Switching>,
+    /// From when on it has how many times its speed.
+    pub speed: Vec<(Duration, f64)>,
 }
 
 /// Costs of many threads on few processors.
@@ -137,6 +139,8 @@ pub struct Load {
     pub timeout: Duration,
     /// What it does when a try failed; `None`: gives up.
     pub retry: Option<Retry>,
+    /// What it does when it is told to come later.
+    pub returns: tidegate_sim::Returns,
 }
 
 /// Who comes.

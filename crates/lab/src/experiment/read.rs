@@ -4,6 +4,7 @@ use std::{ops::RangeInclusive, path::PathBuf, time::Duration};
 
 use tidegate_config::Faults;
 use tidegate_control::knobs::{Knob, Scope};
+use tidegate_sim::Returns;
 use toml::de::{DeTable, DeValue};
 
 use super::{
@@ -187,7 +188,12 @@ fn subject(top: &Section<'_>) -> Subject {
         Some(section) => load(&section, &classes),
         None => {
             top.missing("load", "[load] with arrivals = \"poisson\"");
-            Load { population: Population::open(), timeout: Duration::from_secs(2), retry: None }
+            Load {
+                population: Population::open(),
+                timeout: Duration::from_secs(2),
+                retry: None,
+                returns: Returns::default(),
+            }
         }
     };
     Subject::Web(Box::new(Web { server, classes, load }))
@@ -201,7 +207,7 @@ impl Population {
 
 impl Default for Server {
     fn default() -> Self {
-        Self { threads: Some(1), processors: 1, backlog: None, switching: None }
+        Self { threads: Some(1), processors: 1, backlog: None, switching: None, speed: Vec::new() }
     }
 }
 
@@ -242,6 +248,19 @@ fn server(section: &Section<'_>) -> Server {
         processors: section.whole("processors", 1..=1_000).and_then(|n| u16::try_from(n).ok()).unwrap_or(1),
         backlog: section.whole("backlog", 0..=10_000_000),
         switching,
+        speed: section
+            .tables("speed")
+            .into_iter()
+            .filter_map(|change| {
+                let at = change.span("at", SPANS);
+                let to = change.number("to", 0.001..=1000.0);
+                if !change.has("at") || !change.has("to") {
+                    change.missing("at", "a moment and a factor: { at = \"60s\", to = 0.5 }");
+                }
+                change.finish();
+                Some((at?, to?))
+            })
+            .collect(),
     };
     section.finish();
     server
@@ -332,8 +351,14 @@ fn load(section: &Section<'_>, classes: &[Class]) -> Load {
         inner.finish();
         retry
     });
+    let returns = section.table("returns").map_or_else(Returns::default, |inner| {
+        let share = |key| inner.number(key, 0.0..=1.0).unwrap_or(0.0);
+        let returns = Returns { no_show: share("no_show"), early: share("early"), cheat: share("cheat") };
+        inner.finish();
+        returns
+    });
     section.finish();
-    Load { population, timeout, retry }
+    Load { population, timeout, retry, returns }
 }
 
 fn browsers(section: &Section<'_>, classes: &[Class]) -> Population {

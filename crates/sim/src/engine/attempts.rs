@@ -1,6 +1,6 @@
 //! The table of attempts: requests that are somewhere between their client and the end of their work.
 
-use tidegate_control::Timestamp;
+use tidegate_control::{Timestamp, waiting_room::Promise};
 
 use crate::front::{Request, SLOT_BITS, SLOTS, slot};
 
@@ -53,6 +53,9 @@ pub(super) struct Attempt {
     pub(super) arrived: Timestamp,
     pub(super) started: Timestamp,
     pub(super) begun: Option<Timestamp>,
+    /// The time its client was promised first, and whether he tried something else.
+    pub(super) promised: Option<Promise>,
+    pub(super) cheated: bool,
 }
 
 /// Attempts by id. An id names a place, which is used again, and a number, which is not.

@@ -1,6 +1,6 @@
 //! The ledger of one application: counts, times and rows, as they come.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use tidegate_control::{ClassId, Timestamp, meters::Distribution};
 
@@ -10,6 +10,8 @@ use crate::{
     result::{ClientCounts, Counts, Row, RunResult, Sessions, Tick},
     scenario::{Application, START, Scenario},
 };
+
+const SECOND: Duration = Duration::from_secs(1);
 
 /// Clients that have totals of their own.
 const CLIENTS_MAX: usize = 100_000;
@@ -24,6 +26,9 @@ pub(super) struct Ledger {
     tick: Vec<Tick>,
     responses: Vec<Distribution>,
     tick_began: Timestamp,
+    /// The newest first asking of those started until then, by time of start, over the last second.
+    newest: VecDeque<(Timestamp, Timestamp)>,
+    newest_before: Timestamp,
 }
 
 impl Ledger {
@@ -38,6 +43,8 @@ impl Ledger {
             tick: vec![Tick::default(); classes],
             responses: vec![Distribution::default(); classes],
             tick_began: START,
+            newest: VecDeque::new(),
+            newest_before: Timestamp::EPOCH,
         }
     }
 
@@ -66,12 +73,35 @@ impl Ledger {
         }
     }
 
+    /// Its client is told a time for the first time.
+    pub(super) fn told(&mut self, attempt: &Attempt) {
+        if attempt.measured {
+            self.classes[class(attempt)].told += 1;
+        }
+    }
+
+    /// He will not come.
+    pub(super) fn no_show(&mut self, attempt: &Attempt) {
+        if attempt.measured {
+            self.classes[class(attempt)].no_shows += 1;
+        }
+    }
+
     /// It goes on to the server.
     pub(super) fn started(&mut self, attempt: &Attempt, now: Timestamp) {
         self.tick[class(attempt)].started += 1;
+        while let Some((_, newest)) = self.newest.pop_front_if(|(at, _)| *at + SECOND < now) {
+            self.newest_before = self.newest_before.max(newest);
+        }
+        let first = attempt.request.first_sent;
+        let overtaken = self.newest_before > first;
+        if self.newest.back().is_none_or(|(_, newest)| *newest < first) {
+            self.newest.push_back((now, first));
+        }
         if attempt.measured {
             let counts = &mut self.classes[class(attempt)];
             counts.started += 1;
+            counts.overtaken += u64::from(overtaken);
             counts.waiting.record(now.since(attempt.arrived));
         }
     }
@@ -137,6 +167,12 @@ impl Ledger {
             counts.replied += 1;
             counts.good += u64::from(good);
             counts.response.record(response_time);
+            if attempt.request.promise.is_some() {
+                counts.from_return.record(now.since(attempt.request.sent));
+            }
+            if attempt.cheated {
+                counts.cheated.record(response_time);
+            }
             if good && let Some(client) = client(&mut self.clients, attempt) {
                 client.good += 1;
             }
@@ -161,6 +197,7 @@ impl Ledger {
             in_flight: levels.in_flight,
             limit: levels.limit,
             queued: levels.queued,
+            capacity: levels.capacity,
             backlog: server.backlog,
             threads_busy: server.threads_busy,
             busy: server.busy,

@@ -57,6 +57,7 @@ struct State<'s> {
     sessions: u32,
     ledger: Ledger,
     latency: Random,
+    returns: Random,
     /// Processor seconds at the last tick, and at the manager's last look.
     busy_at_tick: f64,
     busy_at_look: f64,
@@ -104,6 +105,7 @@ enum Mark {
     Replied,
     GaveUp,
     Left,
+    Told,
 }
 
 impl<'s, 'f> World<'s, 'f> {
@@ -204,6 +206,7 @@ impl<'s, 'f> World<'s, 'f> {
             sessions: 0,
             ledger: Ledger::new(application),
             latency: stream("latency"),
+            returns: stream("returns"),
             busy_at_tick: 0.0,
             busy_at_look: 0.0,
             hellos_of_tick: [0; 2],
@@ -390,6 +393,7 @@ impl<'s, 'f> World<'s, 'f> {
             Verdict::Start => Mark::Started,
             Verdict::Wait => Mark::Waits,
             Verdict::Refuse(_) => Mark::Refused,
+            Verdict::Later(_) => Mark::Told,
         };
         self.trace.add(self.now.as_nanos() ^ mark as u64);
         self.trace.add(id);
@@ -397,6 +401,7 @@ impl<'s, 'f> World<'s, 'f> {
             Verdict::Start => self.start(id),
             Verdict::Wait => attempt.phase = Phase::Waiting,
             Verdict::Refuse(reason) => self.refuse(id, reason),
+            Verdict::Later(promise) => self.later(id, promise),
         }
     }
 

@@ -1,6 +1,6 @@
 //! What clients do: arrive, go from page to page, try again, end.
 
-use tidegate_control::{ApplicationId, ClassId, Timestamp};
+use tidegate_control::{ApplicationId, ClassId, Timestamp, waiting_room::Promise};
 
 use super::{
     World,
@@ -279,6 +279,8 @@ impl World<'_, '_> {
                 sent: self.now,
                 deadline: None,
                 hello: errand.hello,
+                promise: None,
+                forged: false,
             },
             phase: Phase::Travelling,
             source: errand.source,
@@ -293,7 +295,59 @@ impl World<'_, '_> {
             arrived: Timestamp::EPOCH,
             started: Timestamp::EPOCH,
             begun: None,
+            promised: None,
+            cheated: false,
         })
+    }
+
+    /// The front tells a client to come later.
+    pub(super) fn later(&mut self, id: u64, promise: Promise) {
+        let Some(attempt) = self.attempts.get_mut(id) else { return };
+        attempt.phase = Phase::Ended;
+        let gone = std::mem::replace(&mut attempt.client_done, true);
+        let attempt = attempt.clone();
+        self.forget(id);
+        if gone {
+            return;
+        }
+        let state = &mut self.states[attempt.request.application.index()];
+        let returns = state.application.returns;
+        // Who was told before keeps what he had, if that is still to come.
+        let known = attempt.promised.filter(|known| known.at > self.now && attempt.request.forged);
+        let promise = known.unwrap_or(promise);
+        let (mut at, mut sent, mut forged) = (promise.at, Some(promise), false);
+        if attempt.promised.is_none() {
+            state.ledger.told(&attempt);
+            let chance = state.returns.unit();
+            if chance < returns.no_show {
+                state.ledger.no_show(&attempt);
+                self.answered(attempt.request.application, attempt.user, false);
+                return;
+            }
+            if chance < returns.no_show + returns.early {
+                at = self.now + promise.at.since(self.now) / 2;
+            } else if chance < returns.no_show + returns.early + returns.cheat {
+                (at, sent, forged) = (self.now, None, true);
+            }
+        }
+        let late = std::time::Duration::from_millis(state.returns.below(50));
+        let id = self.attempts.insert(Attempt {
+            request: Request {
+                attempt: attempt.request.attempt + 1,
+                promise: sent,
+                forged,
+                ..attempt.request
+            },
+            phase: Phase::Travelling,
+            client_done: false,
+            known_gone: false,
+            refused: None,
+            begun: None,
+            promised: Some(promise),
+            cheated: attempt.cheated || forged,
+            ..attempt
+        });
+        self.calendar.note(at.max(self.now) + late, Event::Send(id));
     }
 }
 

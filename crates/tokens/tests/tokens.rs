@@ -7,7 +7,7 @@ use tidegate_control::{
     waiting_room::{Kind, Pass, Promise},
 };
 
-use crate::{Key, KeyError, Keys, Signer, TokenFault};
+use tidegate_tokens::{Key, KeyError, Keys, Signer, TokenFault};
 
 const NOON: Timestamp = Timestamp::from_nanos(1_795_262_400_000_000_000);
 const CLASSES: &[&str] = &["default", "shop", "search"];
@@ -50,14 +50,10 @@ fn what_is_signed_reads_back() {
 
 #[test]
 fn the_text_is_the_same_for_ever() {
-    // Tokens outlive the program that signed them.
+    // Tokens outlive the program that signed them. Made by Python's hmac, hashlib and base64.
     let promise = Promise { kind: Kind::Place, class: ClassId(1), ..promise(12_345) };
     let text = signer().place(&promise, HERE);
-    assert_eq!(
-        &text[..43],
-        "AQEAOf8Uz2IBoAA3oAABoAA3oDA5AAAJKSYX_RdM5Q0"[..43].to_owned().as_str(),
-        "{text}"
-    );
+    assert_eq!(&*text, "AQEAOY2QAdMBof36RgABof36djkAAAkpoSziK07ZkK1xWd7j9284IiO0226TCl-T");
 }
 
 #[test]

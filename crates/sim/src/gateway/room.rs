@@ -1,0 +1,116 @@
+//! The waiting room before the simulated admission, as the gateway has it: asked first, told what admission knows.
+
+use std::time::Duration;
+
+use tidegate_control::{
+    ClassId, Refusal, Timestamp,
+    admission::Admission,
+    knobs::{PerSecond, Values, keys},
+    waiting_room::{Answer, Capacity, Promise, Room, RoomCount, RoomSettings},
+};
+
+use super::Class;
+use crate::{Request, scenario::START};
+
+/// How often the room is told what admission knows.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// The room, and when it is told next.
+#[derive(Debug)]
+pub(super) struct Hall {
+    room: Room,
+    is_on: bool,
+    next: Timestamp,
+    /// The capacity told by knob: the room knows it whatever finds the limit.
+    given: Option<f64>,
+}
+
+/// What becomes of a request before admission.
+pub(super) enum Before {
+    /// It goes on, perhaps with a priority of its own.
+    Enter(Option<u8>),
+    Later(Promise),
+    Refuse(Refusal),
+}
+
+pub(super) fn settings(application: &Values, classes: &[Class]) -> RoomSettings {
+    let classes: Vec<&Values> = classes.iter().map(|class| &class.values).collect();
+    RoomSettings::from_values(application, &classes)
+}
+
+fn given(application: &Values) -> Option<f64> {
+    application.get(keys::CAPACITY_GIVEN).map(|PerSecond(per_s)| per_s)
+}
+
+impl Hall {
+    pub(super) fn new(settings: &RoomSettings, application: &Values) -> Self {
+        let room = Room::new(settings, [1, 2], START);
+        Self { room, is_on: settings.is_on(), next: START, given: given(application) }
+    }
+
+    pub(super) fn configure(&mut self, now: Timestamp, settings: &RoomSettings, application: &Values) {
+        self.is_on = settings.is_on();
+        self.given = given(application);
+        self.room.configure(now, settings);
+    }
+
+    pub(super) const fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    pub(super) const fn room(&self) -> &Room {
+        &self.room
+    }
+
+    pub(super) fn next(&self) -> Option<Timestamp> {
+        self.is_on.then_some(self.next)
+    }
+
+    /// Tells the room what admission knows, if it is time to.
+    pub(super) fn advance(&mut self, now: Timestamp, admission: &mut Admission) {
+        if !self.is_on || now < self.next {
+            return;
+        }
+        self.next = now + INTERVAL;
+        let pace_per_s = admission.pace(now);
+        let levels = admission.levels();
+        let per_s = levels.capacity.or(self.given);
+        self.room.observe(now, Capacity { per_s, pace_per_s }, levels.costs());
+        self.room.drain_counts(|_, _, _| {});
+    }
+
+    pub(super) fn arrive(&mut self, now: Timestamp, admission: &mut Admission, request: &Request) -> Before {
+        self.advance(now, admission);
+        if request.forged {
+            self.room.count(request.class, RoomCount::Forged);
+        }
+        let answer = match &request.promise {
+            Some(promise) => self.room.come_back(now, request.class, promise),
+            None => self.room.ask(now, request.class),
+        };
+        match answer {
+            Answer::Enter(entry) => Before::Enter(entry.priority),
+            Answer::Wait(place) => Before::Later(place.promise),
+            Answer::Refuse(refusal) => Before::Refuse(refusal),
+            // The simulated gateway has both roles.
+            Answer::Elsewhere => Before::Refuse(Refusal::RoomClosed),
+        }
+    }
+
+    /// A new time for who was let in and refused for want of room.
+    pub(super) fn missed(
+        &mut self,
+        now: Timestamp,
+        class: ClassId,
+        promise: Option<Promise>,
+        refusal: Refusal,
+    ) -> Option<Promise> {
+        if !self.is_on || !refusal.is_overload() {
+            return None;
+        }
+        match self.room.missed(now, class, promise.as_ref()) {
+            Answer::Wait(place) => Some(place.promise),
+            _ => None,
+        }
+    }
+}
