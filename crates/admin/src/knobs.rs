@@ -27,9 +27,9 @@ const CHANGES_MAX: usize = 1000;
 /// Changes remembered without a state directory.
 const REMEMBERED_MAX: usize = 1000;
 /// Longest name of who changes, in bytes.
-const WHO_MAX: usize = 64;
+pub(crate) const WHO_MAX: usize = 64;
 /// Longest reason, in bytes.
-const WHY_MAX: usize = 500;
+pub(crate) const WHY_MAX: usize = 500;
 /// Changes shown unless asked otherwise, and at most.
 const SHOWN: usize = 100;
 const SHOWN_MAX: usize = 1000;
@@ -341,7 +341,7 @@ impl Asked {
 }
 
 /// An object that has these members only.
-fn object(body: &[u8], known: &[&str]) -> Result<Map<String, Json>, Problem> {
+pub(crate) fn object(body: &[u8], known: &[&str]) -> Result<Map<String, Json>, Problem> {
     let object: Map<String, Json> =
         serde_json::from_slice(body).map_err(|error| bad(format!("the body is no JSON object: {error}")))?;
     match object.keys().find(|name| !known.contains(&name.as_str())) {
@@ -350,7 +350,7 @@ fn object(body: &[u8], known: &[&str]) -> Result<Map<String, Json>, Problem> {
     }
 }
 
-fn text(object: &mut Map<String, Json>, name: &str, max: usize) -> Result<Option<String>, Problem> {
+pub(crate) fn text(object: &mut Map<String, Json>, name: &str, max: usize) -> Result<Option<String>, Problem> {
     match object.remove(name) {
         None | Some(Json::Null) => Ok(None),
         Some(Json::String(text)) if text.len() <= max && !text.chars().any(char::is_control) => {

@@ -1,5 +1,6 @@
 //! The HTTP API, metrics and health of a running gateway, on an address of its own.
 
+mod capacity;
 mod controllers;
 mod history;
 mod knobs;

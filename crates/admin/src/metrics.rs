@@ -12,7 +12,7 @@ use tidegate_control::{
     knobs::Scope,
     meters::{Distribution, Meter, MeterKind, Unit, bucket_bounds},
 };
-use tidegate_runtime::{HostSample, Readings, Served, Shared, Subject};
+use tidegate_runtime::{HostSample, Readings, Served, Shared};
 
 /// The content type of what [`render`] gives.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -41,22 +41,15 @@ struct Scrape {
 struct Series {
     served: Served,
     readings: Option<Readings>,
-    /// What the host says of itself, which nobody counts; of the host only.
-    host: Option<HostSample>,
 }
 
 impl Scrape {
     fn new(shared: &Shared) -> Self {
-        let host = HostSample::read();
         let totals = shared.totals().read();
         let series = shared
-            .served(&host)
+            .served(&HostSample::read())
             .into_iter()
-            .map(|served| Series {
-                readings: totals.get(&served.subject).cloned(),
-                host: (served.subject == Subject::Host).then(|| host.clone()),
-                served,
-            })
+            .map(|served| Series { readings: totals.get(&served.subject).cloned(), served })
             .collect();
         Self { series }
     }
@@ -93,8 +86,8 @@ impl Series {
         let labels: Vec<(&str, &str)> =
             self.served.labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
         match meter.kind() {
-            MeterKind::Count if HostSample::COUNTS.contains(&meter) => {
-                match self.host.as_ref().and_then(|host| host.count(meter)) {
+            MeterKind::Count if Served::TOLD.contains(&meter) => {
+                match self.served.told(meter) {
                     #[expect(clippy::cast_precision_loss, reason = "nanoseconds shown in seconds")]
                     Some(nanos) => family
                         .encode_family(&labels)?

@@ -26,6 +26,7 @@ use tokio::{
 };
 
 use crate::{
+    capacity,
     controllers::{Board, Controllers},
     history::History,
     knobs::Knobs,
@@ -220,6 +221,11 @@ impl Api {
                     servers::handle(&self.shared, method, &unescape(application)?, server.as_deref(), &body)?;
                 Ok(json_response(&answer))
             }
+            (&Method::GET, ["api", "v1", "capacity"]) => Ok(json_response(&capacity::list(&self.shared))),
+            (method, ["api", "v1", "applications", application, "capacity", rest @ ..]) => {
+                let (application, body) = (unescape(application)?, read(body).await?);
+                Ok(json_response(&capacity::handle(&self.shared, method, &application, rest, &body)?))
+            }
             (&Method::GET, ["api", "v1", "measurements"]) => {
                 let (content_type, text_of) = measurements::answer(&self.shared, head.uri.query())?;
                 Ok(text(StatusCode::OK, content_type, text_of))
@@ -251,7 +257,7 @@ impl Api {
             }
             _ => Err(Problem::new(
                 StatusCode::NOT_FOUND,
-                "nothing is here: see /metrics, /healthz, /readyz, /api/v1/measurements, /api/v1/archives, /api/v1/controllers, /api/v1/knobs, /api/v1/applications/NAME/servers",
+                "nothing is here: see /metrics, /healthz, /readyz, /api/v1/measurements, /api/v1/archives, /api/v1/controllers, /api/v1/knobs, /api/v1/capacity, /api/v1/applications/NAME/servers, /api/v1/applications/NAME/capacity",
             )),
         }
     }

@@ -11,7 +11,7 @@ use crate::{
     choices::ClientCertificates,
     settings::{
         Application, Certificate, ClientAuth, Controller, HeaderEdit, Listener, LogTarget, Server, Settings,
-        Upstream,
+        Upstream, WaitingRoom,
     },
 };
 
@@ -168,6 +168,14 @@ impl Printer {
             }),
         );
         self.maybe("maintenance_page", application.maintenance_page.as_deref().map(path));
+        let room = &application.waiting_room;
+        self.maybe("waiting_room.page", room.page.as_deref().map(path));
+        self.maybe("waiting_room.closed_message", room.closed_message.as_deref().map(quoted));
+        self.maybe("waiting_room.bind", room.bind.as_ref().map(|key| quoted(&key.to_string())));
+        if room.assets != WaitingRoom::ASSETS {
+            let assets: Vec<_> = room.assets.iter().map(|end| quoted(end)).collect();
+            self.pair("waiting_room.assets", &format!("[{}]", assets.join(", ")));
+        }
         self.maybe("default_class", application.classes.first().map(|class| quoted(&class.name)));
         self.knobs(&application.values);
         for class in &application.classes {

@@ -13,7 +13,7 @@ use crate::{
     read::loopback,
     settings::{
         Address, Application, Certificate, Class, ClientAuth, ClientKey, Listener, ListenerTls, Server,
-        Settings, TlsVersion, Upstream, UpstreamProtocol, UpstreamTls, WorkerGroup,
+        Settings, TlsVersion, Upstream, UpstreamProtocol, UpstreamTls, WaitingRoom, WorkerGroup,
     },
 };
 
@@ -138,6 +138,7 @@ impl Settings {
             response_headers: Vec::new(),
             rewrites: Vec::new(),
             maintenance_page: None,
+            waiting_room: WaitingRoom::default(),
         };
         let workers = WorkerGroup { name: "default".to_owned(), threads: None };
         let mut host = Values::defaults(Scope::Host);

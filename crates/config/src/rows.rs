@@ -416,6 +416,30 @@ pub(crate) static APPLICATION: Table = Table {
             doc: "HTML file for the maintenance page.",
         },
         Row {
+            name: "waiting_room.page",
+            shape: Shape::Text("a file's path"),
+            absent: Absent::Means("a page of Tidegate's own, in the visitor's language"),
+            doc: "HTML file for the page of those who wait, with places for what is known of them (docs/waiting-room.md).",
+        },
+        Row {
+            name: "waiting_room.closed_message",
+            shape: Shape::Text("a text of one line"),
+            absent: Absent::Means("a sentence in the visitor's language"),
+            doc: "What visitors are told while the room is closed.",
+        },
+        Row {
+            name: "waiting_room.bind",
+            shape: Shape::Text("\"none\", or what client.key may be"),
+            absent: Absent::Value("none"),
+            doc: "What tokens and passes are bound to, so that another client cannot use them. An address changes with a phone's network: its visitor then begins anew.",
+        },
+        Row {
+            name: "waiting_room.assets",
+            shape: Shape::Texts { each: "the end of a path, such as \".css\"", max: 256 },
+            absent: Absent::Means("the usual endings of style sheets, scripts, fonts, pictures, sound and film"),
+            doc: "GET and HEAD of paths that end so pass the room: what a page needs that was let in.",
+        },
+        Row {
             name: "default_class",
             shape: Shape::Text("the name of a class"),
             absent: Absent::Value("default"),

@@ -163,6 +163,40 @@ pub struct Application {
     pub rewrites: Vec<Rewrite>,
     /// HTML file for the maintenance page; `None`: ours.
     pub maintenance_page: Option<PathBuf>,
+    /// What of its waiting room is no knob.
+    pub waiting_room: WaitingRoom,
+}
+
+/// What of a waiting room is structure; the rest are knobs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitingRoom {
+    /// HTML file for the page of those who wait; `None`: ours.
+    pub page: Option<PathBuf>,
+    /// What visitors are told while it is closed; `None`: a sentence of ours.
+    pub closed_message: Option<String>,
+    /// What tokens and passes are bound to; `None`: nothing.
+    pub bind: Option<ClientKey>,
+    /// Ends of paths whose GET and HEAD pass.
+    pub assets: Vec<String>,
+}
+
+impl WaitingRoom {
+    /// What passes unless something else is written.
+    pub const ASSETS: &'static [&'static str] = &[
+        ".css", ".js", ".mjs", ".map", ".woff", ".woff2", ".ttf", ".otf", ".png", ".jpg", ".jpeg", ".gif", ".svg",
+        ".webp", ".avif", ".ico", ".mp3", ".mp4", ".webm", ".ogg", ".wasm", "/robots.txt",
+    ];
+}
+
+impl Default for WaitingRoom {
+    fn default() -> Self {
+        Self {
+            page: None,
+            closed_message: None,
+            bind: None,
+            assets: Self::ASSETS.iter().map(ToString::to_string).collect(),
+        }
+    }
 }
 
 /// A class of requests.

@@ -17,8 +17,8 @@ use std::{
 
 use foldhash::quality::RandomState;
 use tidegate_config::Address;
-use tidegate_control::{ApplicationId, Timestamp, meters::Meter};
-use tidegate_runtime::{Core, Shared};
+use tidegate_control::{ApplicationId, Timestamp, capacity::CapacityEvent, meters::Meter};
+use tidegate_runtime::{Application, Core, Shared, Subject};
 use tokio::{
     net::{TcpListener, UnixListener},
     runtime::{Builder, LocalOptions},
@@ -339,8 +339,20 @@ impl Worker {
             let id = application.application.id;
             if self.is_home_of(id) && driven.insert(id) {
                 tokio::task::spawn_local(application.gate.clone().drive_timers());
+                self.follow_capacity(&application.application);
             }
         }
+    }
+
+    /// Counts and logs what happens to an application's capacity.
+    fn follow_capacity(&self, application: &Application) {
+        let cells = self.core.meters().cells(Subject::Application(application.id));
+        let (name, state) = (application.settings.name.clone(), Arc::clone(&application.state));
+        tokio::task::spawn_local(state.follow_capacity(move |event| {
+            cells.add_labelled(Meter::CAPACITY_CHANGES, event.cause.index(), 1);
+            let CapacityEvent { cause, before, after, .. } = event;
+            tracing::info!(application = name, cause = cause.name(), before, after, "capacity, requests a second");
+        }));
     }
 
     /// Looks after all that connections wait for.

@@ -10,13 +10,14 @@ use tidegate_control::{
     knobs::Values,
 };
 
-use crate::{Clock, Gate, Level, servers::ServerSet};
+use crate::{Clock, Gate, Level, capacity::CapacityTrack, servers::ServerSet};
 
 /// An application's state: its admission, its clients' rates, its servers.
 #[derive(Debug)]
 pub struct ApplicationState {
     id: ApplicationId,
     gate: Gate,
+    capacity: CapacityTrack,
     awaiting_server: Level,
     lingering: Level,
     clients: Mutex<ClientRates>,
@@ -31,6 +32,7 @@ impl ApplicationState {
         Self {
             id,
             gate: Gate::new(clock, &admission_settings(settings, &classes)),
+            capacity: CapacityTrack::default(),
             awaiting_server: Level::default(),
             lingering: Level::default(),
             clients: Mutex::new(ClientRates::new(
@@ -82,6 +84,14 @@ impl ApplicationState {
     #[must_use]
     pub const fn gate(&self) -> &Gate {
         &self.gate
+    }
+
+    pub(crate) const fn capacity_track(&self) -> &CapacityTrack {
+        &self.capacity
+    }
+
+    pub(crate) const fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// Requests that hold a permit and wait for a server, since all are full.

@@ -18,7 +18,7 @@ use std::{
 use tidegate_control::{
     ClassId, Refusal, Ticket, Timestamp,
     admission::{Admission, AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit, StreamPermit},
-    capacity::CapacityEvent,
+    capacity::{CapacityEvent, CapacityState},
 };
 use tokio::sync::Notify;
 
@@ -161,8 +161,22 @@ impl Gate {
         self.with(|admission, now| admission.rediscover(now));
     }
 
+    /// Servers were lost or added: the capacity is `factor` times what it was.
+    pub(crate) fn resize(&self, factor: f64) {
+        self.with(|admission, now| admission.resize(now, factor));
+    }
+
+    /// What is held of the capacity.
+    #[must_use]
+    pub fn capacity(&self) -> CapacityState {
+        self.with(|admission, now| {
+            admission.advance(now);
+            admission.capacity()
+        })
+    }
+
     /// Hands out and clears what has happened to the capacity, with reasons.
-    pub fn drain_capacity_events(&self, out: &mut Vec<CapacityEvent>) {
+    pub(crate) fn drain_capacity_events(&self, out: &mut Vec<CapacityEvent>) {
         self.with(|admission, _| admission.drain_capacity_events(out));
     }
 

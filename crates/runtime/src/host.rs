@@ -7,7 +7,7 @@ use tidegate_control::meters::Meter;
 /// Most that is read of a file. Lines of interest come first in all of them.
 const FILE_BYTES_MAX: u64 = 16 * 1024;
 /// Nanoseconds of the kernel's clock tick for processes: 1/100 s on every architecture we know.
-const TICK_NANOS: u64 = 10_000_000;
+pub(crate) const TICK_NANOS: u64 = 10_000_000;
 
 /// One reading; what the host does not tell is missing.
 #[derive(Clone, Debug, Default)]
@@ -19,15 +19,6 @@ pub struct HostSample {
 }
 
 impl HostSample {
-    /// The counts that can be in it.
-    pub const COUNTS: &'static [Meter] = &[
-        Meter::GATEWAY_CPU,
-        Meter::HOST_CPU,
-        Meter::CPU_PRESSURE,
-        Meter::MEMORY_PRESSURE,
-        Meter::IO_PRESSURE,
-    ];
-
     /// Reads them now: seven small files of /proc, about a tenth of a millisecond.
     #[must_use]
     pub fn read() -> Self {
@@ -61,10 +52,10 @@ impl HostSample {
         self.counts.extend(count.map(|count| (meter, count)));
     }
 
-    /// A count, if the host tells it.
+    /// The counts the host tells.
     #[must_use]
-    pub fn count(&self, meter: Meter) -> Option<u64> {
-        self.counts.iter().find(|(other, _)| *other == meter).map(|(_, count)| *count)
+    pub fn counts(&self) -> &[(Meter, u64)] {
+        &self.counts
     }
 
     /// The levels the host tells.
@@ -74,7 +65,7 @@ impl HostSample {
     }
 }
 
-fn read(file: &str) -> Option<String> {
+pub(crate) fn read(file: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(4096);
     File::open(file).ok()?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
@@ -101,7 +92,7 @@ fn stalled_nanos(text: &str) -> Option<u64> {
 }
 
 /// The bytes of a line such as `VmRSS:  1234 kB`.
-fn kib_of(text: &str, key: &str) -> Option<u64> {
+pub(crate) fn kib_of(text: &str, key: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(key))?;
     Some(line.split_whitespace().next()?.parse::<u64>().ok()?.saturating_mul(1024))
 }
@@ -129,7 +120,7 @@ mod tests {
     #[test]
     fn this_host_tells_of_the_gateway_at_least() {
         let sample = HostSample::read();
-        assert!(sample.count(Meter::GATEWAY_CPU).is_some_and(|nanos| nanos > 0));
+        assert!(sample.counts().iter().any(|(meter, nanos)| *meter == Meter::GATEWAY_CPU && *nanos > 0));
         assert!(sample.levels().iter().any(|(meter, bytes)| *meter == Meter::GATEWAY_MEMORY && *bytes > 0));
     }
 }

@@ -7,6 +7,7 @@
 //! never nested but in [`Shared::edit`] and its like, which are no hot path.
 
 mod application;
+mod capacity;
 mod clock;
 mod core;
 mod gate;
@@ -14,6 +15,7 @@ mod host;
 mod level;
 mod meters;
 mod overrides;
+mod processes;
 mod recorder;
 pub mod servers;
 mod shared;

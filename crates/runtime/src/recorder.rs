@@ -25,7 +25,8 @@ pub struct Recorder {
     /// End of the last tick.
     from: Timestamp,
     totals: BTreeMap<Subject, Readings>,
-    host: HostSample,
+    /// What the system had told at the end of the last tick.
+    told: BTreeMap<(Subject, Meter), u64>,
     readings: BTreeMap<String, Reading>,
 }
 
@@ -36,7 +37,7 @@ impl Recorder {
         Self {
             from: shared.clock().now(),
             totals: BTreeMap::new(),
-            host: HostSample::read(),
+            told: told(&shared.served(&HostSample::read())),
             readings: BTreeMap::new(),
         }
     }
@@ -52,8 +53,8 @@ impl Recorder {
     /// Takes what has been counted since the last tick to the archives; `closed` gets every point that
     /// will not change any more, with the path and scope of its subject.
     pub fn tick(&mut self, shared: &Shared, mut closed: impl FnMut(&str, Scope, Closed<'_>)) {
-        let host = HostSample::read();
-        let served = shared.served(&host);
+        shared.look_at_processes();
+        let served = shared.served(&HostSample::read());
         let totals = shared.totals().read();
         // Cores hand over on the second; what is read at a later moment was counted until then.
         let to = (shared.clock().now() - PHASE).max(self.from);
@@ -64,21 +65,40 @@ impl Recorder {
         for served in &served {
             self.read(served, &totals);
         }
-        if let Some(reading) = self.readings.get_mut("") {
-            for meter in HostSample::COUNTS.iter().copied() {
-                match (self.host.count(meter), host.count(meter)) {
-                    (Some(before), Some(now)) => reading.add(meter, now.saturating_sub(before)),
-                    _ => reading.unmeasured(meter),
-                }
-            }
-        }
+        let told = told(&served);
+        self.read_told(&served, &told);
         let mut archives = shared.archives().lock().unwrap_or_else(PoisonError::into_inner);
         for (path, reading) in &self.readings {
             let scope = reading.scope();
             archives.record_and(path, self.from, to, reading, |point| closed(path, scope, point));
         }
         drop(archives);
-        (self.from, self.totals, self.host) = (to, totals, host);
+        (self.from, self.totals, self.told) = (to, totals, told);
+    }
+
+    /// Adds what the system has told since the last tick. What it told at one end only is not measured; of several
+    /// addresses with one path, those that are count.
+    fn read_told(&mut self, served: &[Served], told: &BTreeMap<(Subject, Meter), u64>) {
+        for meter in Served::TOLD.iter().copied() {
+            let mut measured = BTreeSet::new();
+            let of_scope = |served: &&Served| served.subject.scope() == meter.scope();
+            for served in served.iter().filter(of_scope) {
+                let key = (served.subject, meter);
+                if let (Some(before), Some(now), Some(reading)) =
+                    (self.told.get(&key), told.get(&key), self.readings.get_mut(&served.path))
+                {
+                    reading.add(meter, now.saturating_sub(*before));
+                    measured.insert(served.path.as_str());
+                }
+            }
+            for served in served.iter().filter(of_scope) {
+                if !measured.contains(served.path.as_str())
+                    && let Some(reading) = self.readings.get_mut(&served.path)
+                {
+                    reading.unmeasured(meter);
+                }
+            }
+        }
     }
 
     /// Adds a subject's counts since the last tick, and its levels.
@@ -113,4 +133,13 @@ impl Recorder {
             }
         }
     }
+}
+
+/// What the system tells, by subject and meter.
+fn told(served: &[Served]) -> BTreeMap<(Subject, Meter), u64> {
+    let of = |served: &Served| {
+        let subject = served.subject;
+        served.told.iter().map(move |(meter, count)| ((subject, *meter), *count)).collect::<Vec<_>>()
+    };
+    served.iter().flat_map(of).collect()
 }

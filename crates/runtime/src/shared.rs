@@ -19,6 +19,7 @@ use crate::{
     Application, Clock, Level, Snapshot, SpoolBudget, Totals, Workers,
     application::{ApplicationRef, ApplicationState, class_id},
     overrides::Layers,
+    processes::Processes,
     snapshot::SnapshotCell,
 };
 
@@ -37,6 +38,7 @@ pub struct Shared {
     parked: Level,
     totals: Totals,
     workers: Workers,
+    processes: Mutex<Processes>,
 }
 
 /// Why new settings were not taken up; the old ones stay in force.
@@ -88,6 +90,7 @@ impl Shared {
             parked: Level::default(),
             totals: Totals::default(),
             workers: Workers::default(),
+            processes: Mutex::default(),
         }))
     }
 
@@ -179,6 +182,23 @@ impl Shared {
     #[must_use]
     pub const fn archives(&self) -> &Mutex<Archives> {
         &self.archives
+    }
+
+    /// Looks at what the processes of local servers use.
+    pub(crate) fn look_at_processes(&self) {
+        let mut wanted = BTreeMap::new();
+        for application in &self.snapshot().applications {
+            for server in application.state.servers().members().iter() {
+                wanted.insert((application.id, server.id()), server.endpoint().clone());
+            }
+        }
+        let now = self.clock.now();
+        self.with_processes(|processes| processes.look(now, wanted));
+    }
+
+    /// Runs `f` on what is known of the processes of local servers.
+    pub(crate) fn with_processes<R>(&self, f: impl FnOnce(&mut Processes) -> R) -> R {
+        f(&mut self.processes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Runs `f` on the admission of connections at the present time, under its lock.

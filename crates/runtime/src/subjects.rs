@@ -15,6 +15,26 @@ pub struct Served {
     pub labels: Vec<(&'static str, String)>,
     /// Its levels at this moment.
     pub levels: Vec<(Meter, u64)>,
+    /// What the system has counted of it until now ([`Served::TOLD`]); what it does not tell is missing.
+    pub told: Vec<(Meter, u64)>,
+}
+
+impl Served {
+    /// The counts that the system keeps and tells, and not we.
+    pub const TOLD: &'static [Meter] = &[
+        Meter::GATEWAY_CPU,
+        Meter::HOST_CPU,
+        Meter::CPU_PRESSURE,
+        Meter::MEMORY_PRESSURE,
+        Meter::IO_PRESSURE,
+        Meter::SERVER_CPU,
+    ];
+
+    /// A count that the system tells.
+    #[must_use]
+    pub fn told(&self, meter: Meter) -> Option<u64> {
+        self.told.iter().find(|(other, _)| *other == meter).map(|(_, count)| *count)
+    }
 }
 
 impl Shared {
@@ -27,11 +47,21 @@ impl Shared {
             (Meter::CONNECTIONS_PARKED, self.parked().read()),
         ];
         levels.extend(host.levels());
-        let host = Served { subject: Subject::Host, path: String::new(), labels: Vec::new(), levels };
+        let told = host.counts().to_vec();
+        let host = Served { subject: Subject::Host, path: String::new(), labels: Vec::new(), levels, told };
         let mut served = vec![host];
         for application in &self.snapshot().applications {
             of_application(application, &mut served);
         }
+        self.with_processes(|processes| {
+            for server in &mut served {
+                let Subject::Server(application, id) = server.subject else { continue };
+                let memory = processes.memory_bytes(application, id);
+                server.levels.extend(memory.map(|bytes| (Meter::SERVER_MEMORY, bytes)));
+                let cpu = processes.cpu_nanos(application, id);
+                server.told.extend(cpu.map(|nanos| (Meter::SERVER_CPU, nanos)));
+            }
+        });
         served
     }
 }
@@ -52,6 +82,7 @@ fn of_application(application: &Application, served: &mut Vec<Served>) {
         path: name.clone(),
         labels: vec![("application", name.clone())],
         levels: of_application,
+        told: Vec::new(),
     });
     for (index, class) in application.classes.iter().enumerate() {
         let id = ClassId(u16::try_from(index).unwrap_or(u16::MAX));
@@ -63,6 +94,7 @@ fn of_application(application: &Application, served: &mut Vec<Served>) {
             path: format!("{name}/{}", class.name),
             labels: vec![("application", name.clone()), ("class", class.name.clone())],
             levels: of_class,
+            told: Vec::new(),
         });
     }
     for server in state.servers().list() {
@@ -77,6 +109,7 @@ fn of_application(application: &Application, served: &mut Vec<Served>) {
                 (Meter::SERVER_IN_FLIGHT, u64::from(server.in_flight)),
                 (Meter::SERVER_UP, u64::from(server.condition.is_up())),
             ],
+            told: Vec::new(),
         });
     }
 }

@@ -1,6 +1,6 @@
-//! Durability: archives, lasting changes of knobs and the record of changes survive restart and kill.
+//! Durability: archives, lasting changes of knobs, the record of changes and waiting rooms survive restart and kill.
 //!
-//! Everything lies in one SQLite database (`tidegate.sqlite` in the state directory) in WAL mode.
+//! All but waiting rooms lies in one SQLite database (`tidegate.sqlite` in the state directory) in WAL mode.
 //! A process that is killed loses what its [`Writer`] had not been given; a machine that loses
 //! power can lose some seconds of archives more, but no change of a knob that was confirmed, and
 //! never the database.
@@ -13,6 +13,7 @@
 mod changes;
 mod database;
 mod points;
+mod rooms;
 mod writer;
 
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 pub use changes::{Change, ChangeRecord, Override};
 pub use database::Database;
 pub use points::{Batch, Loaded};
+pub use rooms::{RoomKey, StoredSecrets, read_room, read_room_secrets, write_room, write_room_secrets};
 pub use writer::{Status, Writer};
 
 /// Why the state directory cannot be used.

@@ -51,6 +51,11 @@ impl Metrics {
         sum
     }
 
+    /// Whether there is any series of a meter.
+    pub(crate) fn has(&self, meter: &str) -> bool {
+        self.series.iter().any(|series| series.is_of(meter))
+    }
+
     fn names(&self) -> Vec<&str> {
         let mut names: Vec<_> = self.series.iter().map(|series| series.name.as_str()).collect();
         names.dedup();
@@ -81,7 +86,7 @@ impl Series {
         let Some(rest) = self.name.strip_prefix("tidegate_").and_then(|name| name.strip_prefix(meter)) else {
             return false;
         };
-        matches!(rest, "" | "_total" | "_weight" | "_bytes" | "_bytes_total")
+        matches!(rest, "" | "_total" | "_weight" | "_bytes" | "_bytes_total" | "_seconds_total")
     }
 
     fn label(&self, name: &str) -> Option<&str> {

@@ -15,7 +15,7 @@ use crate::{
     names::ServerUrl,
     settings::{
         Application, Class, HeaderEdit, Rewrite, Server, ServerAddress, Upstream, UpstreamProtocol,
-        UpstreamTls,
+        UpstreamTls, WaitingRoom,
     },
 };
 
@@ -99,6 +99,30 @@ fn application(name: &str, section: &Section<'_>) -> Application {
         response_headers: header_edits(section, "response_headers"),
         rewrites: rewrites(section),
         maintenance_page: section.file("maintenance_page"),
+        waiting_room: waiting_room(section),
+    }
+}
+
+fn waiting_room(section: &Section<'_>) -> WaitingRoom {
+    let is_none = |text: &str| text == "none";
+    let bind = section.parsed("waiting_room.bind", |text| match is_none(text) {
+        true => Some(None),
+        false => names::client_key(text).map(Some),
+    });
+    let message = |text: &str| {
+        let is_line = !text.is_empty() && text.len() <= 1000 && !text.chars().any(char::is_control);
+        is_line.then(|| text.to_owned())
+    };
+    let end = |text: &str| (!text.is_empty() && text.is_ascii()).then(|| text.to_owned());
+    let default = WaitingRoom::default();
+    WaitingRoom {
+        page: section.file("waiting_room.page"),
+        closed_message: section.parsed("waiting_room.closed_message", message),
+        bind: bind.flatten(),
+        assets: match section.is_written("waiting_room.assets") {
+            true => section.texts("waiting_room.assets", end),
+            false => default.assets,
+        },
     }
 }
 

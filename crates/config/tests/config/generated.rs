@@ -241,12 +241,12 @@ fn application(number: u16) -> impl Strategy<Value = Application> {
     });
     (
         (knobs_of(Scope::Application), classes(), vec(rule(), 0..3), servers, upstream(), client_key()),
-        (header_edits(), header_edits(), rewrites, option::of(file())),
+        (header_edits(), header_edits(), rewrites, option::of(file()), waiting_room()),
     )
         .prop_map(
             move |(
                 (values, classes, rules, servers, upstream, client_key),
-                (request_headers, response_headers, rewrites, maintenance_page),
+                (request_headers, response_headers, rewrites, maintenance_page, waiting_room),
             )| Application {
                 name: format!("app-{number}"),
                 hosts: if number == 0 {
@@ -264,8 +264,19 @@ fn application(number: u16) -> impl Strategy<Value = Application> {
                 response_headers,
                 rewrites,
                 maintenance_page,
+                waiting_room,
             },
         )
+}
+
+fn waiting_room() -> impl Strategy<Value = WaitingRoom> {
+    let assets = prop_oneof![
+        Just(WaitingRoom::default().assets),
+        vec("[.][a-z\"]{1,4}", 0..3),
+    ];
+    (option::of(file()), option::of("[ -~]{1,20}"), option::of(client_key()), assets).prop_map(
+        |(page, closed_message, bind, assets)| WaitingRoom { page, closed_message, bind, assets },
+    )
 }
 
 fn controller() -> impl Strategy<Value = Controller> {

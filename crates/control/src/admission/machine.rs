@@ -1,6 +1,6 @@
 //! The composition: one application's admission.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use super::{
     AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit, Rate, Standing,
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     ClassId, Refusal, Ticket, Timestamp,
-    capacity::{CapacityBounds, CapacityEvent, Given},
+    capacity::{CapacityBounds, CapacityEvent, CapacityState, Cause, Given},
     in_flight::{InFlight, TOP_PRIORITY},
     knobs::{Algorithm, Mode},
     limit::{Limit, Limiter, Sample},
@@ -92,9 +92,13 @@ pub struct Admission {
     mode: Mode,
     path: Path,
     limiter: Limiter,
+    /// The capacity's bounds by the knobs, and those in force: what was told goes before the knobs.
     capacity: CapacityBounds,
+    bounds: CapacityBounds,
     /// What somebody told of the capacity.
     told: Option<Given>,
+    /// What was told of the capacity since somebody asked.
+    tellings: VecDeque<CapacityEvent>,
     /// The rate of starts that is set, and the one in force: lower where the limiter says so.
     egress: Option<Rate>,
     egress_in_force: Option<Rate>,
@@ -110,6 +114,9 @@ pub struct Admission {
     /// When [`pace`](Self::pace) was last asked for.
     paced: Timestamp,
 }
+
+/// Tellings of the capacity kept until somebody asks.
+const TELLINGS_MAX: usize = 64;
 
 /// An upgraded connection or long stream that is open. Not `Clone`, so that it is closed once.
 #[must_use = "a stream that is not closed is a place lost for ever"]
@@ -148,7 +155,9 @@ impl Admission {
             path,
             limiter,
             capacity: settings.capacity,
+            bounds: CapacityBounds::default(),
             told: None,
+            tellings: VecDeque::new(),
             egress: None,
             egress_in_force: None,
             share,
@@ -314,6 +323,10 @@ impl Admission {
     /// Fires what is due: waits, deadlines, tokens. Every other call does so first by itself.
     pub fn advance(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
+        if self.told.is_some_and(|told| told.per_s(self.now).is_none()) {
+            self.told = None;
+            self.bound_capacity();
+        }
         if !self.share.is_valid(self.now) {
             // Nothing can start by it, so nothing is settled.
             self.path.in_flight.set_limit(0);
@@ -332,7 +345,8 @@ impl Admission {
         let tick = (self.mode == Mode::Enforce && self.path.is_held())
             .then(|| self.limiter.next_tick().map(|tick| tick.max(self.now)))
             .flatten();
-        [self.path.next_timeout(), tick].into_iter().flatten().min()
+        let told = self.told.map(|told| told.until()).filter(|until| *until < Timestamp::FAR_FUTURE);
+        [self.path.next_timeout(), tick, told].into_iter().flatten().min()
     }
 
     /// Moves the tickets decided since the last call to `out`, in the order decided. A client that has
@@ -352,7 +366,7 @@ impl Admission {
         Levels {
             in_flight: self.in_flight().total(),
             limit: self.path.in_flight.limit(),
-            capacity: self.limiter.work_capacity(),
+            capacity: self.limiter.work_capacity().or_else(|| self.bounds.given()),
             long_streams: self.long_streams,
             path: &self.path,
             limiter: &self.limiter,
@@ -363,6 +377,18 @@ impl Admission {
     #[must_use]
     pub const fn limiter(&self) -> &Limiter {
         &self.limiter
+    }
+
+    /// What is held of the capacity, for people.
+    #[must_use]
+    pub fn capacity(&self) -> CapacityState {
+        CapacityState {
+            per_s: self.capacity_per_s(),
+            work_per_s: self.levels().capacity,
+            bounds: self.capacity,
+            told: self.told,
+            limit_holds: self.path.is_held(),
+        }
     }
 
     /// Somebody tells the capacity, requests a second, from now on for `valid_for` or until told otherwise; `None`
@@ -401,6 +427,7 @@ impl Admission {
     /// Moves what has happened to the capacity since the last call to `out`.
     pub fn drain_capacity_events(&mut self, out: &mut Vec<CapacityEvent>) {
         self.limiter.drain_events(out);
+        out.extend(self.tellings.drain(..));
     }
 
     /// Panics if something is inconsistent: permits, queues, lists, deadlines, timers, or something
@@ -468,10 +495,6 @@ impl Admission {
         if self.mode != Mode::Enforce {
             return false;
         }
-        if self.told.is_some_and(|told| told.per_s(self.now).is_none()) {
-            self.told = None;
-            self.bound_capacity();
-        }
         let load = self.path.load(self.now);
         self.limiter.advance(self.now, &load);
         self.apply_limit()
@@ -519,8 +542,21 @@ impl Admission {
     }
 
     fn bound_capacity(&mut self) {
-        let bounds = self.told.map_or(self.capacity, |told| told.bounds(self.now, self.capacity));
-        self.limiter.set_capacity_bounds(bounds);
+        let before = self.capacity_per_s();
+        self.bounds = self.told.map_or(self.capacity, |told| told.bounds(self.now, self.capacity));
+        self.limiter.set_capacity_bounds(self.bounds);
+        let after = self.capacity_per_s();
+        if before != after {
+            if self.tellings.len() == TELLINGS_MAX {
+                self.tellings.pop_front();
+            }
+            self.tellings.push_back(CapacityEvent { at: self.now, cause: Cause::Given, before, after });
+        }
+    }
+
+    /// Requests a second of the present mix, as found or given.
+    fn capacity_per_s(&self) -> Option<f64> {
+        self.limiter.capacity().or_else(|| self.bounds.given())
     }
 
     fn set_mode(&mut self, mode: Mode) {

@@ -16,6 +16,8 @@ mod knee_track;
 mod per_class;
 mod power_ratio;
 mod server_shares;
+#[cfg(test)]
+mod tests;
 
 pub use given::Given;
 pub use knee_track::KneeTrack;
@@ -41,6 +43,12 @@ impl CapacityBounds {
         Self { floor: Some(per_s), ceiling: Some(per_s) }
     }
 
+    /// The capacity that is given, if nothing is left to find.
+    #[must_use]
+    pub fn given(&self) -> Option<f64> {
+        self.floor.filter(|floor| self.ceiling == Some(*floor))
+    }
+
     /// Puts `per_s` between floor and ceiling; the floor wins if they cross.
     #[must_use]
     pub fn clamp(&self, per_s: f64) -> f64 {
@@ -59,6 +67,21 @@ pub struct CapacityEvent {
     pub before: Option<f64>,
     /// Requests a second from now on; `None`: the search begins anew.
     pub after: Option<f64>,
+}
+
+/// What is held of the capacity at one moment, for people.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CapacityState {
+    /// Requests a second of the present mix; `None`: not known.
+    pub per_s: Option<f64>,
+    /// Work units a second; one is what a request of the default class costs.
+    pub work_per_s: Option<f64>,
+    /// The bounds of the knobs.
+    pub bounds: CapacityBounds,
+    /// What somebody told by the API and what is in force still.
+    pub told: Option<Given>,
+    /// Whether the in-flight limit keeps something waiting.
+    pub limit_holds: bool,
 }
 
 /// Why an estimate has moved.
@@ -82,9 +105,31 @@ pub enum Cause {
     Servers,
     /// Somebody asked for a new search.
     Told,
+    /// Somebody gave the capacity or took it back, or what was given for a time has ended.
+    Given,
 }
 
 impl Cause {
+    /// Every cause, in the order of the enum.
+    pub const ALL: &'static [Self] = &[
+        Self::Found,
+        Self::Fall,
+        Self::Rise,
+        Self::Costs,
+        Self::More,
+        Self::Search,
+        Self::Proof,
+        Self::Servers,
+        Self::Told,
+        Self::Given,
+    ];
+
+    /// Position in [`Cause::ALL`], for dense counters.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
     /// The name in logs and API.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -98,6 +143,7 @@ impl Cause {
             Self::Proof => "proof",
             Self::Servers => "servers",
             Self::Told => "told",
+            Self::Given => "given",
         }
     }
 }

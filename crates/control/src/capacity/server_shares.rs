@@ -28,8 +28,8 @@ const PRIOR: f64 = 50.0;
 /// assert_eq!(shares.set(&[(a, 100.0), (b, 100.0)]), 1.0); // the first servers change nothing
 /// assert_eq!(shares.set(&[(a, 100.0), (b, 100.0), (c, 100.0)]), 1.5);
 /// // a does twice what b and c do, each of them a quarter.
-/// for (server, count) in [(a, 2000), (b, 1000), (c, 1000)] {
-///     (0..count).for_each(|_| shares.departed(server));
+/// for (server, requests) in [(a, 2000), (b, 1000), (c, 1000)] {
+///     shares.departed(server, requests);
 /// }
 /// assert!((shares.share(a) - 0.5).abs() < 0.01);
 /// assert!((shares.set(&[(b, 100.0), (c, 100.0)]) - 0.5).abs() < 0.01); // a is lost
@@ -72,10 +72,10 @@ impl ServerShares {
         if first || before <= 0.0 || after <= 0.0 { 1.0 } else { after / before }
     }
 
-    /// A request departed from a server while the limit kept something waiting.
-    pub fn departed(&mut self, server: ServerId) {
+    /// So many requests departed from a server while the limit kept something waiting.
+    pub fn departed(&mut self, server: ServerId, requests: u64) {
         if let Some(server) = self.servers.iter_mut().find(|known| known.id == server) {
-            server.departed += 1.0;
+            server.departed += requests as f64;
         }
     }
 

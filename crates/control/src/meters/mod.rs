@@ -8,7 +8,7 @@ mod distribution;
 
 pub use distribution::{BUCKETS, Distribution, bucket, bucket_bounds};
 
-use crate::{Refusal, knobs::Scope, waiting_room::ROOM_COUNTS};
+use crate::{Refusal, capacity::Cause, knobs::Scope, waiting_room::ROOM_COUNTS};
 
 /// How a meter's readings combine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -158,6 +158,16 @@ const REFUSALS: &[&str] = &{
     names
 };
 
+const CAUSES: &[&str] = &{
+    let mut names = [""; Cause::ALL.len()];
+    let mut i = 0;
+    while i < names.len() {
+        names[i] = Cause::ALL[i].name();
+        i += 1;
+    }
+    names
+};
+
 macro_rules! meters {
     ($($scope:ident { $($id:ident = $name:literal, $kind:ident, $unit:ident, $label:literal $labels:expr, $doc:literal;)+ })+) => {
         /// A row of the table.
@@ -223,6 +233,7 @@ meters! {
         IN_FLIGHT = "in_flight", Level, Weight, "" &[], "Weight in flight at the application.";
         IN_FLIGHT_LIMIT = "in_flight_limit", Level, Weight, "" &[], "The in-flight limit as found or set.";
         CAPACITY = "capacity", Level, None, "" &[], "The capacity found or given, in thousandths of work units per second; a request of the default class is one unit of work.";
+        CAPACITY_CHANGES = "capacity_changes", Count, None, "cause" CAUSES, "Times the capacity moved, by cause.";
         LONG_STREAMS = "long_streams", Level, None, "" &[], "Upgraded connections and long streams open.";
         AWAITING_SERVER = "awaiting_server", Level, None, "" &[], "Requests that hold a permit and wait for a server, since each has its in_flight.max.";
         LINGERING = "lingering", Level, None, "" &[], "Permits of clients that left, held until their server has finished.";
@@ -254,6 +265,8 @@ meters! {
         SERVER_IN_FLIGHT = "in_flight", Level, None, "" &[], "Requests in flight at the server.";
         SERVER_UP = "up", Level, None, "" &[], "1 while the server is in service, else 0.";
         CONNECTS = "connects", Count, None, "" &[], "Connections opened to the server.";
+        SERVER_CPU = "cpu", Count, Seconds, "" &[], "Processor time used by the server's processes where they run on this host, those that hold its listening socket; its rate is a number of processors.";
+        SERVER_MEMORY = "memory", Level, Bytes, "" &[], "Resident memory of those processes.";
     }
 }
 

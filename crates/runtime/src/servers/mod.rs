@@ -44,7 +44,20 @@ pub struct ServerSet {
     version: Arc<AtomicU64>,
     /// Shared with the members: tells who waits that one of them has room again.
     vacancy: Arc<Notify>,
+    /// Tells who follows what is in service that it may have changed.
+    changed: Arc<Notify>,
     locked: Mutex<Locked>,
+}
+
+/// A server that takes requests now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InService {
+    /// Which.
+    pub(crate) id: ServerId,
+    /// Its configured share among its peers.
+    pub(crate) weight: u32,
+    /// Live requests it has answered; wraps around.
+    pub(crate) answered: u32,
 }
 
 /// A host name to be looked up.
@@ -80,6 +93,7 @@ impl ServerSet {
             clock,
             version: Arc::new(AtomicU64::new(0)),
             vacancy: Arc::new(Notify::new()),
+            changed: Arc::new(Notify::new()),
             locked: Mutex::new(Locked {
                 configured: Vec::new(),
                 health: health_settings(&settings.values),
@@ -135,6 +149,28 @@ impl ServerSet {
     /// Resolves when a member that was full has room, or the set has changed.
     pub fn vacancy(&self) -> Notified<'_> {
         self.vacancy.notified()
+    }
+
+    /// Resolves when what is in service may have changed since the last time; for one follower.
+    pub(crate) fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
+    }
+
+    /// Who takes requests now, and when that changes by itself.
+    pub(crate) fn in_service(&self) -> (Vec<InService>, Option<Timestamp>) {
+        let now = self.clock.now();
+        let (mut in_service, mut until) = (Vec::new(), None::<Timestamp>);
+        for server in self.members().iter().filter(|server| server.is_in_service()) {
+            let standing = server.standing(now);
+            if let Some(change) = standing.next_change {
+                until = Some(until.map_or(change, |until| until.min(change)));
+            }
+            if standing.is_up {
+                let (id, weight, answered) = (server.id(), server.weight(), server.answered());
+                in_service.push(InService { id, weight, answered });
+            }
+        }
+        (in_service, until)
     }
 
     /// The host names whose addresses are wanted, each once.
@@ -194,6 +230,7 @@ impl ServerSet {
         locked.members = members.into();
         self.version.fetch_add(1, Ordering::Release);
         self.vacancy.notify_waiters();
+        self.changed.notify_one();
     }
 
     /// The server of that name and address, known or new, with its present knobs.
@@ -221,7 +258,11 @@ impl ServerSet {
             );
             return None;
         };
-        let ties = Ties { version: Arc::clone(&self.version), vacancy: Arc::clone(&self.vacancy) };
+        let ties = Ties {
+            version: Arc::clone(&self.version),
+            vacancy: Arc::clone(&self.vacancy),
+            changed: Arc::clone(&self.changed),
+        };
         let server = Arc::new(Server::new(ServerId(id), settings, endpoint, now, locked.health, ties));
         locked.known.push(Arc::clone(&server));
         Some(server)

@@ -31,6 +31,8 @@ pub struct Server {
     token: String,
     ties: Ties,
     in_flight: AtomicU32,
+    /// Live requests answered.
+    answered: AtomicU32,
     /// `u32::MAX`: no bound.
     in_flight_max: AtomicU32,
     weight: AtomicU32,
@@ -51,6 +53,8 @@ pub(super) struct Ties {
     pub(super) version: Arc<AtomicU64>,
     /// Told when a server that was full has room again.
     pub(super) vacancy: Arc<Notify>,
+    /// Told when a server's health changes: who follows what is in service.
+    pub(super) changed: Arc<Notify>,
 }
 
 /// Where a server's socket is.
@@ -109,6 +113,7 @@ impl Server {
             token: format!("{key:016x}"),
             ties,
             in_flight: AtomicU32::new(0),
+            answered: AtomicU32::new(0),
             in_flight_max: AtomicU32::new(u32::MAX),
             weight: AtomicU32::new(0),
             is_member: AtomicBool::new(true),
@@ -160,6 +165,16 @@ impl Server {
         self.in_flight.load(Ordering::Relaxed)
     }
 
+    /// Live requests answered since the start; wraps around.
+    pub(crate) fn answered(&self) -> u32 {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    /// Its configured share among its peers.
+    pub(super) fn weight(&self) -> u32 {
+        self.weight.load(Ordering::Relaxed)
+    }
+
     /// Whether it is part of the set.
     #[must_use]
     pub fn is_member(&self) -> bool {
@@ -195,6 +210,7 @@ impl Server {
 
     /// It answered a live request in `response_time`.
     pub fn on_success(&self, now: Timestamp, response_time: Duration) {
+        self.answered.fetch_add(1, Ordering::Relaxed);
         // Another core is at it: one observation more or less does not matter.
         if let Ok(mut ewma) = self.ewma.try_lock() {
             ewma.observe(now, response_time);
@@ -315,6 +331,7 @@ impl Server {
             self.ties.version.fetch_add(1, Ordering::Release);
             // One that is back may have room.
             self.ties.vacancy.notify_waiters();
+            self.ties.changed.notify_one();
             match after {
                 Condition::Up => tracing::info!(server = self.name, at = %self.endpoint, "in service again"),
                 Condition::OnTrial => {}

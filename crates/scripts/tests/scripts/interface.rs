@@ -53,6 +53,8 @@ fn meters_read_as_numbers_in_their_units() {
         (r#"overloaded("shop")"#, "false"),
         (r#"overloaded("shop/home", { late = 0.004 })"#, "true"),
         (r#"table.concat(classes("shop"), " ")"#, "default home checkout robots"),
+        (r#"set_capacity("shop", 120)"#, "120"),
+        (r#"set_capacity("shop", "90/min", { lasts = "10s" })"#, "1.5"),
         ("applications()[1]", "shop"),
         ("now()", "1700000005"),
     ] {

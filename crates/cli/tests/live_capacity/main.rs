@@ -1,0 +1,177 @@
+//! The capacity of a running gateway: found, told, searched anew, and what servers lost and added change.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::{
+    net::SocketAddr,
+    sync::Mutex,
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value as Json;
+use support::{
+    Gateway, Start,
+    admin::{Metrics, api, await_metrics},
+    free_address,
+    load::{Connections, Load},
+    origin::{Origin, respond},
+};
+
+/// How long something may take to be seen on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server that does one request at a time and takes 10 ms for each: 100 requests a second, however fast the
+/// machine is, as long as it is not slower.
+fn one_at_a_time() -> Origin {
+    let turn = Mutex::new(());
+    Origin::start(move |_, stream| {
+        let turn = turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        thread::sleep(Duration::from_millis(10));
+        drop(turn);
+        respond(stream, 200, b"done\n")
+    })
+}
+
+fn configuration(listen: SocketAddr, admin: SocketAddr, algorithm: &str, servers: &[String]) -> String {
+    let servers: Vec<String> = servers
+        .iter()
+        .enumerate()
+        .map(|(at, url)| format!("{{ name = \"s{at}\", url = \"{url}\" }}"))
+        .collect();
+    format!(
+        "admin = \"{admin}\"\n\
+         [[listener]]\naddress = \"{listen}\"\n\
+         [application.shop]\nin_flight.algorithm = \"{algorithm}\"\nservers = [{}]\n",
+        servers.join(", ")
+    )
+}
+
+fn capacity(admin: SocketAddr) -> Json {
+    let answer = api(admin, "GET", "/api/v1/applications/shop/capacity", "");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    serde_json::from_str(&answer.text()).expect("JSON")
+}
+
+/// Asks until `holds`.
+fn await_capacity(admin: SocketAddr, what: &str, holds: impl Fn(&Json) -> bool) -> Json {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let said = capacity(admin);
+        if holds(&said) {
+            return said;
+        }
+        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}: {said:#}");
+        // Nobody tells when it changes; it is read as a person would.
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn events<'a>(said: &'a Json, cause: &str) -> Vec<&'a Json> {
+    let events = said["events"].as_array().expect("events");
+    events.iter().filter(|event| event["cause"] == cause).collect()
+}
+
+#[test]
+fn a_server_that_drains_takes_its_part_of_the_capacity_with_it() {
+    let (listen, admin) = (free_address(), free_address());
+    let origins = [one_at_a_time(), one_at_a_time()];
+    let urls: Vec<String> = origins.iter().map(Origin::url).collect();
+    let gateway =
+        Gateway::run(&configuration(listen, admin, "knee_track", &urls), &Start::default());
+    assert_eq!(capacity(admin)["capacity_per_s"], Json::Null, "nothing is known without load");
+
+    let load = Load::start("capacity", listen, 24, Connections::Reopened, "/");
+    await_capacity(admin, "a capacity is found", |said| !events(said, "found").is_empty());
+    let before = await_capacity(admin, "both servers have their part", |said| {
+        said["servers"].as_array().is_some_and(|servers| {
+            servers.len() == 2 && servers.iter().all(|server| server["share"].as_f64().is_some())
+        })
+    });
+    let shares: f64 = (0..2).filter_map(|at| before["servers"][at]["share"].as_f64()).sum();
+    assert!((shares - 1.0).abs() < 1e-6, "the parts are the whole: {before:#}");
+
+    let drain = api(admin, "PATCH", "/api/v1/applications/shop/servers/s1", "{\"drain\": true}");
+    assert_eq!(drain.status, 200, "{}", drain.text());
+    let after = await_capacity(admin, "the server is missed", |said| !events(said, "servers").is_empty());
+    let moved = events(&after, "servers")[0];
+    let (from, to) = (moved["before_per_s"].as_f64().expect("known"), moved["after_per_s"].as_f64().expect("known"));
+    assert!((0.2..0.8).contains(&(to / from)), "about half is left: {from} -> {to}");
+
+    let drain = api(admin, "PATCH", "/api/v1/applications/shop/servers/s1", "{\"drain\": false}");
+    assert_eq!(drain.status, 200, "{}", drain.text());
+    let again = await_capacity(admin, "it is back", |said| events(said, "servers").len() == 2);
+    let moved = events(&again, "servers")[1];
+    assert!(moved["after_per_s"].as_f64() > moved["before_per_s"].as_f64(), "{moved}");
+
+    let searched =
+        api(admin, "POST", "/api/v1/applications/shop/capacity/rediscover", "{\"why\": \"a test\"}");
+    assert_eq!(searched.status, 200, "{}", searched.text());
+    let found = events(&capacity(admin), "found").len();
+    await_capacity(admin, "it is found anew", |said| {
+        !events(said, "told").is_empty() && events(said, "found").len() > found
+    });
+    let tally = load.stop();
+    assert!(!tally.answered.is_empty(), "somebody was served");
+    await_metrics(admin, "the moves are counted", |metrics: &Metrics| {
+        metrics.sum("application_capacity_changes", &[("cause", "servers")]) >= 2.0
+    });
+    gateway.stop_sound();
+}
+
+#[test]
+fn an_estimator_outside_tells_the_capacity_for_a_time() {
+    let (listen, admin) = (free_address(), free_address());
+    let origin = Origin::hello();
+    let gateway =
+        Gateway::run(&configuration(listen, admin, "fixed", &[origin.url()]), &Start::default());
+    let tell = |body: &str| api(admin, "POST", "/api/v1/applications/shop/capacity", body);
+
+    let told = tell("{\"per_s\": \"120/s\", \"valid_for\": \"300ms\", \"who\": \"estimator\"}");
+    assert_eq!(told.status, 200, "{}", told.text());
+    let over = await_capacity(admin, "what was told is over", |said| said["capacity_per_s"].is_null());
+    let given: Vec<_> = events(&over, "given").iter().map(|event| event["after_per_s"].as_f64()).collect();
+    assert_eq!(given, [Some(120.0), None], "{over:#}");
+
+    let told = tell("{\"per_s\": \"90/min\"}");
+    let said: Json = serde_json::from_str(&told.text()).expect("JSON");
+    assert_eq!((&said["capacity_per_s"], &said["told"]["until"]), (&Json::from(1.5), &Json::Null), "{said:#}");
+    let all: Json = serde_json::from_str(&api(admin, "GET", "/api/v1/capacity", "").text()).expect("JSON");
+    assert_eq!(all["capacity"][0]["capacity_per_s"], 1.5);
+    assert_eq!(tell("{\"per_s\": null}").status, 200);
+    assert!(capacity(admin)["capacity_per_s"].is_null());
+
+    for (body, says) in [
+        ("{}", "per_s"),
+        ("{\"per_s\": \"fast\"}", "per_s"),
+        ("{\"per_s\": \"1/s\", \"valid_for\": \"0s\"}", "valid_for"),
+        ("{\"per_s\": \"1/s\", \"colour\": 1}", "colour"),
+        ("[]", "JSON object"),
+    ] {
+        let answer = tell(body);
+        assert_eq!(answer.status, 400, "{body}: {}", answer.text());
+        assert!(answer.text().contains(says), "{body}: {}", answer.text());
+    }
+    let searched = api(admin, "POST", "/api/v1/applications/shop/capacity/rediscover", "{}");
+    assert_eq!(searched.status, 409, "fixed finds none: {}", searched.text());
+    assert_eq!(api(admin, "GET", "/api/v1/applications/none/capacity", "").status, 404);
+    assert_eq!(api(admin, "DELETE", "/api/v1/applications/shop/capacity", "").status, 405);
+    gateway.stop_sound();
+}
+
+/// The origin of this test is a thread of the test itself, so its processor time is this process's.
+#[test]
+fn what_a_local_server_uses_is_measured() {
+    let (listen, admin) = (free_address(), free_address());
+    let origin = Origin::hello();
+    let gateway =
+        Gateway::run(&configuration(listen, admin, "fixed", &[origin.url()]), &Start::default());
+    let server = [("server", format!("s0@{}", origin.address))];
+    let labels: Vec<(&str, &str)> = server.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let metrics = await_metrics(admin, "the process behind the server is found", |metrics| {
+        metrics.has("server_memory") && metrics.sum("server_memory", &labels) > 0.0
+    });
+    assert!(metrics.sum("server_cpu", &labels) >= 0.0);
+    gateway.stop_sound();
+}

@@ -1,0 +1,227 @@
+//! What is told of the capacity, and what servers lost or added change, before a server in virtual time.
+
+use std::{collections::VecDeque, time::Duration};
+
+use super::*;
+use crate::{
+    ClassId, Refusal, Ticket,
+    admission::{Admission, AdmissionSettings, Arrival, Exchange, Outcome, Permit},
+    knobs::{Algorithm, Knob, Mode, Scope, Value, Values},
+};
+
+const MS: Duration = Duration::from_millis(1);
+/// What a request takes of a worker.
+const SERVICE: Duration = Duration::from_millis(20);
+/// Requests kept waiting, so that the limit always holds something back.
+const WAITING: usize = 64;
+
+/// Admission before a server of some workers, first come, first served, under load that never ends.
+struct Bench {
+    admission: Admission,
+    now: Timestamp,
+    workers: usize,
+    running: VecDeque<(Timestamp, Permit)>,
+    pending: VecDeque<Permit>,
+    waiting: Vec<Ticket>,
+}
+
+impl Bench {
+    fn new(algorithm: Algorithm, workers: usize, given: Option<f64>) -> Self {
+        let mut application = Values::defaults(Scope::Application);
+        if let Some(given) = given {
+            application.set(Knob::CAPACITY_GIVEN, Value::Rate(given)).unwrap();
+        }
+        let mut class = Values::defaults(Scope::Class);
+        class.set(Knob::QUEUE_DISCIPLINE, Value::Choice("fifo")).unwrap();
+        class.set(Knob::QUEUE_WAIT_MAX, Value::Span(Duration::from_secs(3600))).unwrap();
+        let settings =
+            AdmissionSettings { algorithm, ..AdmissionSettings::from_values(&application, &[&class]) };
+        let now = Timestamp::from_nanos(1_000_000_000_000);
+        Self {
+            admission: Admission::new(&settings, now),
+            now,
+            workers,
+            running: VecDeque::new(),
+            pending: VecDeque::new(),
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Lets so many seconds pass.
+    fn run(&mut self, seconds: u64) {
+        for _ in 0..seconds * 1000 {
+            self.step();
+        }
+    }
+
+    fn step(&mut self) {
+        while self.waiting.len() < WAITING {
+            let request =
+                Exchange { class: ClassId(0), priority: 3, weight: 1, deadline: None, bytes: 100 };
+            match self.admission.arrive(self.now, request) {
+                Arrival::Start(permit) => self.pending.push_back(permit),
+                Arrival::Wait(ticket) => self.waiting.push(ticket),
+                Arrival::Refuse(refusal) => panic!("nothing is refused here: {refusal:?}"),
+            }
+        }
+        self.now = self.now + MS;
+        self.admission.advance(self.now);
+        while self.running.front().is_some_and(|(end, _)| *end <= self.now) {
+            if let Some((_, permit)) = self.running.pop_front() {
+                self.admission.depart(self.now, permit, Outcome::Success);
+            }
+        }
+        let mut decided = Vec::new();
+        self.admission.drain_decided(&mut decided);
+        for ticket in decided {
+            self.waiting.retain(|waiting| *waiting != ticket);
+            let verdict: Option<Result<Permit, Refusal>> = self.admission.collect(self.now, ticket);
+            self.pending.push_back(verdict.expect("decided").expect("granted"));
+        }
+        while self.running.len() < self.workers {
+            let Some(permit) = self.pending.pop_front() else { break };
+            self.running.push_back((self.now + SERVICE, permit));
+        }
+    }
+
+    fn per_s(&self) -> Option<f64> {
+        self.admission.capacity().per_s
+    }
+
+    fn causes(&mut self) -> Vec<Cause> {
+        self.events().iter().map(|event| event.cause).collect()
+    }
+
+    fn events(&mut self) -> Vec<CapacityEvent> {
+        let mut events = Vec::new();
+        self.admission.drain_capacity_events(&mut events);
+        events
+    }
+}
+
+fn near(found: Option<f64>, wanted: f64, tolerance: f64) -> bool {
+    found.is_some_and(|found| (found / wanted - 1.0).abs() < tolerance)
+}
+
+#[test]
+fn a_server_lost_changes_the_capacity_at_once_and_it_stays_right() {
+    let mut bench = Bench::new(Algorithm::KneeTrack, 8, None);
+    bench.run(20);
+    assert!(near(bench.per_s(), 400.0, 0.05), "8 workers of 20 ms: {:?}", bench.per_s());
+    assert!(bench.events().iter().any(|event| event.cause == Cause::Found));
+
+    let (before, limit) = (bench.per_s().unwrap(), bench.admission.levels().limit);
+    bench.workers = 4;
+    bench.admission.resize(bench.now, 0.5);
+    assert!(near(bench.per_s(), before / 2.0, 0.01), "at once: {:?}", bench.per_s());
+    assert!(bench.admission.levels().limit < limit, "the limit goes with it");
+    let [event] = bench.events()[..] else { panic!("one event") };
+    assert_eq!((event.cause, event.before, event.after), (Cause::Servers, Some(before), bench.per_s()));
+
+    bench.run(20);
+    assert!(near(bench.per_s(), 200.0, 0.05), "as measured: {:?}", bench.per_s());
+    // And back: what was announced is true, so nothing has to be searched.
+    bench.workers = 8;
+    bench.admission.resize(bench.now, 2.0);
+    bench.run(20);
+    assert!(near(bench.per_s(), 400.0, 0.05), "as measured: {:?}", bench.per_s());
+}
+
+#[test]
+fn factors_that_say_nothing_change_nothing() {
+    for algorithm in [Algorithm::KneeTrack, Algorithm::PowerRatio] {
+        let mut bench = Bench::new(algorithm, 4, None);
+        bench.run(10);
+        let (before, _) = (bench.per_s(), bench.events());
+        for factor in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            bench.admission.resize(bench.now, factor);
+        }
+        assert_eq!((bench.per_s(), bench.events().len()), (before, 0), "{algorithm:?}");
+    }
+}
+
+#[test]
+fn what_is_told_holds_for_its_time_and_then_what_is_found() {
+    let mut bench = Bench::new(Algorithm::KneeTrack, 8, None);
+    bench.run(20);
+    let found = bench.per_s();
+    let _ = bench.events();
+    bench.admission.tell_capacity(bench.now, Some(150.0), Some(Duration::from_secs(2)));
+    assert_eq!(bench.per_s(), Some(150.0));
+    assert_eq!(bench.causes(), [Cause::Given]);
+    assert!(bench.admission.next_timeout().is_some_and(|at| at <= bench.now + Duration::from_secs(2)));
+    bench.run(3);
+    assert_eq!(bench.admission.capacity().told, None);
+    assert!(near(bench.per_s(), found.unwrap(), 0.1), "found {found:?}, then {:?}", bench.per_s());
+    assert!(bench.causes().contains(&Cause::Given), "its end is an event, too");
+}
+
+#[test]
+fn who_finds_no_capacity_has_the_one_that_is_given() {
+    let mut bench = Bench::new(Algorithm::Gradient2, 4, None);
+    assert_eq!((bench.per_s(), bench.admission.levels().capacity), (None, None));
+    bench.admission.tell_capacity(bench.now, Some(80.0), None);
+    assert_eq!((bench.per_s(), bench.admission.levels().capacity), (Some(80.0), Some(80.0)));
+    bench.admission.tell_capacity(bench.now, None, None);
+    assert_eq!(bench.per_s(), None);
+    let moves: Vec<_> = bench.events().iter().map(|event| (event.before, event.after)).collect();
+    assert_eq!(moves, [(None, Some(80.0)), (Some(80.0), None)]);
+
+    let bench = Bench::new(Algorithm::Fixed, 4, Some(35.0));
+    assert_eq!(bench.admission.levels().capacity, Some(35.0), "by the knob");
+}
+
+#[test]
+fn what_is_told_ends_in_every_mode() {
+    let mut bench = Bench::new(Algorithm::Gradient2, 4, None);
+    let class = Values::defaults(Scope::Class);
+    let off = AdmissionSettings {
+        mode: Mode::Off,
+        ..AdmissionSettings::from_values(&Values::defaults(Scope::Application), &[&class])
+    };
+    bench.admission.configure(bench.now, &off);
+    bench.admission.tell_capacity(bench.now, Some(80.0), Some(MS));
+    bench.admission.advance(bench.now + MS * 2);
+    assert_eq!(bench.per_s(), None);
+}
+
+#[test]
+fn floor_and_ceiling_hold_and_a_search_begins_on_command() {
+    let mut bench = Bench::new(Algorithm::KneeTrack, 8, None);
+    bench.run(20);
+    let class = Values::defaults(Scope::Class);
+    for (floor, ceiling, expected) in [(Some(500.0), None, 500.0), (None, Some(100.0), 100.0)] {
+        let settings = AdmissionSettings {
+            algorithm: Algorithm::KneeTrack,
+            capacity: CapacityBounds { floor, ceiling },
+            ..AdmissionSettings::from_values(&Values::defaults(Scope::Application), &[&class])
+        };
+        bench.admission.configure(bench.now, &settings);
+        assert_eq!(bench.per_s(), Some(expected));
+    }
+    let free = AdmissionSettings {
+        algorithm: Algorithm::KneeTrack,
+        ..AdmissionSettings::from_values(&Values::defaults(Scope::Application), &[&{
+            let mut class = class.clone();
+            class.set(Knob::QUEUE_DISCIPLINE, Value::Choice("fifo")).unwrap();
+            class.set(Knob::QUEUE_WAIT_MAX, Value::Span(Duration::from_secs(3600))).unwrap();
+            class
+        }])
+    };
+    bench.admission.configure(bench.now, &free);
+    let _ = bench.events();
+    bench.admission.rediscover(bench.now);
+    assert_eq!(bench.per_s(), None, "as on the first day");
+    assert_eq!(bench.causes(), [Cause::Told]);
+    bench.run(20);
+    assert!(near(bench.per_s(), 400.0, 0.05), "found again: {:?}", bench.per_s());
+}
+
+#[test]
+fn causes_are_counted_by_their_position_and_told_apart_by_name() {
+    for (position, cause) in Cause::ALL.iter().enumerate() {
+        assert_eq!(cause.index(), position);
+        assert_eq!(Cause::ALL.iter().filter(|other| other.name() == cause.name()).count(), 1);
+    }
+    assert_eq!(Cause::ALL.len(), Cause::Given.index() + 1);
+}

@@ -1,0 +1,196 @@
+//! The waiting room's door: who goes on, who is given a time, and what a visitor is told.
+//!
+//! | step | file |
+//! |---|---|
+//! | what a request carries, and the request without it | `carried.rs` |
+//! | what a visitor is told who does not go on | `tell.rs` |
+//! | the page, its languages, a form that comes back | `page.rs`, `language.rs`, `form.rs`, `html.rs` |
+//! | what goes along with the response of who went on | `visit.rs` |
+//!
+//! The room decides ([`tidegate_control::waiting_room`]), the signer proves; here is neither.
+
+mod carried;
+mod form;
+mod html;
+mod language;
+mod page;
+mod tell;
+mod visit;
+
+use std::net::IpAddr;
+
+use http::{Method, Uri, header};
+use tidegate_config::{Application as Settings, ClientKey};
+use tidegate_control::{
+    ClassId, Refusal,
+    knobs::{Mode, RoomMethod, keys},
+    waiting_room::{Answer, Pass, PassAnswer, Place, Promise, RoomCount},
+};
+use tidegate_runtime::{Application, CoreApplication};
+
+use self::carried::Carried;
+pub(super) use self::{tell::Shut, visit::Visit};
+use super::{client_key, head::Head};
+
+/// Where a page asks how things stand.
+const ASK: &str = "/.well-known/tidegate/turn";
+
+/// The answer of the door.
+pub(super) enum Door {
+    /// The request goes on to admission.
+    Open(Option<Box<Visit>>),
+    /// It does not.
+    Shut(Box<Shut>),
+}
+
+/// A request at the door.
+#[derive(Clone, Copy)]
+pub(super) struct Visitor<'a> {
+    pub(super) head: Head<'a>,
+    pub(super) client: Option<IpAddr>,
+    pub(super) class: ClassId,
+    /// Whether it came over TLS.
+    pub(super) is_secure: bool,
+}
+
+/// Asks whether a request goes on. Costs one look at a knob where there is no room.
+pub(super) fn ask(application: &CoreApplication, visitor: Visitor<'_>) -> Door {
+    let snapshot = &application.application;
+    let values = &snapshot.settings.values;
+    if values.get(keys::ROOM_METHOD).0 == RoomMethod::Off {
+        return Door::Open(None);
+    }
+    let mode = values.get(keys::MODE).0;
+    if mode == Mode::Off {
+        return Door::Open(None);
+    }
+    let head = visitor.head;
+    let carried = Carried::of(head.uri, head.headers);
+    let binding = binding(&snapshot.settings, visitor);
+    let desk = Desk { application: snapshot, class: visitor.class, binding: &binding };
+    if head.uri.path() == ASK {
+        return Door::Shut(Box::new(Shut::status(&desk, carried, visitor)));
+    }
+    let stripped = if carried.in_query { carried::without_turn(head.uri) } else { None };
+    let mut visit = Visit::new(stripped, binding.clone());
+    if !snapshot.class_values(visitor.class).get(keys::ROOM_QUEUES)
+        || passes(&snapshot.settings.waiting_room.assets, head)
+    {
+        return Door::Open(Some(Box::new(visit)));
+    }
+    match desk.judge(carried, &mut visit) {
+        Verdict::In => Door::Open(Some(Box::new(visit))),
+        Verdict::Out(_) if mode == Mode::Watch => Door::Open(Some(Box::new(visit))),
+        Verdict::Out(out) => Door::Shut(Box::new(Shut::new(&desk, visitor, out, visit))),
+    }
+}
+
+/// Admission could not keep who was let in: a new time, ahead of newcomers.
+pub(super) fn missed(application: &CoreApplication, visitor: Visitor<'_>, visit: Visit) -> Option<Box<Shut>> {
+    let snapshot = &application.application;
+    let class = visitor.class;
+    let answer = snapshot.state.waiting_room().with(|room, now| room.missed(now, visit.promise(), class));
+    let binding = visit.binding().to_vec();
+    let desk = Desk { application: snapshot, class, binding: &binding };
+    let out = match answer {
+        Answer::Enter(_) | Answer::Elsewhere => return None,
+        Answer::Wait(place) => Out::Wait(place),
+        Answer::Refuse(refusal) => Out::Refuse(refusal),
+    };
+    Some(Box::new(Shut::new(&desk, visitor, out, visit)))
+}
+
+/// Whether a request passes that needs no place: what a page that was let in fetches for itself, and what a browser
+/// asks before it sends another request (Fetch, section 4.9).
+fn passes(assets: &[String], head: Head<'_>) -> bool {
+    if *head.method == Method::OPTIONS {
+        return head.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+    }
+    let path = head.uri.path();
+    matches!(*head.method, Method::GET | Method::HEAD) && assets.iter().any(|end| path.ends_with(end.as_str()))
+}
+
+/// What tokens of a visitor are bound to.
+fn binding(settings: &Settings, visitor: Visitor<'_>) -> Vec<u8> {
+    let bind: Option<&ClientKey> = settings.waiting_room.bind.as_ref();
+    bind.map_or_else(Vec::new, |key| client_key::identity(key, visitor.client, visitor.head.headers))
+}
+
+/// What the door needs to know of an application to judge a visitor.
+struct Desk<'a> {
+    application: &'a Application,
+    class: ClassId,
+    binding: &'a [u8],
+}
+
+/// Whether a visitor goes on.
+enum Verdict {
+    In,
+    Out(Out),
+}
+
+/// Why a visitor does not go on.
+#[derive(Debug)]
+enum Out {
+    Wait(Place),
+    Refuse(Refusal),
+    Elsewhere,
+}
+
+impl Desk<'_> {
+    fn judge(&self, carried: Carried<'_>, visit: &mut Visit) -> Verdict {
+        if let Some(pass) = carried.pass.and_then(|text| self.read_pass(text)) {
+            let answer = self.room(|room, now| room.pass(now, self.class, &pass));
+            if let PassAnswer::Enter { renewed } = answer {
+                visit.enter_by_pass(self.application, pass, renewed);
+                return Verdict::In;
+            }
+        }
+        let promise = carried.turn.and_then(|text| self.read_promise(text));
+        let answer = self.room(|room, now| match &promise {
+            Some(promise) => room.come_back(now, self.class, promise),
+            None => room.ask(now, self.class),
+        });
+        match answer {
+            Answer::Enter(entry) => {
+                visit.enter(self.application, promise, entry, carried.turn.is_some());
+                Verdict::In
+            }
+            Answer::Wait(place) => Verdict::Out(Out::Wait(place)),
+            Answer::Refuse(refusal) => Verdict::Out(Out::Refuse(refusal)),
+            Answer::Elsewhere => Verdict::Out(Out::Elsewhere),
+        }
+    }
+
+    fn read_pass(&self, text: &[u8]) -> Option<Pass> {
+        let read = self.application.signer.read_pass(text, self.binding);
+        read.map_err(|_| self.forged()).ok()
+    }
+
+    fn read_promise(&self, text: &[u8]) -> Option<Promise> {
+        let read = self.application.signer.read_place(text, self.binding);
+        read.map_err(|_| self.forged()).ok()
+    }
+
+    fn forged(&self) {
+        self.room(|room, _| room.count(self.class, RoomCount::Forged));
+    }
+
+    fn room<R>(
+        &self,
+        f: impl FnOnce(&mut tidegate_control::waiting_room::Room, tidegate_control::Timestamp) -> R,
+    ) -> R {
+        self.application.state.waiting_room().with(f)
+    }
+}
+
+/// A target with a token in its query.
+fn with_turn(target: &str, token: &str) -> String {
+    let separator = if target.contains('?') { '&' } else { '?' };
+    format!("{target}{separator}{}={token}", carried::TURN)
+}
+
+/// Path and query of a target, as a reference on this host.
+fn target(uri: &Uri) -> String {
+    html::same_host(uri.path_and_query().map_or("/", |target| target.as_str()))
+}

@@ -1,0 +1,47 @@
+(() => {
+  'use strict';
+  const body = document.body.dataset;
+  const element = id => document.getElementById(id);
+  const form = element('form');
+  let end = Date.now() + Number(body.left);
+  let total = Math.max(1, Number(body.total));
+  let gone = false;
+  const two = n => String(n).padStart(2, '0');
+  const clock = s => {
+    const h = Math.floor(s / 3600), m = Math.floor(s / 60) % 60;
+    return (h ? h + ':' + two(m) : m) + ':' + two(s % 60);
+  };
+  const show = () => {
+    const at = element('at');
+    at.textContent = new Date(end).toLocaleTimeString(document.documentElement.lang);
+  };
+  const enter = () => {
+    if (gone) return;
+    gone = true;
+    if (form) HTMLFormElement.prototype.submit.call(form);
+    else location.replace(body.to);
+  };
+  const tick = () => {
+    const left = end - Date.now();
+    element('left').textContent = clock(Math.max(0, Math.ceil(left / 1000)));
+    element('progress').value = Math.min(100, Math.max(0, 100 * (1 - left / total)));
+    if (left <= 0) enter();
+  };
+  const ask = () => fetch(body.ask, {cache: 'no-store', headers: {accept: 'application/json'}})
+    .then(answer => answer.ok ? answer.json() : null)
+    .then(said => {
+      if (!said || gone) return;
+      end = Date.now() + said.left_ms;
+      element('ahead').textContent = said.ahead;
+      show();
+      tick();
+    })
+    .catch(() => {});
+  // A page that was asleep, or comes back from the browser's memory, knows the time but not what happened since.
+  document.addEventListener('visibilitychange', () => { if (!document.hidden) { tick(); ask(); } });
+  addEventListener('pageshow', event => { if (event.persisted) { gone = false; ask(); } });
+  show();
+  tick();
+  setInterval(tick, 250);
+  setInterval(ask, Number(body.every));
+})();

@@ -1,0 +1,346 @@
+//! What a visitor is told who does not go on: a page for browsers, a problem document with the token for programs.
+
+use std::{fmt::Write, sync::Arc, time::Duration};
+
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use serde_json::{Value as Json, json};
+use tidegate_control::{
+    Refusal, Timestamp,
+    knobs::{RoomCarry, keys},
+    waiting_room::{Estimate, Place},
+};
+use tidegate_runtime::{Application, PageTemplate, PageValue};
+
+use super::{
+    ASK, Desk, Out, Visit, Visitor,
+    carried::{Carried, TURN, TURN_FIELD},
+    form::{self, Form},
+    html::Escaped,
+    language::Language,
+    page::{self, Wait},
+    target,
+    visit::cookie,
+    with_turn,
+};
+use crate::request::{
+    accept::Form as Media,
+    access_log::Rfc3339,
+    refusal::{self, Asked},
+    response_body::ResponseBody,
+};
+
+/// Standard field of no standard: a browser goes to its URL after so many seconds.
+const REFRESH: HeaderName = HeaderName::from_static("refresh");
+/// A token's cookie outlives its time by this, seconds: who comes late gets credit for the time waited.
+const COOKIE_GRACE_S: u64 = 3600;
+
+/// A visitor who does not go on, and what he is told.
+#[derive(Debug)]
+pub(in crate::request) struct Shut {
+    told: Told,
+    language: &'static Language,
+    template: Option<Arc<PageTemplate>>,
+    now: Timestamp,
+    /// Path and query on this host, without a token.
+    to: String,
+    is_secure: bool,
+    carry: RoomCarry,
+    every: Duration,
+    form_bytes_max: u64,
+    /// Whether the request is a form that may be offered again.
+    keeps_form: bool,
+}
+
+#[derive(Debug)]
+enum Told {
+    /// To come back, with this token.
+    Wait { estimate: Estimate, since: Timestamp, renewed: bool, token: String },
+    /// No.
+    Refuse { refusal: Refusal, message: Option<String>, retry_after: Duration },
+    /// How things stand; `None`: there is no token, or no valid one.
+    Status(Option<Estimate>),
+}
+
+impl Shut {
+    pub(super) fn new(desk: &Desk<'_>, visitor: Visitor<'_>, out: Out, visit: Visit) -> Self {
+        let application = desk.application;
+        let settings = &application.settings;
+        let told = match out {
+            Out::Wait(Place { promise, estimate }) => Told::Wait {
+                estimate,
+                since: promise.since,
+                renewed: promise.renewed > 0,
+                token: application.signer.place(&promise, desk.binding).to_string(),
+            },
+            Out::Refuse(refusal) => Told::Refuse {
+                refusal,
+                message: settings
+                    .waiting_room
+                    .closed_message
+                    .clone()
+                    .filter(|_| refusal == Refusal::RoomClosed),
+                retry_after: settings.values.get(keys::REFUSAL_RETRY_AFTER),
+            },
+            Out::Elsewhere => Told::Refuse {
+                refusal: Refusal::RoomClosed,
+                message: None,
+                retry_after: settings.values.get(keys::REFUSAL_RETRY_AFTER),
+            },
+        };
+        let head = visitor.head;
+        let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        let host = host.or_else(|| head.uri.authority().map(http::uri::Authority::as_str));
+        let is_secure = visitor.is_secure;
+        Self {
+            keeps_form: form::may_be_kept(head.method, head.headers, is_secure, host.unwrap_or_default()),
+            to: target(visit.stripped().unwrap_or(head.uri)),
+            ..Self::told(application, told, head.headers, is_secure)
+        }
+    }
+
+    /// How things stand for the holder of a token; it changes nothing.
+    pub(super) fn status(desk: &Desk<'_>, carried: Carried<'_>, visitor: Visitor<'_>) -> Self {
+        let promise = carried.turn.and_then(|text| desk.read_promise(text));
+        let estimate = promise.map(|promise| desk.room(|room, now| room.look(now, &promise)));
+        Self::told(desk.application, Told::Status(estimate), visitor.head.headers, visitor.is_secure)
+    }
+
+    fn told(application: &Application, told: Told, headers: &http::HeaderMap, is_secure: bool) -> Self {
+        let values = &application.settings.values;
+        Self {
+            told,
+            language: Language::negotiate(headers.get_all(header::ACCEPT_LANGUAGE).iter()),
+            template: application.waiting_page.clone(),
+            now: application.state.waiting_room().now(),
+            to: "/".to_owned(),
+            is_secure,
+            carry: values.get(keys::ROOM_CARRY).0,
+            every: values.get(keys::ROOM_POLL),
+            form_bytes_max: values.get(keys::ROOM_FORM_BYTES_MAX).0,
+            keeps_form: false,
+        }
+    }
+
+    /// Why, in the words of logs and problem documents.
+    pub(in crate::request) const fn reason(&self) -> &'static str {
+        match &self.told {
+            Told::Wait { .. } => "waiting_room",
+            Told::Refuse { refusal, .. } => refusal.name(),
+            Told::Status(_) => "waiting_room_status",
+        }
+    }
+
+    /// The refusal, if it is one.
+    pub(in crate::request) const fn refusal(&self) -> Option<Refusal> {
+        match &self.told {
+            Told::Refuse { refusal, .. } => Some(*refusal),
+            Told::Wait { .. } | Told::Status(_) => None,
+        }
+    }
+
+    /// Bytes of the request's body that are wanted, if it is a form to be offered again.
+    pub(in crate::request) fn wants_form(&self, asked: &Asked) -> Option<u64> {
+        let waits = matches!(self.told, Told::Wait { .. });
+        (waits && self.keeps_form && asked.media() == Media::Html).then_some(self.form_bytes_max)
+    }
+
+    /// The response. `body` is that of the request, if it was wanted and is whole.
+    pub(in crate::request) fn response(&self, asked: &Asked, body: Option<&[u8]>) -> Response<ResponseBody> {
+        let media = asked.media();
+        let (status, text, is_json) = match &self.told {
+            Told::Status(None) => (StatusCode::NOT_FOUND, json!({ "status": 404 }).to_string(), true),
+            Told::Status(Some(estimate)) => (StatusCode::OK, self.standing(estimate).to_string(), true),
+            _ if media == Media::Html => (StatusCode::SERVICE_UNAVAILABLE, self.page(asked, body), false),
+            _ => (StatusCode::SERVICE_UNAVAILABLE, self.problem().to_string(), true),
+        };
+        let mut response = Response::new(ResponseBody::empty());
+        *response.status_mut() = status;
+        let fields = response.headers_mut();
+        fields.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static(match (is_json, status) {
+                (false, _) => "text/html; charset=utf-8",
+                (true, StatusCode::SERVICE_UNAVAILABLE) => "application/problem+json",
+                (true, _) => "application/json",
+            }),
+        );
+        fields.insert(header::CONTENT_LENGTH, HeaderValue::from(text.len()));
+        fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        fields.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+        if !matches!(self.told, Told::Status(_)) {
+            fields.insert(refusal::REASON, HeaderValue::from_static(self.reason()));
+            fields.insert(header::RETRY_AFTER, HeaderValue::from(self.retry_after_s()));
+        }
+        if !is_json {
+            fields.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+            if self.template.is_none() {
+                fields.insert(header::CONTENT_SECURITY_POLICY, page::POLICY);
+            }
+        }
+        if let Told::Wait { estimate, token, .. } = &self.told {
+            self.hand_out(fields, estimate, token, is_json, body.is_some());
+        }
+        if *asked.method() != http::Method::HEAD {
+            *response.body_mut() = ResponseBody::whole(text.into());
+        }
+        response
+    }
+
+    /// Gives the token along, and tells a browser when to come by itself.
+    fn hand_out(
+        &self,
+        fields: &mut http::HeaderMap,
+        estimate: &Estimate,
+        token: &str,
+        is_json: bool,
+        keeps_form: bool,
+    ) {
+        if let Ok(token) = HeaderValue::from_str(token) {
+            fields.insert(TURN_FIELD, token);
+        }
+        if self.carry == RoomCarry::Cookie
+            && let Some(cookie) =
+                cookie(TURN, token, self.left_s(estimate) + COOKIE_GRACE_S, self.is_secure)
+        {
+            fields.append(header::SET_COOKIE, cookie);
+        }
+        // A page with a form sends it; going elsewhere would lose it.
+        if !is_json
+            && !keeps_form
+            && let Ok(refresh) =
+                HeaderValue::try_from(format!("{}; url={}", self.left_s(estimate).max(1), self.return_to(token)))
+        {
+            fields.insert(REFRESH, refresh);
+        }
+    }
+
+    fn page(&self, asked: &Asked, body: Option<&[u8]>) -> String {
+        let language = self.language;
+        let (estimate, since, renewed, token) = match &self.told {
+            Told::Wait { estimate, since, renewed, token } => (estimate, *since, *renewed, token),
+            Told::Refuse { refusal: Refusal::HorizonFull, .. } => {
+                return page::turned_away(language, language.full_title, language.full);
+            }
+            Told::Refuse { message, .. } => {
+                let text = message.as_deref().unwrap_or(language.closed);
+                return page::turned_away(language, language.closed_title, text);
+            }
+            Told::Status(_) => return String::new(),
+        };
+        let (to, ask) = (self.return_to(token), self.ask(token));
+        let form = match (body.and_then(form::Kept::parse), asked.method()) {
+            (Some(kept), _) => Form::Kept(kept),
+            (None, &http::Method::GET | &http::Method::HEAD) => Form::None,
+            (None, _) => Form::Lost,
+        };
+        let wait = Wait {
+            at: estimate.at,
+            left_ms: millis(estimate.at.since(self.now)),
+            total_ms: millis(estimate.at.since(since)),
+            ahead: estimate.ahead,
+            renewed,
+            to: &to,
+            ask: &ask,
+            every_ms: millis(self.every),
+            form,
+        };
+        match &self.template {
+            Some(template) => template.fill(|value, page| fill(value, page, language, &wait)),
+            None => page::waiting(language, &wait),
+        }
+    }
+
+    fn problem(&self) -> Json {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        let mut document = json!({
+            "type": "about:blank",
+            "title": status.canonical_reason(),
+            "status": status.as_u16(),
+            "reason": self.reason(),
+            "retry_after": self.retry_after_s(),
+        });
+        let more = match &self.told {
+            Told::Wait { estimate, token, .. } => {
+                let mut more = self.standing(estimate);
+                more["detail"] = json!("It is not your turn yet: come back at this time, with this token.");
+                more["token"] = json!(token);
+                more["token_field"] = json!(TURN_FIELD.as_str());
+                more["token_parameter"] = json!(TURN);
+                more
+            }
+            Told::Refuse { refusal, message, .. } => {
+                json!({ "detail": message.as_deref().unwrap_or(refusal.public()) })
+            }
+            Told::Status(_) => Json::Null,
+        };
+        if let (Json::Object(document), Json::Object(more)) = (&mut document, more) {
+            document.extend(more);
+        }
+        document
+    }
+
+    fn standing(&self, estimate: &Estimate) -> Json {
+        json!({
+            "time": Rfc3339(estimate.at).to_string(),
+            "left_ms": millis(estimate.at.since(self.now)),
+            "ahead": estimate.ahead,
+            "behind": estimate.behind,
+        })
+    }
+
+    fn retry_after_s(&self) -> u64 {
+        match &self.told {
+            Told::Wait { estimate, .. } => self.left_s(estimate),
+            Told::Refuse { retry_after, .. } => millis(*retry_after).div_ceil(1000),
+            Told::Status(_) => 0,
+        }
+    }
+
+    /// Whole seconds, rounded up: nobody is to come too early.
+    fn left_s(&self, estimate: &Estimate) -> u64 {
+        millis(estimate.at.since(self.now)).div_ceil(1000)
+    }
+
+    fn return_to(&self, token: &str) -> String {
+        match self.carry {
+            RoomCarry::Cookie => self.to.clone(),
+            RoomCarry::Query => with_turn(&self.to, token),
+        }
+    }
+
+    fn ask(&self, token: &str) -> String {
+        match self.carry {
+            RoomCarry::Cookie => ASK.to_owned(),
+            RoomCarry::Query => with_turn(ASK, token),
+        }
+    }
+}
+
+/// Writes a value into the operator's page.
+fn fill(value: PageValue, page: &mut String, language: &Language, wait: &Wait<'_>) {
+    let at = Rfc3339(wait.at);
+    // Writing to a String does not fail.
+    let _ = match value {
+        PageValue::Language => write!(page, "{}", language.tag),
+        PageValue::Direction => write!(page, "{}", language.direction),
+        PageValue::Time => write!(page, "{at}"),
+        PageValue::Seconds => write!(page, "{}", wait.left_s()),
+        PageValue::Left => write!(page, "{}", page::clock(wait.left_s())),
+        PageValue::Ahead => write!(page, "{}", wait.ahead),
+        PageValue::Progress => write!(page, "{}", wait.progress()),
+        PageValue::To => write!(page, "{}", Escaped(wait.to)),
+        PageValue::Ask => write!(page, "{}", Escaped(wait.ask)),
+        PageValue::Title => write!(page, "{}", language.title),
+        PageValue::Message => write!(page, "{}", if wait.renewed { language.missed } else { language.lead }),
+        PageValue::Form => {
+            if let Form::Kept(kept) = &wait.form {
+                kept.write(page, wait.to, language.form_send);
+            }
+            Ok(())
+        }
+    };
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}

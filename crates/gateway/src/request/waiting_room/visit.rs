@@ -1,0 +1,168 @@
+//! A visit of somebody who was let in: what the application is not to see, and what goes along with its response.
+
+use http::{HeaderMap, HeaderValue, Uri, header, request::Parts};
+use tidegate_control::{
+    knobs::keys,
+    waiting_room::{Entry, Pass, Promise},
+};
+use tidegate_runtime::Application;
+
+use super::carried::{self, PASS, PASS_FIELD, TURN};
+
+/// What an application says in the field `Tidegate-Pass` of a response to end a visit.
+const REVOKE: &[u8] = b"revoke";
+
+/// One request of somebody who was let in.
+#[derive(Debug)]
+pub(in crate::request) struct Visit {
+    /// The request's target without a token.
+    stripped: Option<Uri>,
+    binding: Vec<u8>,
+    promise: Option<Promise>,
+    priority: Option<u8>,
+    /// The pass it holds, or gets.
+    pass: Option<Pass>,
+    /// A pass to hand out: its text and seconds it lasts.
+    handed: Option<(String, u64)>,
+    /// Whether a token was used up that a cookie may hold.
+    ends_turn: bool,
+}
+
+impl Visit {
+    pub(super) const fn new(stripped: Option<Uri>, binding: Vec<u8>) -> Self {
+        Self { stripped, binding, promise: None, priority: None, pass: None, handed: None, ends_turn: false }
+    }
+
+    pub(super) fn enter_by_pass(&mut self, application: &Application, pass: Pass, renewed: Option<Pass>) {
+        self.pass = Some(renewed.unwrap_or(pass));
+        if let Some(renewed) = renewed {
+            self.hand(application, &renewed);
+        }
+    }
+
+    pub(super) fn enter(
+        &mut self,
+        application: &Application,
+        promise: Option<Promise>,
+        entry: Entry,
+        had_token: bool,
+    ) {
+        (self.promise, self.priority, self.pass) = (promise, entry.priority, entry.pass);
+        self.ends_turn = had_token;
+        if let Some(pass) = entry.pass {
+            self.hand(application, &pass);
+        }
+    }
+
+    fn hand(&mut self, application: &Application, pass: &Pass) {
+        let text = application.signer.pass(pass, &self.binding).to_string();
+        let idle = application.settings.values.get(keys::ROOM_SESSION_IDLE);
+        self.handed = Some((text, idle.as_secs().max(1)));
+    }
+
+    /// The priority its request has by the room, if that is not its class's.
+    pub(in crate::request) const fn priority(&self) -> Option<u8> {
+        self.priority
+    }
+
+    pub(super) const fn promise(&self) -> Option<&Promise> {
+        self.promise.as_ref()
+    }
+
+    pub(super) fn binding(&self) -> &[u8] {
+        &self.binding
+    }
+
+    /// The request's target without a token, if it had one.
+    pub(in crate::request) const fn stripped(&self) -> Option<&Uri> {
+        self.stripped.as_ref()
+    }
+
+    /// Takes out of a request what the application is not to see.
+    pub(in crate::request) fn strip(&self, parts: &mut Parts) {
+        if let Some(stripped) = &self.stripped {
+            parts.uri = stripped.clone();
+        }
+        carried::strip(&mut parts.headers);
+    }
+
+    /// Hands out and takes back with a response of the application.
+    pub(in crate::request) fn finish(&self, application: &Application, headers: &mut HeaderMap, is_secure: bool) {
+        let revoked = headers.remove(PASS_FIELD).is_some_and(|said| said.as_bytes() == REVOKE);
+        let mut cookies = Vec::new();
+        if revoked {
+            if let Some(pass) = &self.pass {
+                application.state.waiting_room().with(|room, now| room.revoke(now, pass));
+            }
+            cookies.push(cookie(PASS, "", 0, is_secure));
+        } else if let Some((text, lasts_s)) = &self.handed {
+            cookies.push(cookie(PASS, text, *lasts_s, is_secure));
+            if let Ok(text) = HeaderValue::from_str(text) {
+                headers.insert(PASS_FIELD, text);
+            }
+        }
+        if self.ends_turn {
+            cookies.push(cookie(TURN, "", 0, is_secure));
+        }
+        if cookies.is_empty() {
+            return;
+        }
+        for cookie in cookies.into_iter().flatten() {
+            headers.append(header::SET_COOKIE, cookie);
+        }
+        keep_to_one(headers);
+    }
+}
+
+/// A cookie of ours for the whole host.
+pub(super) fn cookie(name: &str, value: &str, lasts_s: u64, is_secure: bool) -> Option<HeaderValue> {
+    let secure = if is_secure { "; Secure" } else { "" };
+    let cookie = format!("{name}={value}; Path=/; Max-Age={lasts_s}; HttpOnly; SameSite=Lax{secure}");
+    HeaderValue::try_from(cookie).ok()
+}
+
+/// A response with somebody's pass is nobody else's: caches on the way do not keep it (RFC 9111, section 5.2.2.7).
+fn keep_to_one(headers: &mut HeaderMap) {
+    let said: Vec<String> = headers
+        .get_all(header::CACHE_CONTROL)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|directive| directive.trim().to_owned())
+        .filter(|directive| {
+            let name = directive.split('=').next().unwrap_or_default().to_ascii_lowercase();
+            !matches!(name.as_str(), "" | "public" | "s-maxage" | "private")
+        })
+        .collect();
+    let directives = [vec!["private".to_owned()], said].concat().join(", ");
+    if let Ok(directives) = HeaderValue::try_from(directives) {
+        headers.insert(header::CACHE_CONTROL, directives);
+    }
+    for others in ["cdn-cache-control", "surrogate-control"] {
+        headers.remove(others);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_carries_a_pass_is_kept_by_no_cache_for_others() {
+        for (said, becomes) in [
+            (&[][..], "private"),
+            (&["public, max-age=60, s-maxage=600"], "private, max-age=60"),
+            (&["no-store", "Public"], "private, no-store"),
+            (&["private=\"x\", must-revalidate"], "private, must-revalidate"),
+        ] {
+            let mut headers = HeaderMap::new();
+            for value in said {
+                headers.append(header::CACHE_CONTROL, HeaderValue::from_static(value));
+            }
+            headers.insert("surrogate-control", HeaderValue::from_static("max-age=600"));
+            keep_to_one(&mut headers);
+            assert_eq!(headers[header::CACHE_CONTROL], becomes, "{said:?}");
+            assert_eq!(headers.len(), 1);
+        }
+    }
+}

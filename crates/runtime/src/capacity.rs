@@ -1,0 +1,179 @@
+//! What goes with an application's capacity: each server's part of it, what servers lost or added change, and why it moved.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tidegate_control::{
+    ServerId,
+    capacity::{CapacityEvent, ServerShares},
+};
+
+use crate::{ApplicationState, servers::InService};
+
+/// Time between two looks at what the servers have answered.
+const LOOK: Duration = Duration::from_millis(250);
+/// Events remembered; the oldest go.
+const EVENTS_MAX: usize = 256;
+/// A change of the capacity smaller than this is none: shares are sums of floating point numbers.
+const FACTOR_MIN: f64 = 1e-6;
+
+/// Server shares and history of one application's capacity.
+#[derive(Debug, Default)]
+pub(crate) struct CapacityTrack {
+    locked: Mutex<Track>,
+}
+
+#[derive(Debug, Default)]
+struct Track {
+    shares: ServerShares,
+    /// In service at the last look.
+    in_service: Vec<InService>,
+    /// Whether the limit kept something waiting at the last look.
+    held: bool,
+    events: VecDeque<CapacityEvent>,
+}
+
+impl CapacityTrack {
+    /// These servers are in service. Gives the factor by which the capacity has changed with that.
+    ///
+    /// While none is in service nothing is known of who comes back: then the last ones stand.
+    fn set(&self, in_service: &[InService]) -> f64 {
+        let mut track = self.lock();
+        let same = |one: &InService, other: &InService| (one.id, one.weight) == (other.id, other.weight);
+        let is_same = in_service.len() == track.in_service.len()
+            && in_service.iter().zip(&track.in_service).all(|(one, other)| same(one, other));
+        if in_service.is_empty() || is_same {
+            return 1.0;
+        }
+        let weights: Vec<(ServerId, f64)> =
+            in_service.iter().map(|server| (server.id, f64::from(server.weight))).collect();
+        track.in_service = in_service.to_vec();
+        // What was answered meanwhile is of neither set.
+        track.held = false;
+        track.shares.set(&weights)
+    }
+
+    /// So much time has passed since the last look, at whose end the limit keeps something waiting or does not.
+    fn look(&self, in_service: &[InService], holds: bool, passed: Duration) {
+        let mut track = self.lock();
+        let Track { shares, in_service: before, held, .. } = &mut *track;
+        if *held && holds {
+            for server in in_service {
+                if let Some(before) = before.iter().find(|before| before.id == server.id) {
+                    shares.departed(server.id, u64::from(server.answered.wrapping_sub(before.answered)));
+                }
+            }
+            shares.fade(passed.as_secs_f64());
+        }
+        *held = holds;
+        for before in before.iter_mut() {
+            if let Some(server) = in_service.iter().find(|server| server.id == before.id) {
+                before.answered = server.answered;
+            }
+        }
+    }
+
+    fn remember(&self, events: &[CapacityEvent]) {
+        let mut track = self.lock();
+        track.events.extend(events);
+        let surplus = track.events.len().saturating_sub(EVENTS_MAX);
+        track.events.drain(..surplus);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Track> {
+        self.locked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ApplicationState {
+    /// Follows the servers and what happens to the capacity, for ever: a server lost or added changes the capacity
+    /// at once. One task an application runs this on its home core; `happened` is told of each event.
+    pub async fn follow_capacity(self: Arc<Self>, mut happened: impl FnMut(&CapacityEvent)) {
+        let mut events = Vec::new();
+        let mut looked = self.clock().now();
+        loop {
+            let changed = self.servers().changed();
+            let (in_service, until) = self.servers().in_service();
+            let factor = self.capacity_track().set(&in_service);
+            if (factor - 1.0).abs() > FACTOR_MIN {
+                self.gate().resize(factor);
+            }
+            let now = self.clock().now();
+            if now.since(looked) >= LOOK {
+                let holds = self.gate().capacity().limit_holds;
+                self.capacity_track().look(&in_service, holds, now.since(looked));
+                looked = now;
+            }
+            self.gate().drain_capacity_events(&mut events);
+            self.capacity_track().remember(&events);
+            events.drain(..).for_each(|event| happened(&event));
+            let next = until.map_or(looked + LOOK, |until| until.min(looked + LOOK));
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep_until(self.clock().instant(next).into()) => {}
+            }
+        }
+    }
+
+    /// What has happened to the capacity, the latest last; at most 256.
+    #[must_use]
+    pub fn capacity_events(&self) -> Vec<CapacityEvent> {
+        self.capacity_track().lock().events.iter().copied().collect()
+    }
+
+    /// The part of the capacity that each server has which is in service, 0 to 1.
+    #[must_use]
+    pub fn capacity_shares(&self) -> Vec<(ServerId, f64)> {
+        let track = self.capacity_track().lock();
+        track.in_service.iter().map(|server| (server.id, track.shares.share(server.id))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn servers(answered: &[(u16, u32)]) -> Vec<InService> {
+        answered.iter().map(|&(id, answered)| InService { id: ServerId(id), weight: 100, answered }).collect()
+    }
+
+    #[test]
+    fn a_server_that_did_more_takes_more_with_it() {
+        let track = CapacityTrack::default();
+        assert!((track.set(&servers(&[(0, 0), (1, 0)])) - 1.0).abs() < 1e-9, "the first change nothing");
+        // The first look begins the saturation; what was answered before it counts for nothing.
+        track.look(&servers(&[(0, 5_000), (1, 0)]), true, LOOK);
+        track.look(&servers(&[(0, 5_300), (1, 900)]), true, LOOK);
+        let shares: Vec<f64> = (0..2).map(|id| track.lock().shares.share(ServerId(id))).collect();
+        assert!((shares[1] - 0.74).abs() < 0.03, "300 against 900, and a prior of even parts: {shares:?}");
+        let factor = track.set(&servers(&[(1, 900)]));
+        assert!((factor - shares[1]).abs() < 1e-6, "the rest of it: {factor}");
+    }
+
+    #[test]
+    fn nothing_is_learnt_without_saturation_and_nothing_lost_while_all_are_out() {
+        let track = CapacityTrack::default();
+        let _ = track.set(&servers(&[(0, 0), (1, 0)]));
+        track.look(&servers(&[(0, 1_000), (1, 10)]), false, LOOK);
+        track.look(&servers(&[(0, 2_000), (1, 20)]), true, LOOK);
+        assert!((track.lock().shares.share(ServerId(0)) - 0.5).abs() < 1e-9);
+        assert!((track.set(&[]) - 1.0).abs() < 1e-9, "none in service");
+        assert!((track.set(&servers(&[(1, 20)])) - 0.5).abs() < 1e-9, "one of the two is back");
+    }
+
+    #[test]
+    fn history_is_bounded() {
+        let track = CapacityTrack::default();
+        let event = CapacityEvent {
+            at: tidegate_control::Timestamp::EPOCH,
+            cause: tidegate_control::capacity::Cause::Found,
+            before: None,
+            after: Some(1.0),
+        };
+        track.remember(&vec![event; EVENTS_MAX + 7]);
+        assert_eq!(track.lock().events.len(), EVENTS_MAX);
+    }
+}
