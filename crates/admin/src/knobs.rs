@@ -350,7 +350,11 @@ pub(crate) fn object(body: &[u8], known: &[&str]) -> Result<Map<String, Json>, P
     }
 }
 
-pub(crate) fn text(object: &mut Map<String, Json>, name: &str, max: usize) -> Result<Option<String>, Problem> {
+pub(crate) fn text(
+    object: &mut Map<String, Json>,
+    name: &str,
+    max: usize,
+) -> Result<Option<String>, Problem> {
     match object.remove(name) {
         None | Some(Json::Null) => Ok(None),
         Some(Json::String(text)) if text.len() <= max && !text.chars().any(char::is_control) => {

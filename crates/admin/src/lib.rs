@@ -10,9 +10,12 @@ mod page;
 mod parameters;
 mod problem;
 mod recording;
+mod rooms;
 mod server;
 mod servers;
+mod waiting_rooms;
 
 pub use controllers::{ControllerError, Controllers, check_controllers};
 pub use recording::Recording;
+pub use rooms::room_secrets;
 pub use server::{Admin, BindError};

@@ -86,15 +86,13 @@ impl Series {
         let labels: Vec<(&str, &str)> =
             self.served.labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
         match meter.kind() {
-            MeterKind::Count if Served::TOLD.contains(&meter) => {
-                match self.served.told(meter) {
-                    #[expect(clippy::cast_precision_loss, reason = "nanoseconds shown in seconds")]
-                    Some(nanos) => family
-                        .encode_family(&labels)?
-                        .encode_counter::<NoLabelSet, f64, f64>(&(nanos as f64 / 1e9), None),
-                    None => Ok(()),
-                }
-            }
+            MeterKind::Count if Served::TOLD.contains(&meter) => match self.served.told(meter) {
+                #[expect(clippy::cast_precision_loss, reason = "nanoseconds shown in seconds")]
+                Some(nanos) => family
+                    .encode_family(&labels)?
+                    .encode_counter::<NoLabelSet, f64, f64>(&(nanos as f64 / 1e9), None),
+                None => Ok(()),
+            },
             MeterKind::Count if meter.labels().is_empty() => {
                 let count = self.readings.as_ref().map_or(0, |readings| readings.counts(meter)[0]);
                 family.encode_family(&labels)?.encode_counter::<NoLabelSet, u64, f64>(&count, None)

@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     io,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError, RwLock,
         mpsc::{self, RecvTimeoutError},
@@ -16,7 +16,10 @@ use tidegate_control::archive::Archives;
 use tidegate_runtime::{Recorder, Shared};
 use tidegate_store::{Batch, Database, Status, Writer};
 
-use crate::knobs;
+use crate::{
+    knobs,
+    rooms::{self, Keeper},
+};
 
 /// Batches held until the state directory is open, one a second.
 const PENDING_MAX: usize = 3600;
@@ -35,6 +38,8 @@ pub(crate) struct State {
     /// What is to be written once the state directory is open; `None` when it is.
     pending: Mutex<Option<VecDeque<Batch>>>,
     writer: RwLock<Option<Writer>>,
+    /// Where promises of waiting rooms are kept.
+    rooms: Option<(PathBuf, Keeper)>,
 }
 
 impl Recording {
@@ -52,12 +57,14 @@ impl Recording {
         let state = Arc::new(State {
             pending: Mutex::new(state_directory.map(|_| VecDeque::new())),
             writer: RwLock::new(None),
+            rooms: state_directory.map(|directory| (directory.to_owned(), Keeper::default())),
         });
         if let Some(directory) = state_directory {
             match Database::overrides(directory) {
                 Ok(lasting) => knobs::restore(shared, lasting, shared.clock().now()),
                 Err(error) => tracing::error!(%error, "lasting changes of knobs are not in force"),
             }
+            rooms::restore(shared, directory);
             let layout = lock(shared.archives()).layout().clone();
             let (shared, opened) = (Arc::clone(shared), Arc::clone(&state));
             let writer = Writer::start(directory, state_bytes_max, layout, move |archives| {
@@ -71,6 +78,11 @@ impl Recording {
             .name("tidegate-record".to_owned())
             .spawn(move || recorded.record(&shared, &stopped))?;
         Ok(Self { state, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Another process has taken this one's place.
+    pub fn hand_over(&self) {
+        self.state.hand_over();
     }
 
     pub(crate) fn state(&self) -> Arc<State> {
@@ -138,6 +150,22 @@ impl State {
         let mut pending = lock(&self.pending);
         recorder.tick(shared, |path, scope, point| batch.add(path, scope, point));
         self.keep(&mut pending, batch);
+        drop(pending);
+        if let Some((directory, keeper)) = &self.rooms {
+            keeper.keep(shared, directory);
+        }
+    }
+
+    /// The state directory, if there is one.
+    pub(crate) fn directory(&self) -> Option<&Path> {
+        self.rooms.as_ref().map(|(directory, _)| directory.as_path())
+    }
+
+    /// Another process has taken this one's place, and keeps the promises of waiting rooms from now on.
+    pub(crate) fn hand_over(&self) {
+        if let Some((_, keeper)) = &self.rooms {
+            keeper.stop();
+        }
     }
 
     fn keep(&self, pending: &mut Option<VecDeque<Batch>>, batch: Batch) {

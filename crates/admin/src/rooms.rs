@@ -70,14 +70,22 @@ pub(crate) fn restore(shared: &Shared, directory: &Path) {
 pub(crate) struct Keeper {
     /// Whether the last writing failed: it is said once.
     failing: AtomicBool,
+    stopped: AtomicBool,
 }
 
 impl Keeper {
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
     pub(crate) fn keep(&self, shared: &Shared, directory: &Path) {
+        if self.stopped.load(Ordering::Relaxed) {
+            return;
+        }
         let mut failure = None;
         for application in &shared.snapshot().applications {
             let room = application.state.waiting_room();
-            if !room.with(|room, _| room.is_on()) {
+            if !room.is_on() {
                 continue;
             }
             let bytes = room.snapshot().to_bytes();

@@ -33,7 +33,7 @@ use crate::{
     measurements, metrics, page,
     problem::Problem,
     recording::{Recording, State},
-    servers,
+    servers, waiting_rooms,
 };
 
 /// Largest request body taken.
@@ -222,6 +222,15 @@ impl Api {
                 Ok(json_response(&answer))
             }
             (&Method::GET, ["api", "v1", "capacity"]) => Ok(json_response(&capacity::list(&self.shared))),
+            (&Method::GET, ["api", "v1", "waiting-rooms"]) => {
+                Ok(json_response(&waiting_rooms::list(&self.shared)))
+            }
+            (&Method::POST, ["api", "v1", "waiting-rooms", "keys"]) => {
+                Ok(json_response(&waiting_rooms::rotate(&self.shared, &self.state, &read(body).await?)?))
+            }
+            (&Method::GET, ["api", "v1", "applications", application, "waiting-room"]) => {
+                Ok(json_response(&waiting_rooms::of(&self.shared, &unescape(application)?)?))
+            }
             (method, ["api", "v1", "applications", application, "capacity", rest @ ..]) => {
                 let (application, body) = (unescape(application)?, read(body).await?);
                 Ok(json_response(&capacity::handle(&self.shared, method, &application, rest, &body)?))
@@ -257,7 +266,7 @@ impl Api {
             }
             _ => Err(Problem::new(
                 StatusCode::NOT_FOUND,
-                "nothing is here: see /metrics, /healthz, /readyz, /api/v1/measurements, /api/v1/archives, /api/v1/controllers, /api/v1/knobs, /api/v1/capacity, /api/v1/applications/NAME/servers, /api/v1/applications/NAME/capacity",
+                "nothing is here: see /metrics, /healthz, /readyz, /api/v1/measurements, /api/v1/archives, /api/v1/controllers, /api/v1/knobs, /api/v1/capacity, /api/v1/applications/NAME/servers, /api/v1/applications/NAME/capacity, /api/v1/waiting-rooms, /api/v1/applications/NAME/waiting-room",
             )),
         }
     }

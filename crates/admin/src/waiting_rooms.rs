@@ -20,11 +20,8 @@ use crate::{
 /// `GET /api/v1/waiting-rooms`: of every application, without its slots.
 pub(crate) fn list(shared: &Shared) -> Json {
     let snapshot = shared.snapshot();
-    let rooms: Vec<Json> = snapshot
-        .applications
-        .iter()
-        .map(|application| Json::Object(describe(shared, application)))
-        .collect();
+    let rooms: Vec<Json> =
+        snapshot.applications.iter().map(|application| Json::Object(describe(shared, application))).collect();
     json!({ "waiting_rooms": rooms })
 }
 

@@ -8,11 +8,11 @@ use std::{
     time::Duration,
 };
 
-use tidegate_admin::{Admin, Controllers, Recording};
+use tidegate_admin::{Admin, Controllers, Recording, room_secrets};
 use tidegate_config::{Address, Listener, Settings};
 use tidegate_control::knobs::keys;
 use tidegate_gateway::{FileWatch, Gateway, Inherited, Running, notify};
-use tidegate_runtime::Shared;
+use tidegate_runtime::{Clock, Shared};
 use tokio::{
     runtime::Runtime,
     signal::unix::{Signal, SignalKind, signal},
@@ -55,7 +55,7 @@ pub(crate) fn run(settings: Settings, source: Source) -> Result<(), Failure> {
     };
     process.announce(&source);
     let Process { shared, running, admin, controllers, recording, runtime } = process;
-    let life = Life { shared, running, admin, controllers, _recording: recording, source };
+    let life = Life { shared, running, admin, controllers, recording, source };
     runtime.block_on(life.live(signals))
 }
 
@@ -66,7 +66,9 @@ impl Process {
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::work)?;
         let (address, state_bytes_max) = (settings.admin, settings.state_bytes_max);
         let state_directory = settings.state_directory.clone();
-        let shared = Shared::new(settings).map_err(Failure::input)?;
+        let secrets =
+            room_secrets(state_directory.as_deref(), Clock::start().now()).map_err(Failure::work)?;
+        let shared = Shared::with_secrets(settings, secrets).map_err(Failure::input)?;
         check::scripts(&shared)?;
         let recording = Recording::start(&shared, state_directory.as_deref(), state_bytes_max);
         let recording = recording.map_err(Failure::work)?;
@@ -139,7 +141,7 @@ struct Life {
     admin: Option<Admin>,
     controllers: Controllers,
     /// Ends last, so that what draining counts is written.
-    _recording: Recording,
+    recording: Recording,
     source: Source,
 }
 
@@ -201,7 +203,9 @@ impl Life {
         if let Some(admin) = &self.admin {
             admin.set_ready(false);
         }
-        if !handed_over {
+        if handed_over {
+            self.recording.hand_over();
+        } else {
             notify("STOPPING=1");
         }
         // A successor is ready at the same address: then nobody needs to be told.

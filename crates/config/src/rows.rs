@@ -436,7 +436,9 @@ pub(crate) static APPLICATION: Table = Table {
         Row {
             name: "waiting_room.assets",
             shape: Shape::Texts { each: "the end of a path, such as \".css\"", max: 256 },
-            absent: Absent::Means("the usual endings of style sheets, scripts, fonts, pictures, sound and film"),
+            absent: Absent::Means(
+                "the usual endings of style sheets, scripts, fonts, pictures, sound and film",
+            ),
             doc: "GET and HEAD of paths that end so pass the room: what a page needs that was let in.",
         },
         Row {

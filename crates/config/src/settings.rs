@@ -183,8 +183,28 @@ pub struct WaitingRoom {
 impl WaitingRoom {
     /// What passes unless something else is written.
     pub const ASSETS: &'static [&'static str] = &[
-        ".css", ".js", ".mjs", ".map", ".woff", ".woff2", ".ttf", ".otf", ".png", ".jpg", ".jpeg", ".gif", ".svg",
-        ".webp", ".avif", ".ico", ".mp3", ".mp4", ".webm", ".ogg", ".wasm", "/robots.txt",
+        ".css",
+        ".js",
+        ".mjs",
+        ".map",
+        ".woff",
+        ".woff2",
+        ".ttf",
+        ".otf",
+        ".png",
+        ".jpg",
+        ".jpeg",
+        ".gif",
+        ".svg",
+        ".webp",
+        ".avif",
+        ".ico",
+        ".mp3",
+        ".mp4",
+        ".webm",
+        ".ogg",
+        ".wasm",
+        "/robots.txt",
     ];
 }
 

@@ -253,10 +253,12 @@ impl Worker {
         let clock = self.core.shared().clock();
         let mut beat = tokio::time::interval_at(clock.instant(next_second(clock.now())).into(), BEAT);
         beat.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        // Before the first connection: a waiting room that has not heard of the capacity lets everybody pass.
+        self.drive_timers();
         let handed_over = loop {
             tokio::select! {
                 _ = beat.tick() => {
-                    self.count_would_refuse();
+                    self.count_decisions();
                     self.core.flush_meters();
                     self.drive_timers();
                     self.steer_clock();
@@ -295,17 +297,23 @@ impl Worker {
             () = deadline => self.pulses.len(),
         };
         sweeping.abort();
-        self.count_would_refuse();
+        self.count_decisions();
         self.core.flush_meters();
         Ended { cut }
     }
 
-    /// Counts what mode `watch` would have refused, for the applications whose home this core is.
-    fn count_would_refuse(&self) {
+    /// Counts what mode `watch` would have refused and what happened in waiting rooms, for the applications whose
+    /// home this core is.
+    fn count_decisions(&self) {
         for application in &self.core.view().applications {
             if self.is_home_of(application.application.id) {
                 application.gate.drain_would_refuse(|class, refusal, n| {
                     application.class(class).add_labelled(Meter::WOULD_REFUSE, refusal.index(), n);
+                });
+                application.application.state.waiting_room().with(|room, _| {
+                    room.drain_counts(|class, what, n| {
+                        application.class(class).add_labelled(Meter::ROOM, what as usize, n);
+                    });
                 });
             }
         }
@@ -340,6 +348,8 @@ impl Worker {
             if self.is_home_of(id) && driven.insert(id) {
                 tokio::task::spawn_local(application.gate.clone().drive_timers());
                 self.follow_capacity(&application.application);
+                let state = Arc::clone(&application.application.state);
+                tokio::task::spawn_local(state.keep_waiting_room());
             }
         }
     }
@@ -351,7 +361,13 @@ impl Worker {
         tokio::task::spawn_local(state.follow_capacity(move |event| {
             cells.add_labelled(Meter::CAPACITY_CHANGES, event.cause.index(), 1);
             let CapacityEvent { cause, before, after, .. } = event;
-            tracing::info!(application = name, cause = cause.name(), before, after, "capacity, requests a second");
+            tracing::info!(
+                application = name,
+                cause = cause.name(),
+                before,
+                after,
+                "capacity, requests a second"
+            );
         }));
     }
 

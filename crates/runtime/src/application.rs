@@ -8,9 +8,10 @@ use tidegate_control::{
     admission::AdmissionSettings,
     client_rate::{ClientRateSettings, ClientRates},
     knobs::Values,
+    waiting_room::RoomSettings,
 };
 
-use crate::{Clock, Gate, Level, capacity::CapacityTrack, servers::ServerSet};
+use crate::{Clock, Gate, Level, RoomSecrets, WaitingRoom, capacity::CapacityTrack, servers::ServerSet};
 
 /// An application's state: its admission, its clients' rates, its servers.
 #[derive(Debug)]
@@ -18,6 +19,7 @@ pub struct ApplicationState {
     id: ApplicationId,
     gate: Gate,
     capacity: CapacityTrack,
+    waiting_room: WaitingRoom,
     awaiting_server: Level,
     lingering: Level,
     clients: Mutex<ClientRates>,
@@ -27,12 +29,18 @@ pub struct ApplicationState {
 }
 
 impl ApplicationState {
-    pub(crate) fn new(id: ApplicationId, clock: Clock, settings: &config::Application) -> Self {
+    pub(crate) fn new(
+        id: ApplicationId,
+        clock: Clock,
+        settings: &config::Application,
+        secrets: &RoomSecrets,
+    ) -> Self {
         let classes = settings.classes.clone();
         Self {
             id,
             gate: Gate::new(clock, &admission_settings(settings, &classes)),
             capacity: CapacityTrack::default(),
+            waiting_room: WaitingRoom::new(clock, &room_settings(settings, &classes), secrets),
             awaiting_server: Level::default(),
             lingering: Level::default(),
             clients: Mutex::new(ClientRates::new(
@@ -50,6 +58,7 @@ impl ApplicationState {
         let classes = self.merged_classes(settings);
         self.classes.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&classes);
         self.gate.configure(&admission_settings(settings, &classes));
+        self.waiting_room.configure(&room_settings(settings, &classes));
         self.with_clients(|clients, now| {
             clients.configure(now, ClientRateSettings::from_values(&settings.values))
         });
@@ -84,6 +93,12 @@ impl ApplicationState {
     #[must_use]
     pub const fn gate(&self) -> &Gate {
         &self.gate
+    }
+
+    /// Its waiting room.
+    #[must_use]
+    pub const fn waiting_room(&self) -> &WaitingRoom {
+        &self.waiting_room
     }
 
     pub(crate) const fn capacity_track(&self) -> &CapacityTrack {
@@ -122,6 +137,11 @@ impl ApplicationState {
 fn admission_settings(settings: &config::Application, classes: &[config::Class]) -> AdmissionSettings {
     let values: Vec<&Values> = classes.iter().map(|class| &class.values).collect();
     AdmissionSettings::from_values(&settings.values, &values)
+}
+
+fn room_settings(settings: &config::Application, classes: &[config::Class]) -> RoomSettings {
+    let values: Vec<&Values> = classes.iter().map(|class| &class.values).collect();
+    RoomSettings::from_values(&settings.values, &values)
 }
 
 /// The id of a class by its position among the known ones.

@@ -166,6 +166,12 @@ impl Gate {
         self.with(|admission, now| admission.resize(now, factor));
     }
 
+    /// Work units a second that may come now so that the queue neither runs dry nor stands, if that is known.
+    #[must_use]
+    pub(crate) fn pace(&self) -> Option<f64> {
+        self.with(|admission, now| admission.pace(now))
+    }
+
     /// What is held of the capacity.
     #[must_use]
     pub fn capacity(&self) -> CapacityState {

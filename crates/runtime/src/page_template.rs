@@ -84,7 +84,9 @@ impl PageTemplate {
     /// [`PageFault`] if it is too large, or names a value there is not.
     pub fn parse(text: &str) -> Result<Self, PageFault> {
         if text.len() > BYTES_MAX {
-            return Err(PageFault(format!("is larger than {BYTES_MAX} bytes: leave pictures to other files")));
+            return Err(PageFault(format!(
+                "is larger than {BYTES_MAX} bytes: leave pictures to other files"
+            )));
         }
         let mut parts = Vec::new();
         let mut rest = text;

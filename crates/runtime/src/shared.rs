@@ -14,9 +14,10 @@ use tidegate_control::{
     knobs::keys,
     rewrite::Rewriter,
 };
+use tidegate_tokens::Keys;
 
 use crate::{
-    Application, Clock, Level, Snapshot, SpoolBudget, Totals, Workers,
+    Application, Clock, Level, PageTemplate, RoomSecrets, Snapshot, SpoolBudget, Totals, Workers,
     application::{ApplicationRef, ApplicationState, class_id},
     overrides::Layers,
     processes::Processes,
@@ -39,6 +40,7 @@ pub struct Shared {
     totals: Totals,
     workers: Workers,
     processes: Mutex<Processes>,
+    secrets: Mutex<RoomSecrets>,
 }
 
 /// Why new settings were not taken up; the old ones stay in force.
@@ -54,6 +56,16 @@ pub enum PublishError {
         path: String,
         /// What went wrong.
         source: std::io::Error,
+    },
+    /// The page for those who wait names what there is not, or could not be read.
+    #[error("application {application}: waiting_room.page {path}: {message}")]
+    WaitingPage {
+        /// The application.
+        application: String,
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        message: String,
     },
     /// Rules or rewrites that do not compile, which validated settings never hold.
     #[error("application {application}: {message}")]
@@ -72,13 +84,22 @@ impl Shared {
     ///
     /// As [`Shared::publish`].
     pub fn new(settings: Settings) -> Result<Arc<Self>, PublishError> {
+        Self::with_secrets(settings, RoomSecrets::of_this_process())
+    }
+
+    /// As [`Shared::new`], with what waiting rooms sign with and draw by, which outlives the process.
+    ///
+    /// # Errors
+    ///
+    /// As [`Shared::publish`].
+    pub fn with_secrets(settings: Settings, secrets: RoomSecrets) -> Result<Arc<Self>, PublishError> {
         let clock = Clock::start();
         let mut applications = BTreeMap::new();
         let connections = Connections::new(ConnectionSettings::from_values(&settings.host));
         let spool = SpoolBudget::new(settings.host.get(keys::SPOOL_TOTAL).0);
         let layers = Layers::new(settings.clone());
         let archives = Archives::new(settings.archives.clone());
-        let first = build(1, settings, clock, &mut applications)?;
+        let first = build(1, settings, clock, &mut applications, &secrets)?;
         Ok(Arc::new(Self {
             clock,
             snapshot: SnapshotCell::new(first),
@@ -91,6 +112,7 @@ impl Shared {
             totals: Totals::default(),
             workers: Workers::default(),
             processes: Mutex::default(),
+            secrets: Mutex::new(secrets),
         }))
     }
 
@@ -106,6 +128,16 @@ impl Shared {
         self.put_in_force(layers.over(settings.clone()), &mut known)?;
         layers.configured = settings;
         Ok(())
+    }
+
+    /// Signs tokens of waiting rooms with other keys from now on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Shared::publish`].
+    pub fn set_room_keys(&self, keys: Keys) -> Result<(), PublishError> {
+        self.secrets.lock().unwrap_or_else(PoisonError::into_inner).keys = keys;
+        self.edit(|_| {})
     }
 
     /// Changes the present settings and publishes the result. Edits follow one another: none is
@@ -128,7 +160,8 @@ impl Shared {
         settings: Settings,
         known: &mut BTreeMap<String, ApplicationRef>,
     ) -> Result<(), PublishError> {
-        let snapshot = build(self.snapshot.load().version + 1, settings, self.clock, known)?;
+        let secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let snapshot = build(self.snapshot.load().version + 1, settings, self.clock, known, &secrets)?;
         let host = &snapshot.settings.host;
         self.with_connections(|connections, _| connections.configure(ConnectionSettings::from_values(host)));
         self.spool.set_total(snapshot.settings.host.get(keys::SPOOL_TOTAL).0);
@@ -213,6 +246,7 @@ fn build(
     settings: Settings,
     clock: Clock,
     known: &mut BTreeMap<String, ApplicationRef>,
+    secrets: &RoomSecrets,
 ) -> Result<Snapshot, PublishError> {
     let mut parts = Vec::with_capacity(settings.applications.len());
     // Everything that can fail comes before anything that takes effect.
@@ -224,11 +258,15 @@ fn build(
         let next = ApplicationId(u16::try_from(known.len()).unwrap_or(u16::MAX));
         let state = known
             .entry(application.name.clone())
-            .or_insert_with(|| Arc::new(ApplicationState::new(next, clock, application)));
+            .or_insert_with(|| Arc::new(ApplicationState::new(next, clock, application, secrets)));
+        let classes = state.configure(application);
+        let names: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();
         applications.push(Arc::new(Application {
             id: state.id(),
+            signer: secrets.keys.for_application(&application.name, &names),
             settings: application.clone(),
-            classes: state.configure(application),
+            classes,
+            waiting_page: compiled.waiting_page,
             classifier: compiled.classifier,
             rewriter: compiled.rewriter,
             maintenance_page: compiled.maintenance_page,
@@ -247,6 +285,7 @@ struct Compiled {
     classifier: Classifier,
     rewriter: Rewriter,
     maintenance_page: Option<Arc<[u8]>>,
+    waiting_page: Option<Arc<PageTemplate>>,
 }
 
 impl Compiled {
@@ -275,6 +314,15 @@ impl Compiled {
                 })?)
             }
         };
-        Ok(Self { classifier, rewriter, maintenance_page })
+        let waiting_page = application.waiting_room.page.as_deref().map(|path| {
+            let fault = |message: String| PublishError::WaitingPage {
+                application: name.clone(),
+                path: path.display().to_string(),
+                message,
+            };
+            let text = std::fs::read_to_string(path).map_err(|error| fault(error.to_string()))?;
+            PageTemplate::parse(&text).map(Arc::new).map_err(|error| fault(error.to_string()))
+        });
+        Ok(Self { classifier, rewriter, maintenance_page, waiting_page: waiting_page.transpose()? })
     }
 }

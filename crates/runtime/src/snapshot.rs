@@ -12,7 +12,9 @@ use arc_swap::ArcSwap;
 use tidegate_config::{self as config, Settings};
 use tidegate_control::{ApplicationId, ClassId, classify::Classifier, knobs::Values, rewrite::Rewriter};
 
-use crate::application::ApplicationState;
+use tidegate_tokens::Signer;
+
+use crate::{PageTemplate, application::ApplicationState};
 
 /// One version of everything that is configured.
 #[derive(Debug)]
@@ -41,6 +43,10 @@ pub struct Application {
     pub rewriter: Rewriter,
     /// The body of its maintenance page, if it has one of its own.
     pub maintenance_page: Option<Arc<[u8]>>,
+    /// The page for those who wait, if it has one of its own.
+    pub waiting_page: Option<Arc<PageTemplate>>,
+    /// What signs and checks the tokens of its waiting room.
+    pub signer: Signer,
     /// What lives on from version to version.
     pub state: Arc<ApplicationState>,
 }

@@ -76,6 +76,12 @@ fn of_application(application: &Application, served: &mut Vec<Served>) {
         (Meter::AWAITING_SERVER, state.awaiting_server().read()),
         (Meter::LINGERING, state.lingering().read()),
     ];
+    if state.waiting_room().is_on() {
+        let standing = state.waiting_room().standing();
+        of_application.push((Meter::ROOM_WAITING, standing.waiting));
+        let millis = |next: std::time::Duration| u64::try_from(next.as_millis()).unwrap_or(u64::MAX);
+        of_application.extend(standing.next.map(|next| (Meter::ROOM_NEXT, millis(next))));
+    }
     of_application.extend(levels.capacity.map(|capacity| (Meter::CAPACITY, capacity)));
     served.push(Served {
         subject: Subject::Application(application.id),

@@ -1,14 +1,19 @@
 //! One application's waiting room as all cores share it: its lock, and what it hears from admission.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use tidegate_control::{
     ClassId, Timestamp,
-    waiting_room::{Capacity, Room, RoomSettings, RoomSnapshot, SlotView, SnapshotFault, Standing},
+    waiting_room::{Capacity, Room, RoomSettings, RoomSnapshot, SlotView, Standing},
 };
+
+use tidegate_tokens::{Key, Keys};
 
 use crate::{ApplicationState, Clock};
 
@@ -17,22 +22,56 @@ const OBSERVE: Duration = Duration::from_millis(100);
 /// Slots shown at once.
 const SLOTS_SHOWN_MAX: usize = 3600;
 
+/// What waiting rooms sign their tokens with and draw lots by; both outlive the process where there is a state directory.
+#[derive(Clone, Debug)]
+pub struct RoomSecrets {
+    /// The keys.
+    pub keys: Keys,
+    /// From which draws follow.
+    pub draw: u64,
+}
+
+impl RoomSecrets {
+    /// New ones, which end with this process.
+    ///
+    /// # Panics
+    ///
+    /// If the system has no random numbers: nothing could be signed.
+    #[must_use]
+    pub fn of_this_process() -> Self {
+        let mut secret = [0; tidegate_tokens::SECRET_LEN];
+        let filled = getrandom::fill(&mut secret).and_then(|()| getrandom::u64());
+        let draw = filled.expect("random numbers of the system");
+        let keys = Keys::new(Key { id: 0, secret }, &[]).expect("one key has a number of its own");
+        Self { keys, draw }
+    }
+}
+
 /// The waiting room of one application.
 #[derive(Debug)]
 pub struct WaitingRoom {
     clock: Clock,
+    is_on: AtomicBool,
     locked: Mutex<Room>,
 }
 
 impl WaitingRoom {
-    pub(crate) fn new(clock: Clock, settings: &RoomSettings) -> Self {
+    pub(crate) fn new(clock: Clock, settings: &RoomSettings, secrets: &RoomSecrets) -> Self {
         // Without randomness numbers still differ by the time.
-        let seed = getrandom::u64().unwrap_or(clock.now().as_nanos());
-        Self { clock, locked: Mutex::new(Room::new(settings, seed, clock.now())) }
+        let numbers = getrandom::u64().unwrap_or(clock.now().as_nanos());
+        let room = Room::new(settings, [numbers, secrets.draw], clock.now());
+        Self { clock, is_on: AtomicBool::new(settings.is_on()), locked: Mutex::new(room) }
     }
 
     pub(crate) fn configure(&self, settings: &RoomSettings) {
         self.with(|room, now| room.configure(now, settings));
+        self.is_on.store(settings.is_on(), Ordering::Relaxed);
+    }
+
+    /// Whether there is one at all.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
     }
 
     /// Runs `f` on the room at the present time, under its lock.
@@ -57,7 +96,7 @@ impl WaitingRoom {
     #[must_use]
     pub fn slots(&self) -> Vec<SlotView> {
         let mut slots = Vec::with_capacity(SLOTS_SHOWN_MAX);
-        self.with(|room, now| slots.extend(room.slots(now).take(SLOTS_SHOWN_MAX)));
+        self.with(|room, _| slots.extend(room.slots().take(SLOTS_SHOWN_MAX)));
         slots
     }
 
@@ -68,12 +107,8 @@ impl WaitingRoom {
     }
 
     /// Takes over what survived another process.
-    ///
-    /// # Errors
-    ///
-    /// [`SnapshotFault`] if it fits this room no more; nothing has changed.
-    pub fn restore(&self, snapshot: &RoomSnapshot) -> Result<(), SnapshotFault> {
-        self.with(|room, now| room.restore(now, snapshot))
+    pub fn restore(&self, snapshot: &RoomSnapshot) {
+        self.with(|room, now| room.restore(now, snapshot));
     }
 
     fn lock(&self) -> MutexGuard<'_, Room> {
@@ -89,8 +124,11 @@ impl ApplicationState {
         beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             beat.tick().await;
+            if !self.waiting_room().is_on() {
+                continue;
+            }
             // One lock after the other.
-            let (levels, pace_per_s) = (self.gate().levels(), self.gate().slot_rate());
+            let (levels, pace_per_s) = (self.gate().levels(), self.gate().pace());
             #[expect(clippy::cast_precision_loss, reason = "thousandths of a rate")]
             let units = |thousandths: u64| thousandths as f64 / 1000.0;
             let capacity = Capacity { per_s: levels.capacity.map(units), pace_per_s };

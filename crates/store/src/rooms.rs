@@ -188,8 +188,14 @@ mod tests {
     fn what_is_no_file_of_keys_is_said_and_left() {
         let directory = tempfile::tempdir().unwrap();
         let first = format!("{VERSION}\n");
-        for broken in ["", "x\n", &first, &format!("{first}1\n"), &format!("{first}1\n1 2 abc\n"), &format!("{first}x\n")]
-        {
+        for broken in [
+            "",
+            "x\n",
+            &first,
+            &format!("{first}1\n"),
+            &format!("{first}1\n1 2 abc\n"),
+            &format!("{first}x\n"),
+        ] {
             fs::write(directory.path().join(KEYS), broken).unwrap();
             let error = read_room_secrets(directory.path()).unwrap_err().to_string();
             assert!(error.contains(KEYS), "{broken:?}: {error}");

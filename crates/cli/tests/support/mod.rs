@@ -130,6 +130,13 @@ impl Gateway {
         }
     }
 
+    /// Kills it, as a crash does; gives the directory of its files.
+    pub(crate) fn kill(mut self) -> tempfile::TempDir {
+        self.child.kill().expect("kill tidegate");
+        self.child.wait().expect("wait for tidegate");
+        std::mem::replace(&mut self.directory, tempfile::tempdir().expect("a directory"))
+    }
+
     /// Stops it, and fails if it panicked or ended otherwise than well.
     pub(crate) fn stop_sound(self) {
         let log = Arc::clone(&self.log);

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use tidegate_config::{Address, ClientAuth, ClientKey, LogFormat, ServerAddress, Settings};
 use tidegate_control::{
     classify::{PathSpec, ValueSpec},
-    knobs::{Bytes, Mode, PerSecond, keys},
+    knobs::{Bytes, Mode, PerSecond, RoomMethod, keys},
 };
 
 fn example(name: &str) -> Settings {
@@ -39,6 +39,17 @@ fn tls() {
     let upstream = &settings.applications[0].upstream;
     assert_eq!(upstream.tls.as_ref().unwrap().server_name.as_deref(), Some("shop.internal"));
     assert_eq!(upstream.probe_path, "/healthz");
+}
+
+#[test]
+fn waiting_room() {
+    let settings = example("waiting-room.toml");
+    let shop = &settings.applications[0];
+    assert_eq!(shop.values.get(keys::ROOM_METHOD).0, RoomMethod::Fifo);
+    let class = |name: &str| shop.classes.iter().find(|class| class.name == name).expect("a class");
+    assert_eq!(class("members").values.get(keys::ROOM_SHARE), Some(0.33));
+    assert!(!class("partners").values.get(keys::ROOM_QUEUES));
+    assert!(shop.waiting_room.assets.iter().any(|end| end == ".css"));
 }
 
 #[test]

@@ -270,13 +270,9 @@ fn application(number: u16) -> impl Strategy<Value = Application> {
 }
 
 fn waiting_room() -> impl Strategy<Value = WaitingRoom> {
-    let assets = prop_oneof![
-        Just(WaitingRoom::default().assets),
-        vec("[.][a-z\"]{1,4}", 0..3),
-    ];
-    (option::of(file()), option::of("[ -~]{1,20}"), option::of(client_key()), assets).prop_map(
-        |(page, closed_message, bind, assets)| WaitingRoom { page, closed_message, bind, assets },
-    )
+    let assets = prop_oneof![Just(WaitingRoom::default().assets), vec("[.][a-z\"]{1,4}", 0..3),];
+    (option::of(file()), option::of("[ -~]{1,20}"), option::of(client_key()), assets)
+        .prop_map(|(page, closed_message, bind, assets)| WaitingRoom { page, closed_message, bind, assets })
 }
 
 fn controller() -> impl Strategy<Value = Controller> {

@@ -56,8 +56,7 @@ impl Bench {
 
     fn step(&mut self) {
         while self.waiting.len() < WAITING {
-            let request =
-                Exchange { class: ClassId(0), priority: 3, weight: 1, deadline: None, bytes: 100 };
+            let request = Exchange { class: ClassId(0), priority: 3, weight: 1, deadline: None, bytes: 100 };
             match self.admission.arrive(self.now, request) {
                 Arrival::Start(permit) => self.pending.push_back(permit),
                 Arrival::Wait(ticket) => self.waiting.push(ticket),
@@ -201,12 +200,15 @@ fn floor_and_ceiling_hold_and_a_search_begins_on_command() {
     }
     let free = AdmissionSettings {
         algorithm: Algorithm::KneeTrack,
-        ..AdmissionSettings::from_values(&Values::defaults(Scope::Application), &[&{
-            let mut class = class.clone();
-            class.set(Knob::QUEUE_DISCIPLINE, Value::Choice("fifo")).unwrap();
-            class.set(Knob::QUEUE_WAIT_MAX, Value::Span(Duration::from_secs(3600))).unwrap();
-            class
-        }])
+        ..AdmissionSettings::from_values(
+            &Values::defaults(Scope::Application),
+            &[&{
+                let mut class = class.clone();
+                class.set(Knob::QUEUE_DISCIPLINE, Value::Choice("fifo")).unwrap();
+                class.set(Knob::QUEUE_WAIT_MAX, Value::Span(Duration::from_secs(3600))).unwrap();
+                class
+            }],
+        )
     };
     bench.admission.configure(bench.now, &free);
     let _ = bench.events();

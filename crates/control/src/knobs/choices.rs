@@ -110,6 +110,13 @@ choices! {
         /// Nobody new is let in; promises that are out are kept.
         Closed = "closed",
     }
+    /// How a browser carries the token of its time.
+    RoomCarry {
+        /// In a cookie.
+        Cookie = "cookie",
+        /// In the query of the page's URL.
+        Query = "query",
+    }
     /// What this process does of the waiting room.
     RoomRole {
         /// It gives times and checks them.

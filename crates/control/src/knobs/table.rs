@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     Algorithm, BalancePolicy, ChoiceSet, Discipline, Fault, HalfClosed, Key, Kind, Mode, RefusalStatus,
-    RoomMethod, RoomOrder, RoomRole, SchedulerKind, Scope, Value,
+    RoomCarry, RoomMethod, RoomOrder, RoomRole, SchedulerKind, Scope, Value,
     value::{Bytes, Chosen, PerSecond, Span},
 };
 
@@ -281,6 +281,12 @@ knobs! {
             "Role generate: after this long without a report of the check it is said to be lost, and the last capacity holds.";
         ROOM_REPORT_KEEP: Span = "waiting_room.report.keep", span(S, DAY), Value::Span(Duration::from_secs(60)),
             "Role generate: how long the last capacity holds without a report; then capacity.floor, or half of it where there is none.";
+        ROOM_CARRY: Chosen<RoomCarry> = "waiting_room.carry", choice::<RoomCarry>(), Value::Choice("cookie"),
+            "How a browser carries the token of its time; programs have it in the document.";
+        ROOM_POLL: Span = "waiting_room.poll", span(S, HOUR), Value::Span(Duration::from_secs(20)),
+            "How often the page of who waits asks how things stand.";
+        ROOM_FORM_BYTES_MAX: Bytes = "waiting_room.form.bytes.max", size(0, 16 * MIB), Value::Size(64 * KIB),
+            "Size of a form whose sender must wait and that is offered again in the page; a larger one has to be sent again.";
     }
     Class {
         PRIORITY: u64 = "priority", count(0, 7), Value::Count(3),

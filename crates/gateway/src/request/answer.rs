@@ -18,6 +18,7 @@ use super::{
     record::Record,
     refusal::{Asked, Message},
     response_body::ResponseBody,
+    waiting_room::Shut,
 };
 use crate::facts::ConnectionFacts;
 
@@ -145,6 +146,23 @@ pub(super) fn refuse(mut record: Box<Record>, refused: Refused, asked: &Asked) -
     };
     let response = message.response(asked);
     record.set_status(status);
+    response.map(|body| body.with_record(record))
+}
+
+/// The response to a request that the waiting room does not let in. `form` is its body, if it was wanted and is whole.
+pub(super) fn shut(
+    mut record: Box<Record>,
+    shut: &Shut,
+    asked: &Asked,
+    form: Option<&[u8]>,
+) -> Response<ResponseBody> {
+    match shut.refusal() {
+        Some(refusal) => record.refuse(refusal),
+        None => record.explain(shut.reason(), None),
+    }
+    record.add_bytes_in(form.map_or(0, |form| form.len() as u64));
+    let response = shut.response(asked, form);
+    record.set_status(response.status());
     response.map(|body| body.with_record(record))
 }
 

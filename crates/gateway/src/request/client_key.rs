@@ -53,6 +53,36 @@ fn hash(hasher: &impl BuildHasher, key: &ClientKey, client: Option<IpAddr>, head
     }
 }
 
+/// What a client is, for signatures: its network's address, or the value of a header or cookie.
+pub(super) fn identity(key: &ClientKey, client: Option<IpAddr>, headers: &HeaderMap) -> Vec<u8> {
+    let value = match key {
+        ClientKey::Header(name) => headers.get(name).map(|value| value.as_bytes()),
+        ClientKey::Cookie(name) => {
+            let lines = headers.get_all(header::COOKIE).iter();
+            lines.flat_map(|line| cookie_values(line.as_bytes(), name)).next()
+        }
+        ClientKey::Network { .. } => None,
+    };
+    if let Some(value) = value {
+        return [b"v", value].concat();
+    }
+    let (v4, v6) = match key {
+        ClientKey::Network { v4, v6 } => (*v4, *v6),
+        ClientKey::Header(_) | ClientKey::Cookie(_) => WHOLE_NETWORK,
+    };
+    match client.map(|address| address.to_canonical()) {
+        None => Vec::new(),
+        Some(IpAddr::V4(address)) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(v4.min(32))).unwrap_or(0);
+            [&b"4"[..], &(address.to_bits() & mask).to_be_bytes()].concat()
+        }
+        Some(IpAddr::V6(address)) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(v6.min(128))).unwrap_or(0);
+            [&b"6"[..], &(address.to_bits() & mask).to_be_bytes()].concat()
+        }
+    }
+}
+
 /// Where a header or cookie is missing: one address, or one IPv6 network as handed out to a site.
 const WHOLE_NETWORK: (u8, u8) = (32, 64);
 
@@ -68,6 +98,23 @@ mod tests {
             headers.insert(header::COOKIE, HeaderValue::from_str(cookie).unwrap());
         }
         rate_key(key, Some(address.parse().unwrap()), &headers)
+    }
+
+    #[test]
+    fn an_identity_is_of_the_network_or_of_the_value() {
+        let of = |key: &ClientKey, address: &str, headers: &HeaderMap| {
+            identity(key, Some(address.parse().unwrap()), headers)
+        };
+        let (network, none) = (ClientKey::Network { v4: 24, v6: 64 }, HeaderMap::new());
+        assert_eq!(of(&network, "192.0.2.1", &none), of(&network, "::ffff:192.0.2.255", &none));
+        assert_ne!(of(&network, "192.0.2.1", &none), of(&network, "192.0.3.1", &none));
+        assert_eq!(of(&network, "2001:db8::1", &none), of(&network, "2001:db8::2", &none));
+        let header = ClientKey::Header("x-client".into());
+        let with =
+            |value| HeaderMap::from_iter([("x-client".parse().unwrap(), HeaderValue::from_static(value))]);
+        assert_eq!(of(&header, "1.1.1.1", &with("a")), of(&header, "2.2.2.2", &with("a")));
+        assert_ne!(of(&header, "1.1.1.1", &with("a")), of(&header, "1.1.1.1", &with("b")));
+        assert_eq!(of(&header, "1.1.1.1", &none), of(&ClientKey::default(), "1.1.1.1", &none));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use tidegate_runtime::Application;
 use super::{
     forwarded, hop_by_hop,
     request_id::{self, RequestIds},
+    waiting_room::Visit,
 };
 use crate::{body::RequestBody, facts::ConnectionFacts};
 
@@ -21,6 +22,8 @@ pub(super) struct Forwarded {
     pub(super) request_id: HeaderValue,
     /// Whether the client wants to change the protocol, and may.
     pub(super) upgrade: bool,
+    /// How the waiting room let it in.
+    pub(super) visit: Option<Box<Visit>>,
 }
 
 /// Makes the client's head the one that goes to a server. `ends_here` says whether any field that
@@ -61,7 +64,7 @@ pub(super) fn request(
     edit(&mut parts.headers, &application.settings.request_headers);
     target(parts, application);
     parts.version = Version::HTTP_11;
-    Forwarded { request_id: id, upgrade: upgrades }
+    Forwarded { request_id: id, upgrade: upgrades, visit: None }
 }
 
 /// Announces the body as it is now: a gathered one has a length, the rest of a longer one keeps the

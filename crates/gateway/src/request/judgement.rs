@@ -28,6 +28,7 @@ use super::{
     host::Host,
     intake::Bounds,
     record::Record,
+    waiting_room::{self, Door, Shut, Visit, Visitor},
 };
 use crate::{connection::Connection, facts::ConnectionFacts};
 
@@ -42,6 +43,8 @@ pub(super) struct Arrived {
     /// Whether the client asks for another protocol.
     pub(super) wants_upgrade: bool,
     pub(super) bounds: Bounds,
+    /// How it was let in, where there is a waiting room.
+    pub(super) visit: Option<Box<Visit>>,
 }
 
 /// What was decided of a head.
@@ -52,6 +55,8 @@ pub(super) enum Ruling {
     Wait(Arrived, Waiting),
     /// It is refused.
     Refuse(Arrived, Refused),
+    /// The waiting room does not let it in.
+    Shut(Arrived, Box<Shut>),
     /// Its body is too large already by its length.
     BadBody(Arrived, ClientFault),
     /// It never came to an application.
@@ -117,7 +122,7 @@ impl Service {
         let verdict = snapshot.classifier.classify(&seen);
         let class = snapshot.class_values(verdict.class);
         let of_class = u8::try_from(class.get(keys::PRIORITY)).unwrap_or(u8::MAX);
-        let exchange = Exchange {
+        let mut exchange = Exchange {
             class: verdict.class,
             priority: verdict.priority_over(of_class),
             weight: verdict
@@ -133,6 +138,7 @@ impl Service {
             _ => 0,
         };
         let bounds = Bounds::new(&view.snapshot.settings.host, values);
+        let mut visit = None;
         let decision = if values.get(keys::MAINTENANCE) {
             Decision::Refuse(Refusal::Maintenance, None)
         } else if let Err(RetryAfter(after)) = self.charge(application, &exchange, head, client) {
@@ -140,13 +146,29 @@ impl Service {
         } else if !bounds.admit(examined.length) {
             Decision::BadBody(ClientFault::TooLarge)
         } else {
-            Decision::Ask(application.gate.arrive(exchange))
+            let is_secure = connection.facts.is_secure();
+            let visitor = Visitor { head, client, class: verdict.class, is_secure };
+            match waiting_room::ask(application, visitor) {
+                Door::Shut(shut) => Decision::Shut(shut),
+                Door::Open(let_in) => {
+                    visit = let_in;
+                    let priority = visit.as_ref().and_then(|visit| visit.priority());
+                    exchange.priority = priority.unwrap_or(exchange.priority);
+                    Decision::Ask(application.gate.arrive(exchange))
+                }
+            }
         };
         let now = match &decision {
             // The clock was read a moment ago.
             Decision::Ask(Entry::Start(held)) => held.started(),
             _ => self.now(),
         };
+        // A token in the target is for nobody's eyes.
+        let stripped = match &decision {
+            Decision::Shut(shut) => shut.stripped(),
+            _ => visit.as_ref().and_then(|visit| visit.stripped()),
+        };
+        let head = stripped.map_or(head, |uri| Head { uri, ..head });
         let arrived = Arrived {
             record: Record::new(self, application, verdict.class, now, connection, head, client),
             exchange,
@@ -154,6 +176,7 @@ impl Service {
             ends_here: examined.ends_here,
             wants_upgrade: examined.upgrade,
             bounds,
+            visit,
         };
         match decision {
             Decision::Ask(Entry::Start(held)) => Ruling::Start(arrived, held),
@@ -164,6 +187,7 @@ impl Service {
             Decision::Refuse(refusal, retry_after) => {
                 Ruling::Refuse(arrived, Refused { refusal, retry_after })
             }
+            Decision::Shut(shut) => Ruling::Shut(arrived, shut),
             Decision::BadBody(fault) => Ruling::BadBody(arrived, fault),
         }
     }
@@ -200,6 +224,7 @@ impl Service {
 enum Decision {
     Ask(Entry),
     Refuse(Refusal, Option<Duration>),
+    Shut(Box<Shut>),
     BadBody(ClientFault),
 }
 
@@ -305,7 +330,7 @@ impl Service {
                 Judged::Wait(JudgedWaiting { waiting, arrived: Some(Box::new(arrived)) })
             }
             ruling @ Ruling::Start(..) => Judged::Start(Judgement { ruling: Some(Box::new(ruling)) }),
-            ruling @ (Ruling::Refuse(..) | Ruling::BadBody(..)) => {
+            ruling @ (Ruling::Refuse(..) | Ruling::Shut(..) | Ruling::BadBody(..)) => {
                 Judged::Refuse(Judgement { ruling: Some(Box::new(ruling)) })
             }
         }

@@ -3,7 +3,7 @@
 //! [`Service::serve`] reads like the walk, each step has its file:
 //!
 //! 1. `head`, `host`: what is ambiguous ends here;
-//! 2. `judgement`: the application, the class, the client's rate, admission; the request waits as its
+//! 2. `judgement`: the application, the class, the client's rate, `waiting_room`, admission; the request waits as its
 //!    head alone, and is dropped the moment its client leaves;
 //! 3. `intake`: the body is gathered, without a permit if the client is slow;
 //! 4. `forward`, `hop_by_hop`, `forwarded`, `request_id`: the head that a server gets;
@@ -40,14 +40,18 @@ mod response_body;
 mod service_time;
 mod unread;
 mod upgrade;
+mod waiting_room;
 
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
+    time::Duration,
 };
 
+use bytes::Bytes;
 use http::{Request, Response, Version};
 use http_body::Body;
+use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use tidegate_control::{
     ApplicationId, ClassId, Refusal, Timestamp,
@@ -79,6 +83,7 @@ use self::{
     request_id::RequestIds,
     response::Unanswered,
     service_time::ServiceTime,
+    waiting_room::{Shut, Visit, Visitor},
 };
 use crate::{
     body::RequestBody,
@@ -134,7 +139,7 @@ impl Service {
         };
         let asked = Asked::of(request.method(), request.headers());
         let (mut parts, incoming) = request.into_parts();
-        let Arrived { mut record, exchange, hash, ends_here, wants_upgrade, bounds } = arrived;
+        let Arrived { mut record, exchange, hash, ends_here, wants_upgrade, bounds, visit } = arrived;
         let application = Rc::clone(record.application());
         let snapshot = &application.application;
         let mut received = None;
@@ -152,8 +157,16 @@ impl Service {
                 Err(Ungathered::Left) => return broken(),
                 Err(Ungathered::Refused(refusal)) => {
                     record.add_bytes_in(counts.bytes());
-                    let refused = Refused { refusal, retry_after: None };
-                    return refuse(record, refused, &asked);
+                    let head = Head {
+                        method: &parts.method,
+                        uri: &parts.uri,
+                        version: parts.version,
+                        headers: &parts.headers,
+                    };
+                    return match owed(&connection, &record, visit, refusal, head) {
+                        Some(shut) => answer::shut(record, &shut, &asked, None),
+                        None => refuse(record, Refused { refusal, retry_after: None }, &asked),
+                    };
                 }
                 Err(Ungathered::Failed) => {
                     record.add_bytes_in(counts.bytes());
@@ -162,9 +175,13 @@ impl Service {
                 }
             }
         };
+        if let Some(visit) = &visit {
+            visit.strip(&mut parts);
+        }
         let takes_interim = parts.version == Version::HTTP_11;
-        let forwarded =
+        let mut forwarded =
             forward::request(&mut parts, &connection.facts, snapshot, &self.ids, (ends_here, wants_upgrade));
+        forwarded.visit = visit;
         forward::announce(&mut parts, &body);
         record.set_request_id(&forwarded.request_id);
         let in_flight = InFlight::begin(&self, &mut record, held);
@@ -229,18 +246,23 @@ impl Service {
             Ruling::Start(arrived, held) => return Admitted::Start(arrived, held),
             Ruling::Wait(mut arrived, waiting) => {
                 if connection.protocol() == Protocol::Http2 {
+                    if let Some(stripped) = arrived.visit.as_ref().and_then(|visit| visit.stripped()) {
+                        *request.uri_mut() = stripped.clone();
+                    }
                     compact::compact(request);
                     arrived.record.retake(Head::of(request));
                 }
                 match wait(connection, &arrived.record, waiting).await {
                     Some(Ok(held)) => return Admitted::Start(arrived, held),
                     Some(Err(refusal)) => {
-                        refuse(arrived.record, Refused { refusal, retry_after: None }, &asked(request))
+                        let refused = Refused { refusal, retry_after: None };
+                        turn_back(connection, arrived, refused, request).await
                     }
                     None => broken(),
                 }
             }
-            Ruling::Refuse(arrived, refused) => refuse(arrived.record, refused, &asked(request)),
+            Ruling::Refuse(arrived, refused) => turn_back(connection, arrived, refused, request).await,
+            Ruling::Shut(arrived, shut) => shut_out(arrived.record, &shut, request).await,
             Ruling::BadBody(arrived, fault) => bad_body(arrived.record, fault, &asked(request)),
             Ruling::Turn(turn) => self.turn_away(&connection.facts, turn, Head::of(request)),
         })
@@ -351,6 +373,58 @@ enum Ungathered {
     Refused(Refusal),
     /// The client has left.
     Left,
+}
+
+/// Answers a request that is refused: who was let in by the waiting room gets a new time instead.
+async fn turn_back(
+    connection: &Connection,
+    arrived: Arrived,
+    refused: Refused,
+    request: &mut Request<Incoming>,
+) -> Response<ResponseBody> {
+    let Arrived { record, visit, .. } = arrived;
+    match owed(connection, &record, visit, refused.refusal, Head::of(request)) {
+        Some(shut) => shut_out(record, &shut, request).await,
+        None => refuse(record, refused, &Asked::of(request.method(), request.headers())),
+    }
+}
+
+/// What a visitor is told that the waiting room let in and admission refuses for overload.
+fn owed(
+    connection: &Connection,
+    record: &Record,
+    visit: Option<Box<Visit>>,
+    refusal: Refusal,
+    head: Head<'_>,
+) -> Option<Box<Shut>> {
+    let visit = visit.filter(|_| refusal.is_overload())?;
+    let facts = &connection.facts;
+    let client = forwarded::client(facts, head.headers);
+    let visitor = Visitor { head, client, class: record.class(), is_secure: facts.is_secure() };
+    waiting_room::missed(record.application(), visitor, *visit)
+}
+
+/// Tells a visitor when to come back; a form goes along with that.
+async fn shut_out(
+    record: Box<Record>,
+    shut: &Shut,
+    request: &mut Request<Incoming>,
+) -> Response<ResponseBody> {
+    let asked = Asked::of(request.method(), request.headers());
+    let form = match shut.wants_form(&asked) {
+        Some(bytes_max) => form_of(request.body_mut(), bytes_max).await,
+        None => None,
+    };
+    answer::shut(record, shut, &asked, form.as_deref())
+}
+
+/// A body that is whole within bounds of size and time.
+async fn form_of(body: &mut Incoming, bytes_max: u64) -> Option<Bytes> {
+    /// A form that comes more slowly than this is a page's that was left.
+    const TIMEOUT: Duration = Duration::from_secs(10);
+    let limited = Limited::new(body, usize::try_from(bytes_max).unwrap_or(usize::MAX));
+    let whole = tokio::time::timeout(TIMEOUT, limited.collect()).await.ok()?.ok()?;
+    Some(whole.to_bytes())
 }
 
 /// Waits for a verdict; `None` if the client leaves first, which also leaves the queue.

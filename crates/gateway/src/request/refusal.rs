@@ -37,12 +37,21 @@ impl Asked {
     pub(super) fn of(method: &Method, headers: &HeaderMap) -> Self {
         Self { method: method.clone(), accept: find(headers, &header::ACCEPT).cloned() }
     }
+
+    pub(super) const fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// The form the client likes best.
+    pub(super) fn form(&self) -> Form {
+        Form::negotiate(self.accept.iter())
+    }
 }
 
 impl Message<'_> {
     /// The response to a request.
     pub(super) fn response(&self, asked: &Asked) -> Response<ResponseBody> {
-        let form = Form::negotiate(asked.accept.iter());
+        let form = asked.form();
         let body = self.body(form);
         let mut response = Response::new(ResponseBody::empty());
         *response.status_mut() = self.status;

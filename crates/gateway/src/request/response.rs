@@ -168,6 +168,9 @@ fn edit(
             head.headers.append(header::SET_COOKIE, cookie);
         }
     }
+    if let Some(visit) = &forwarded.visit {
+        visit.finish(application, &mut head.headers, connection.facts.is_secure());
+    }
     forward::edit(&mut head.headers, &application.settings.response_headers);
 }
 

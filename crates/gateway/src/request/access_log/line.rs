@@ -206,7 +206,7 @@ fn escape(line: &mut Vec<u8>, value: &[u8]) {
 }
 
 /// `2026-11-20T23:42:00.123Z`.
-struct Rfc3339(Timestamp);
+pub(in crate::request) struct Rfc3339(pub(in crate::request) Timestamp);
 
 /// `20/Nov/2026:23:42:00 +0000`.
 struct Clf(Timestamp);

@@ -21,7 +21,7 @@ use std::{
 
 use tidegate_config::{AccessLog as Settings, LogFormat, LogTarget};
 
-pub(super) use self::line::Entry;
+pub(super) use self::line::{Entry, Rfc3339};
 
 /// Entries under way at most.
 const ENTRIES_MAX: usize = 16 * 1024;

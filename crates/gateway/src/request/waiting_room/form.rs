@@ -68,9 +68,9 @@ impl Kept {
 
     /// Writes it as a form that goes to `to`.
     pub(super) fn write(&self, page: &mut String, to: &str, send: &str) {
-        let _ = write!(
+        let _ = writeln!(
             page,
-            "<form id=\"form\" method=\"post\" action=\"{}\" accept-charset=\"utf-8\">\n",
+            "<form id=\"form\" method=\"post\" action=\"{}\" accept-charset=\"utf-8\">",
             Escaped(to)
         );
         for (name, value) in &self.fields {
@@ -97,20 +97,22 @@ mod tests {
     use super::*;
 
     fn headers(fields: &[(&'static str, &'static str)]) -> HeaderMap {
-        fields
-            .iter()
-            .map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)))
-            .collect()
+        fields.iter().map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value))).collect()
     }
 
     #[test]
     fn fields_come_back_as_they_were_and_are_only_text() {
-        let kept = Kept::parse(b"name=Gr%C3%BC%C3%9Fe+%26+mehr&note=a%0D%0Ab&empty=&flag&x=%22%3E%3Cscript%3E").unwrap();
+        let kept =
+            Kept::parse(b"name=Gr%C3%BC%C3%9Fe+%26+mehr&note=a%0D%0Ab&empty=&flag&x=%22%3E%3Cscript%3E")
+                .unwrap();
         let mut page = String::new();
         kept.write(&mut page, "/buy?a=1&b=\"2", "Send");
         assert!(page.contains("name=\"name\" value=\"Grüße&#32;&#38;&#32;mehr\""), "{page}");
         assert!(page.contains("value=\"a&#13;&#10;b\""), "{page}");
-        assert!(page.contains("name=\"empty\" value=\"\"") && page.contains("name=\"flag\" value=\"\""), "{page}");
+        assert!(
+            page.contains("name=\"empty\" value=\"\"") && page.contains("name=\"flag\" value=\"\""),
+            "{page}"
+        );
         assert!(page.contains("action=\"/buy&#63;a&#61;1&#38;b&#61;&#34;2\""), "{page}");
         assert!(!page.contains("<script>"), "{page}");
     }

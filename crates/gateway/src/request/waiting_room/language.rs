@@ -34,9 +34,7 @@ impl Language {
     /// The language a client likes best of those there are; English for who likes none of them.
     pub(super) fn negotiate<'a>(accept: impl Iterator<Item = &'a HeaderValue>) -> &'static Self {
         let mut best: Option<(u16, &'static Self)> = None;
-        for range in
-            accept.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).take(RANGES_MAX)
-        {
+        for range in accept.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).take(RANGES_MAX) {
             let Some((tag, quality)) = range_of(range) else { continue };
             // Of equal ones the first wins, as most clients mean it.
             if quality > 0

@@ -89,7 +89,7 @@ pub(super) fn ask(application: &CoreApplication, visitor: Visitor<'_>) -> Door {
 pub(super) fn missed(application: &CoreApplication, visitor: Visitor<'_>, visit: Visit) -> Option<Box<Shut>> {
     let snapshot = &application.application;
     let class = visitor.class;
-    let answer = snapshot.state.waiting_room().with(|room, now| room.missed(now, visit.promise(), class));
+    let answer = snapshot.state.waiting_room().with(|room, now| room.missed(now, class, visit.promise()));
     let binding = visit.binding().to_vec();
     let desk = Desk { application: snapshot, class, binding: &binding };
     let out = match answer {
@@ -107,7 +107,8 @@ fn passes(assets: &[String], head: Head<'_>) -> bool {
         return head.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
     }
     let path = head.uri.path();
-    matches!(*head.method, Method::GET | Method::HEAD) && assets.iter().any(|end| path.ends_with(end.as_str()))
+    matches!(*head.method, Method::GET | Method::HEAD)
+        && assets.iter().any(|end| path.ends_with(end.as_str()))
 }
 
 /// What tokens of a visitor are bound to.

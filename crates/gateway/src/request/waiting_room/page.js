@@ -19,7 +19,7 @@
     if (gone) return;
     gone = true;
     if (form) HTMLFormElement.prototype.submit.call(form);
-    else location.replace(body.to);
+    else if (body.to) location.replace(body.to);
   };
   const tick = () => {
     const left = end - Date.now();

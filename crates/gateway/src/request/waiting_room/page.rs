@@ -6,11 +6,7 @@ use std::fmt::Write;
 use http::HeaderValue;
 use tidegate_control::Timestamp;
 
-use super::{
-    form::Form,
-    html::Escaped,
-    language::Language,
-};
+use super::{form::Form, html::Escaped, language::Language};
 use crate::request::access_log::Rfc3339;
 
 const STYLE: &str = include_str!("page.css");
@@ -18,7 +14,7 @@ const SCRIPT: &str = include_str!("page.js");
 
 /// What our page may do: its own style and script, by their digests, and requests to this host.
 pub(super) const POLICY: HeaderValue = HeaderValue::from_static(
-    "default-src 'none'; style-src 'sha256-STYLE_DIGEST'; script-src 'sha256-SCRIPT_DIGEST'; \
+    "default-src 'none'; style-src 'sha256-vWImKonj89tJx4kECN8x2UrDGJvkJV8Ue3ZUIml+UCo='; script-src 'sha256-g17FlHLsF3KJ5tUFg2l4FgD1BpJIVcsK7W1EljEagNQ='; \
      connect-src 'self'; form-action 'self'; base-uri 'none'",
 );
 
@@ -68,7 +64,8 @@ pub(super) fn waiting(language: &Language, wait: &Wait<'_>) -> String {
         page,
         "<body data-left=\"{left_ms}\" data-total=\"{total_ms}\" data-every=\"{every_ms}\" data-to=\"{}\" data-ask=\"{}\">\n\
          <main>\n<h1>{}</h1>\n<p>{}</p>\n",
-        Escaped(wait.to),
+        // What has to be sent again is not to be left for another page.
+        Escaped(if wait.form == Form::Lost { "" } else { wait.to }),
         Escaped(wait.ask),
         language.title,
         language.lead
@@ -141,5 +138,89 @@ pub(super) fn clock(seconds: u64) -> String {
     match hours {
         0 => format!("{minutes}:{rest:02}"),
         _ => format!("{hours}:{minutes:02}:{rest:02}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_lc_rs::digest::{SHA256, digest};
+
+    use super::*;
+    use crate::request::waiting_room::{form::Kept, language::LANGUAGES};
+
+    fn wait(form: Form) -> Wait<'static> {
+        Wait {
+            at: Timestamp::from_nanos(1_700_000_000_000_000_000),
+            left_ms: 61_500,
+            total_ms: 123_000,
+            ahead: 840,
+            renewed: false,
+            to: "/a?b=\"<c>",
+            ask: "/.well-known/tidegate/turn",
+            every_ms: 20_000,
+            form,
+        }
+    }
+
+    /// RFC 4648, section 4.
+    fn base64(bytes: &[u8]) -> String {
+        const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        let mut text = String::new();
+        for group in bytes.chunks(3) {
+            let number = (0..3).fold(0, |sum, at| sum << 8 | u32::from(*group.get(at).unwrap_or(&0)));
+            for at in 0..4 {
+                let letter = LETTERS[(number >> (18 - 6 * at)) as usize & 63];
+                text.push(if at <= group.len() { char::from(letter) } else { '=' });
+            }
+        }
+        text
+    }
+
+    #[test]
+    fn the_policy_names_the_digests_of_style_and_script() {
+        let policy = POLICY;
+        let policy = policy.to_str().unwrap();
+        for (kind, text) in [("style-src", STYLE), ("script-src", SCRIPT)] {
+            let wanted = format!("{kind} 'sha256-{}'", base64(digest(&SHA256, text.as_bytes()).as_ref()));
+            assert!(policy.contains(&wanted), "the policy is to name {wanted}");
+        }
+    }
+
+    #[test]
+    fn every_language_says_everything_in_its_direction() {
+        for language in &LANGUAGES {
+            let page = waiting(language, &wait(Form::None));
+            for said in [language.title, language.lead, language.entry_at, language.left, language.keep] {
+                assert!(!said.is_empty() && page.contains(said), "{}: {said}", language.tag);
+            }
+            let opening = format!("<html lang=\"{}\" dir=\"{}\">", language.tag, language.direction);
+            assert!(page.contains(&opening), "{page}");
+            assert!(
+                page.contains(">1:02</dd>") && page.contains("value=\"50\"") && page.contains(">840</dd>")
+            );
+            assert!(!page.contains("<c>"), "a target is only text: {page}");
+        }
+    }
+
+    #[test]
+    fn a_form_is_in_the_page_or_its_loss_is_said() {
+        let english = &LANGUAGES[0];
+        let kept = waiting(english, &wait(Form::Kept(Kept::parse(b"a=1").unwrap())));
+        assert!(kept.contains("<form id=\"form\"") && kept.contains(english.form_kept));
+        let lost = waiting(english, &wait(Form::Lost));
+        assert!(!lost.contains("<form") && lost.contains(english.form_lost));
+        let sorry = waiting(english, &Wait { renewed: true, ..wait(Form::None) });
+        assert!(sorry.contains(english.missed));
+    }
+
+    #[test]
+    fn a_message_of_the_operator_is_only_text() {
+        let page = turned_away(&LANGUAGES[0], "Closed", "<b>back</b> at noon");
+        assert!(!page.contains("<b>") && page.contains("back"));
+    }
+
+    #[test]
+    fn times_are_written_short() {
+        assert_eq!((clock(0), clock(65), clock(3725)), ("0:00".into(), "1:05".into(), "1:02:05".into()));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, sync::Arc, time::Duration};
 
-use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use http::{HeaderName, HeaderValue, Response, StatusCode, Uri, header};
 use serde_json::{Value as Json, json};
 use tidegate_control::{
     Refusal, Timestamp,
@@ -43,6 +43,8 @@ pub(in crate::request) struct Shut {
     now: Timestamp,
     /// Path and query on this host, without a token.
     to: String,
+    /// The request's target without a token, if it had one.
+    stripped: Option<Uri>,
     is_secure: bool,
     carry: RoomCarry,
     every: Duration,
@@ -94,6 +96,7 @@ impl Shut {
         Self {
             keeps_form: form::may_be_kept(head.method, head.headers, is_secure, host.unwrap_or_default()),
             to: target(visit.stripped().unwrap_or(head.uri)),
+            stripped: visit.into_stripped(),
             ..Self::told(application, told, head.headers, is_secure)
         }
     }
@@ -113,6 +116,7 @@ impl Shut {
             template: application.waiting_page.clone(),
             now: application.state.waiting_room().now(),
             to: "/".to_owned(),
+            stripped: None,
             is_secure,
             carry: values.get(keys::ROOM_CARRY).0,
             every: values.get(keys::ROOM_POLL),
@@ -138,15 +142,20 @@ impl Shut {
         }
     }
 
+    /// The request's target without a token, if it had one.
+    pub(in crate::request) const fn stripped(&self) -> Option<&Uri> {
+        self.stripped.as_ref()
+    }
+
     /// Bytes of the request's body that are wanted, if it is a form to be offered again.
     pub(in crate::request) fn wants_form(&self, asked: &Asked) -> Option<u64> {
         let waits = matches!(self.told, Told::Wait { .. });
-        (waits && self.keeps_form && asked.media() == Media::Html).then_some(self.form_bytes_max)
+        (waits && self.keeps_form && asked.form() == Media::Html).then_some(self.form_bytes_max)
     }
 
     /// The response. `body` is that of the request, if it was wanted and is whole.
     pub(in crate::request) fn response(&self, asked: &Asked, body: Option<&[u8]>) -> Response<ResponseBody> {
-        let media = asked.media();
+        let media = asked.form();
         let (status, text, is_json) = match &self.told {
             Told::Status(None) => (StatusCode::NOT_FOUND, json!({ "status": 404 }).to_string(), true),
             Told::Status(Some(estimate)) => (StatusCode::OK, self.standing(estimate).to_string(), true),
@@ -178,7 +187,7 @@ impl Shut {
             }
         }
         if let Told::Wait { estimate, token, .. } = &self.told {
-            self.hand_out(fields, estimate, token, is_json, body.is_some());
+            self.hand_out(fields, estimate, token, !is_json && is_safe(asked.method()));
         }
         if *asked.method() != http::Method::HEAD {
             *response.body_mut() = ResponseBody::whole(text.into());
@@ -187,28 +196,22 @@ impl Shut {
     }
 
     /// Gives the token along, and tells a browser when to come by itself.
-    fn hand_out(
-        &self,
-        fields: &mut http::HeaderMap,
-        estimate: &Estimate,
-        token: &str,
-        is_json: bool,
-        keeps_form: bool,
-    ) {
+    fn hand_out(&self, fields: &mut http::HeaderMap, estimate: &Estimate, token: &str, refreshes: bool) {
         if let Ok(token) = HeaderValue::from_str(token) {
             fields.insert(TURN_FIELD, token);
         }
         if self.carry == RoomCarry::Cookie
-            && let Some(cookie) =
-                cookie(TURN, token, self.left_s(estimate) + COOKIE_GRACE_S, self.is_secure)
+            && let Some(cookie) = cookie(TURN, token, self.left_s(estimate) + COOKIE_GRACE_S, self.is_secure)
         {
             fields.append(header::SET_COOKIE, cookie);
         }
-        // A page with a form sends it; going elsewhere would lose it.
-        if !is_json
-            && !keeps_form
-            && let Ok(refresh) =
-                HeaderValue::try_from(format!("{}; url={}", self.left_s(estimate).max(1), self.return_to(token)))
+        // A form is sent by its page or its sender; going elsewhere would lose it.
+        if refreshes
+            && let Ok(refresh) = HeaderValue::try_from(format!(
+                "{}; url={}",
+                self.left_s(estimate).max(1),
+                self.return_to(token)
+            ))
         {
             fields.insert(REFRESH, refresh);
         }
@@ -230,7 +233,7 @@ impl Shut {
         let (to, ask) = (self.return_to(token), self.ask(token));
         let form = match (body.and_then(form::Kept::parse), asked.method()) {
             (Some(kept), _) => Form::Kept(kept),
-            (None, &http::Method::GET | &http::Method::HEAD) => Form::None,
+            (None, method) if is_safe(method) => Form::None,
             (None, _) => Form::Lost,
         };
         let wait = Wait {
@@ -314,6 +317,11 @@ impl Shut {
             RoomCarry::Query => with_turn(ASK, token),
         }
     }
+}
+
+/// Whether a request can be sent again by going to where it went.
+const fn is_safe(method: &http::Method) -> bool {
+    matches!(*method, http::Method::GET | http::Method::HEAD)
 }
 
 /// Writes a value into the operator's page.

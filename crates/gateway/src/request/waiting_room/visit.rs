@@ -13,7 +13,7 @@ use super::carried::{self, PASS, PASS_FIELD, TURN};
 const REVOKE: &[u8] = b"revoke";
 
 /// One request of somebody who was let in.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::request) struct Visit {
     /// The request's target without a token.
     stripped: Option<Uri>,
@@ -69,6 +69,10 @@ impl Visit {
         self.promise.as_ref()
     }
 
+    pub(super) fn into_stripped(self) -> Option<Uri> {
+        self.stripped
+    }
+
     pub(super) fn binding(&self) -> &[u8] {
         &self.binding
     }
@@ -87,7 +91,12 @@ impl Visit {
     }
 
     /// Hands out and takes back with a response of the application.
-    pub(in crate::request) fn finish(&self, application: &Application, headers: &mut HeaderMap, is_secure: bool) {
+    pub(in crate::request) fn finish(
+        &self,
+        application: &Application,
+        headers: &mut HeaderMap,
+        is_secure: bool,
+    ) {
         let revoked = headers.remove(PASS_FIELD).is_some_and(|said| said.as_bytes() == REVOKE);
         let mut cookies = Vec::new();
         if revoked {

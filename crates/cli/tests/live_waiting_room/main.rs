@@ -1,0 +1,460 @@
+//! The waiting room of a running gateway: times told and kept, passes, forms, restarts, and what the application sees.
+
+#[path = "../support/mod.rs"]
+mod support;
+mod visitor;
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use serde_json::{Value as Json, json};
+use support::{
+    Gateway, Start,
+    admin::{api, await_metrics},
+    client::Response,
+    free_address,
+    origin::{Origin, respond},
+};
+use visitor::{TURN, Visitor, browser, program};
+
+/// What the application has seen.
+type Seen = Arc<Mutex<Vec<String>>>;
+
+/// An application that notes each request as it came and ends a visit at `/leave`.
+fn application() -> (Origin, Seen) {
+    let seen = Seen::default();
+    let notes = Arc::clone(&seen);
+    let origin = Origin::start(move |request, stream| {
+        use std::io::Write;
+        let fields: Vec<String> =
+            request.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        let note = format!("{} {}\n{}\n", request.method, request.path, fields.join("\n"));
+        notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+        if request.path.starts_with("/leave") {
+            let head = "HTTP/1.1 200 OK\r\ntidegate-pass: revoke\r\ncache-control: public, max-age=60\r\n";
+            stream.write_all(format!("{head}content-length: 4\r\n\r\nbye\n").as_bytes())?;
+            return Ok(support::origin::Then::KeepAlive);
+        }
+        // A visitor who shops by himself: goes to the cart, and sends its form.
+        let page = match request.path.as_str() {
+            "/shop" => "<!doctype html><script>location = '/cart'</script>",
+            "/cart" => {
+                "<!doctype html><form method=post action=/buy><input name=item value=7></form>\
+                 <script>document.forms[0].submit()</script>"
+            }
+            _ => return respond(stream, 200, b"the shop\n"),
+        };
+        let head =
+            format!("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {}\r\n\r\n", page.len());
+        stream.write_all((head + page).as_bytes())?;
+        Ok(support::origin::Then::KeepAlive)
+    });
+    (origin, seen)
+}
+
+/// A gateway that knows of a capacity of two requests a second.
+struct Shop {
+    gateway: Gateway,
+    listen: SocketAddr,
+    admin: SocketAddr,
+    _origin: Origin,
+    seen: Seen,
+    configuration: String,
+}
+
+impl Shop {
+    fn open(more: &str) -> Self {
+        let (origin, seen) = application();
+        let (listen, admin) = (free_address(), free_address());
+        let configuration = format!(
+            "admin = \"{admin}\"\nstate_directory = \"state\"\n\
+             [[listener]]\naddress = \"{listen}\"\n\
+             [application.shop]\nservers = [\"{}\"]\n\
+             capacity.given = \"2/s\"\nin_flight.algorithm = \"fixed\"\nwaiting_room.method = \"fifo\"\n{more}",
+            origin.url()
+        );
+        let gateway = Gateway::run(&configuration, &Start::default());
+        let shop = Self { gateway, listen, admin, _origin: origin, seen, configuration };
+        await_capacity(shop.admin);
+        shop
+    }
+
+    /// Visitors until one has to wait: he, and what he was told.
+    fn first_to_wait(&self, make: fn(SocketAddr) -> Visitor) -> (Visitor, Response) {
+        for _ in 0..50 {
+            let mut visitor = make(self.listen);
+            let told = visitor.get("/");
+            if told.status == 503 {
+                return (visitor, told);
+            }
+            assert_eq!(told.status, 200, "{}", told.text());
+        }
+        panic!("with two requests a second not everybody goes on");
+    }
+
+    /// What the application saw of requests whose first line begins so.
+    fn saw(&self, line: &str) -> Vec<String> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.iter().filter(|note| note.starts_with(line)).cloned().collect()
+    }
+
+    fn counted(&self, what: &str, at_least: f64) {
+        await_metrics(self.admin, what, |metrics| metrics.sum("class_room", &[("what", what)]) >= at_least);
+    }
+}
+
+fn room(admin: SocketAddr) -> Json {
+    let answer = api(admin, "GET", "/api/v1/applications/shop/waiting-room", "");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    serde_json::from_str(&answer.text()).expect("JSON")
+}
+
+/// Until the room has heard of the capacity everybody passes; nothing tells when it has.
+fn await_capacity(admin: SocketAddr) {
+    while room(admin)["work_per_s"].is_null() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+/// A headless browser, until dropped.
+struct Chromium {
+    process: std::process::Child,
+    _profile: tempfile::TempDir,
+}
+
+impl Chromium {
+    fn start(url: &str, options: &[&str]) -> Self {
+        use std::{os::unix::process::CommandExt, process::Stdio};
+        let profile = tempfile::tempdir().expect("a directory for the browser");
+        let process = std::process::Command::new("timeout")
+            .args([
+                "90",
+                "chromium",
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+            ])
+            .args(["--no-first-run", "--disable-background-networking", "--disable-component-update"])
+            .args(["--disable-sync", "--window-size=700,620"])
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .args(options)
+            .arg(url)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // Its many processes are ended together.
+            .process_group(0)
+            .spawn()
+            .expect("start chromium: run scripts/deps test");
+        Self { process, _profile: profile }
+    }
+
+    /// Whether it ended well by itself.
+    fn ended(mut self) -> bool {
+        self.process.wait().expect("wait for chromium").success()
+    }
+}
+
+impl Drop for Chromium {
+    fn drop(&mut self) {
+        let group = format!("-{}", self.process.id());
+        let _ = std::process::Command::new("kill")
+            .args(["-KILL", "--", &group])
+            .stderr(std::process::Stdio::null())
+            .status();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn who_must_wait_is_told_when_and_comes_in_then() {
+    let shop = Shop::open("");
+    let (mut visitor, told) = shop.first_to_wait(browser);
+    assert_eq!(told.header("cache-control"), Some("no-store"));
+    assert_eq!(told.header("tidegate-reason"), Some("waiting_room"));
+    assert!(
+        told.header("content-security-policy").is_some_and(|policy| policy.contains("default-src 'none'"))
+    );
+    let refresh = told.header("refresh").expect("a browser without scripts comes back by itself");
+    let (seconds, to) = refresh.split_once("; url=").expect("Refresh: SECONDS; url=TARGET");
+    assert!(seconds.parse::<u64>().is_ok_and(|seconds| seconds >= 1) && to == "/", "{refresh}");
+    assert_eq!(told.header("retry-after"), Some(seconds));
+    let page = told.text();
+    assert!(page.contains("<html lang=\"de\"") && page.contains("Sie stehen in der Reihe"), "{page}");
+    assert!(visitor.cookies().contains_key(TURN), "the token is in a cookie");
+
+    // Asked again too early, he has the same time, and another tab has it too.
+    let (first, again) = (visitor.cookies()[TURN].clone(), visitor.get("/other"));
+    assert_eq!(again.status, 503);
+    assert_eq!(visitor.cookies()[TURN], first, "the same promise");
+    let standing = visitor.get("/.well-known/tidegate/turn");
+    let standing: Json = serde_json::from_str(&standing.text()).expect("JSON");
+    assert!(standing["left_ms"].as_u64().is_some() && standing["ahead"].as_u64().is_some(), "{standing}");
+
+    let entered = visitor.come_back("/account?x=1");
+    assert_eq!((entered.status, entered.text().as_str()), (200, "the shop\n"));
+    assert!(visitor.cookies().contains_key("tidegate_pass"), "he has a pass");
+    assert!(!visitor.cookies().contains_key(TURN), "the token is used up");
+    assert_eq!(entered.header("cache-control"), Some("private"));
+    for click in 0..5 {
+        assert_eq!(visitor.get(&format!("/click/{click}")).status, 200, "with a pass he goes on");
+    }
+    let saw = shop.saw("GET /account?x=1\n");
+    assert_eq!(saw.len(), 1);
+    assert!(!saw[0].contains("tidegate_"), "the application sees nothing of it: {}", saw[0]);
+
+    shop.counted("kept", 1.0);
+    shop.counted("early", 1.0);
+    shop.counted("passed", 5.0);
+    let room = room(shop.admin);
+    assert_eq!(
+        (&room["method"], &room["counts"]["default"]["missed"]),
+        (&json!("fifo"), &json!(0)),
+        "{room:#}"
+    );
+    shop.gateway.stop_sound();
+}
+
+/// What the browser saw while it waited is in `target/live/waiting-room.png`.
+#[test]
+fn a_browser_waits_comes_in_by_itself_and_shops_with_its_pass() {
+    let shop = Shop::open("waiting_room.slot = \"2s\"\n");
+    // Everybody waits for the next slot at least.
+    let body = "{\"changes\": {\"shop/waiting_room.method\": \"wait\"}}";
+    assert_eq!(api(shop.admin, "PATCH", "/api/v1/knobs", body).status, 200);
+    let picture = support::report_file("waiting-room.png");
+    let _ = std::fs::remove_file(&picture);
+    let url = format!("http://{}", shop.listen);
+    assert!(
+        Chromium::start(&format!("{url}/elsewhere"), &[&format!("--screenshot={}", picture.display())])
+            .ended(),
+        "a picture is taken"
+    );
+    let saved = std::fs::read(&picture).expect("the browser's picture");
+    assert!(saved.starts_with(b"\x89PNG") && saved.len() > 4096, "a picture of {} bytes", saved.len());
+
+    // Another one stays: it has to wait, is let in, and goes from page to page as the application's scripts say.
+    let _browser = Chromium::start(&format!("{url}/shop"), &["--remote-debugging-port=0"]);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    while shop.saw("POST /buy").is_empty() {
+        assert!(std::time::Instant::now() < deadline, "the browser did not come to buy: {:?}", shop.saw(""));
+        // The browser tells nobody how far it is.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    for line in ["GET /shop", "GET /cart", "POST /buy"] {
+        let saw = shop.saw(line);
+        assert_eq!(saw.len(), 1, "{line} once: {saw:?}");
+        assert!(saw[0].contains("Chrome") && !saw[0].contains("tidegate_"), "{}", saw[0]);
+    }
+    shop.counted("kept", 1.0);
+    shop.counted("passed", 2.0);
+    shop.gateway.stop_sound();
+}
+
+#[test]
+fn programs_bring_their_token_back_in_a_field_or_the_query() {
+    let shop = Shop::open("");
+    for carry in ["field", "query"] {
+        let (mut visitor, told) = shop.first_to_wait(program);
+        let document: Json = serde_json::from_str(&told.text()).expect("a problem document");
+        assert_eq!(
+            (&document["status"], &document["reason"]),
+            (&json!(503), &json!("waiting_room")),
+            "{document:#}"
+        );
+        assert_eq!(told.header("refresh"), None, "that is for browsers");
+        let token = document["token"].as_str().expect("a token").to_owned();
+        visitor.wait(document["left_ms"].as_u64().expect("a time"));
+        visitor.forget();
+        let entered = match carry {
+            "field" => visitor.get_with("/field", &format!("tidegate-turn: {token}\r\n")),
+            _ => visitor.get(&format!("/query?a=1&tidegate_turn={token}&b=2")),
+        };
+        assert_eq!(entered.status, 200, "{carry}: {}", entered.text());
+        let pass = entered.header("tidegate-pass").expect("a pass for programs").to_owned();
+        visitor.forget();
+        assert_eq!(visitor.get_with("/next", &format!("tidegate-pass: {pass}\r\n")).status, 200);
+    }
+    let (field, query) = (shop.saw("GET /field"), shop.saw("GET /query"));
+    assert!(query[0].starts_with("GET /query?a=1&b=2\n"), "{}", query[0]);
+    assert!(!field[0].contains("tidegate-"), "{}", field[0]);
+    shop.gateway.stop_sound();
+}
+
+/// WebQ's burst (section V-B): several times the capacity at once, then quiet. Everybody is served in the end, and comes
+/// back once for it.
+#[test]
+fn a_burst_is_served_to_the_last_visitor() {
+    let shop = Shop::open("waiting_room.session.pass = false\n");
+    let told = api(shop.admin, "POST", "/api/v1/applications/shop/capacity", "{\"per_s\": \"50/s\"}");
+    assert_eq!(told.status, 200, "{}", told.text());
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["load", &format!("http://{}/", shop.listen), "-a", "poisson:200/s", "-d", "1s", "--follow"])
+        .args(["--drain", "2m", "--timeout", "60s", "-H", "accept: text/html", "--json"])
+        .output()
+        .expect("run tidegate load");
+    let report: Json = serde_json::from_slice(&output.stdout).expect("a report");
+    let (total, waits) = (&report["total"], &report["total"]["waits"]);
+    println!("offered {}, good {}, waits {waits}", total["offered"], total["good"]);
+    assert!(total["offered"].as_u64().is_some_and(|offered| offered > 100), "{report:#}");
+    assert_eq!(total["good"], total["offered"], "everybody is served: {report:#}");
+    assert!(waits["promises"].as_u64().is_some_and(|promises| promises > 50), "most had to wait: {report:#}");
+    assert_eq!((&waits["broken"], &waits["left"]), (&json!(0), &json!(0)), "{report:#}");
+    shop.gateway.stop_sound();
+}
+
+#[test]
+fn what_needs_no_place_passes() {
+    let shop = Shop::open(
+        "[application.shop.class.partners]\nwaiting_room.queues = false\n\
+         [[application.shop.rule]]\nclass = \"partners\"\npath = \"/health\"\n",
+    );
+    let (mut visitor, _) = shop.first_to_wait(browser);
+    for path in ["/style.css", "/app.js?v=3", "/health"] {
+        assert_eq!(visitor.get(path).status, 200, "{path}");
+    }
+    let preflight = visitor.send("OPTIONS", "/cart", "access-control-request-method: POST\r\n", b"");
+    assert_eq!(preflight.status, 200);
+    assert_eq!(visitor.send("OPTIONS", "/cart", "", b"").status, 503, "no preflight");
+    assert_eq!(visitor.send("POST", "/x.css", "", b"").status, 503, "no asset");
+    assert_eq!(visitor.get("/cart").status, 503);
+    shop.gateway.stop_sound();
+}
+
+#[test]
+fn a_form_waits_in_the_page_and_only_one_of_this_host() {
+    let shop = Shop::open("waiting_room.form.bytes.max = \"1KiB\"\n");
+    let (mut visitor, _) = shop.first_to_wait(browser);
+    let form = "content-type: application/x-www-form-urlencoded\r\n";
+    let ours = format!("{form}sec-fetch-site: same-origin\r\n");
+    let fields = b"name=Gr%C3%BC%C3%9Fe+%26+mehr&note=a%0D%0Ab%22%3E%3Cscript%3E";
+    let told = visitor.send("POST", "/buy", &ours, fields);
+    assert_eq!(
+        (told.status, told.header("refresh")),
+        (503, None),
+        "the page sends the form, or its button does"
+    );
+    let page = told.text();
+    assert!(page.contains("<form id=\"form\" method=\"post\" action=\"/buy\""), "{page}");
+    assert!(page.contains("name=\"name\" value=\"Grüße&#32;&#38;&#32;mehr\""), "{page}");
+    assert!(
+        !page.contains("<script>\">") && page.matches("<script>").count() == 1,
+        "nothing injected: {page}"
+    );
+
+    let theirs = format!("{form}sec-fetch-site: cross-site\r\norigin: http://evil.example\r\n");
+    let long = format!("a={}", "b".repeat(2000));
+    for (headers, body) in [(&theirs, &fields[..]), (&ours, long.as_bytes())] {
+        let told = visitor.send("POST", "/buy", headers, body);
+        assert_eq!(told.status, 503);
+        assert!(!told.text().contains("<form"), "{}", told.text());
+        assert!(told.text().contains("noch einmal"), "that it has to be sent again is said: {}", told.text());
+    }
+    let entered = visitor.come_back_with("POST", "/buy", &ours, fields);
+    assert_eq!(entered.status, 200, "{}", entered.text());
+    assert_eq!(shop.saw("POST /buy").len(), 1, "it came once, at its time");
+    shop.gateway.stop_sound();
+}
+
+#[test]
+fn an_application_ends_a_visit() {
+    let shop = Shop::open("");
+    let (mut visitor, _) = shop.first_to_wait(browser);
+    assert_eq!(visitor.come_back("/").status, 200);
+    let pass = visitor.cookies()["tidegate_pass"].clone();
+    let left = visitor.get("/leave");
+    assert_eq!((left.status, left.header("tidegate-pass")), (200, None), "the word is for the gateway");
+    assert_eq!(left.header("cache-control"), Some("private, max-age=60"));
+    assert!(!visitor.cookies().contains_key("tidegate_pass"));
+    // Kept by a cheat, it is worth nothing: as a newcomer he waits like others while there is no room.
+    let (mut cheat, _) = shop.first_to_wait(browser);
+    cheat.forget();
+    assert_eq!(cheat.get_with("/again", &format!("tidegate-pass: {pass}\r\n")).status, 503);
+    shop.gateway.stop_sound();
+}
+
+#[test]
+fn promises_outlive_a_kill() {
+    let mut shop = Shop::open("");
+    let mut waiting: Vec<(Visitor, Response)> = (0..4).map(|_| shop.first_to_wait(browser)).collect();
+    // What was promised is written each second.
+    let state = shop.gateway.directory.path().join("state/waiting-room-shop.state");
+    shop.gateway.log.await_line("ready", 1);
+    await_metrics(shop.admin, "the promises are counted", |metrics| {
+        metrics.sum("class_room", &[("what", "promised")]) >= 4.0 && state.exists()
+    });
+    let directory = shop.gateway.kill();
+    shop.gateway = Gateway::run_in(directory, &shop.configuration, &Start::default());
+    shop.gateway.log.await_line("promises of the waiting room are taken over", 1);
+    await_capacity(shop.admin);
+    for (visitor, _) in &mut waiting {
+        let entered = visitor.come_back("/after");
+        assert_eq!(entered.status, 200, "a promise is kept over a kill: {}", entered.text());
+    }
+    shop.counted("kept", 4.0);
+    shop.gateway.stop_sound();
+}
+
+#[test]
+fn forged_and_altered_tokens_let_nobody_in() {
+    let shop = Shop::open("");
+    let (visitor, _) = shop.first_to_wait(browser);
+    let token = visitor.cookies()[TURN].clone();
+    let mut altered: Vec<String> = (0..token.len())
+        .map(|at| {
+            let mut bytes = token.clone().into_bytes();
+            bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
+            String::from_utf8(bytes).expect("ASCII")
+        })
+        .collect();
+    altered.extend(["", "x", "%00", &"A".repeat(64), &token[1..]].map(str::to_owned));
+    let (mut cheat, _) = shop.first_to_wait(browser);
+    for token in &altered {
+        cheat.forget();
+        for name in ["tidegate-turn", "tidegate-pass"] {
+            let told = cheat.get_with("/forged", &format!("{name}: {token}\r\n"));
+            assert!(matches!(told.status, 200 | 503), "{token}: {}", told.status);
+        }
+    }
+    // Some go on as newcomers do, at two a second; nobody by a token: those are all counted.
+    shop.counted("forged", f64::from(u32::try_from(2 * altered.len() - 10).expect("few")));
+    shop.gateway.stop_sound();
+}
+
+#[test]
+fn a_closed_room_says_so_and_the_operators_page_is_shown() {
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("wait.html"), "<p id=x>{{ahead}} before you, {{to}}</p>{{form}}")
+        .expect("write the page");
+    let (origin, _) = application();
+    let (listen, admin) = (free_address(), free_address());
+    let configuration = |method: &str| {
+        format!(
+            "admin = \"{admin}\"\n[[listener]]\naddress = \"{listen}\"\n\
+             [application.shop]\nservers = [\"{}\"]\ncapacity.given = \"2/s\"\nin_flight.algorithm = \"fixed\"\n\
+             waiting_room = {{ method = \"{method}\", page = \"wait.html\", closed_message = \"Back at <noon>.\" }}\n",
+            origin.url()
+        )
+    };
+    let gateway = Gateway::run_in(directory, &configuration("wait"), &Start::default());
+    await_capacity(admin);
+    let told = browser(listen).get("/a?b='c'&d=(e)");
+    assert_eq!(told.status, 503);
+    assert_eq!(told.text(), "<p id=x>0 before you, /a&#63;b&#61;&#39;c&#39;&#38;d&#61;&#40;e&#41;</p>");
+    let changed = api(
+        admin,
+        "PATCH",
+        "/api/v1/knobs",
+        "{\"changes\": {\"shop/waiting_room.method\": \"closed\"}, \"why\": \"the end of the day\"}",
+    );
+    assert_eq!(changed.status, 200, "{}", changed.text());
+    let told = browser(listen).get("/");
+    assert_eq!((told.status, told.header("tidegate-reason")), (503, Some("room_closed")));
+    assert!(told.text().contains("Back&#32;at&#32;&#60;noon&#62;."), "{}", told.text());
+    let told = program(listen).get("/");
+    let document: Json = serde_json::from_str(&told.text()).expect("JSON");
+    assert_eq!(document["detail"], "Back at <noon>.");
+    gateway.stop_sound();
+}
