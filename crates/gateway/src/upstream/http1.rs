@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Method, Request, Response, StatusCode, response::Parts};
+use http::{Method, Request, Response, StatusCode, response::Parts};
 use http_body::{Body, Frame};
 use tidegate_control::{Timestamp, meters::UpstreamError};
 use tokio::{
@@ -33,8 +33,6 @@ use crate::body::{BodyError, RequestBody};
 /// Bytes that there is room for at each reading, and at most: a large body is read in large pieces.
 const READ_MIN: usize = 8 * 1024;
 const READ_MAX: usize = 64 * 1024;
-/// Header fields that a connection keeps room for from one response to the next.
-const FIELDS_KEPT: usize = 64;
 
 /// A connection that is idle or serves one exchange.
 ///
@@ -62,7 +60,7 @@ pub(super) struct Http1 {
     has_received: bool,
     answers_head: bool,
     /// Room for the fields of the next response.
-    room: HeaderMap,
+    room: response::Room,
     /// Room for the next reading: as much as the last message would have wanted.
     ahead: usize,
     /// Armed for whatever the exchange waits for; kept from one exchange to the next because
@@ -118,7 +116,7 @@ impl Http1 {
             has_sent: false,
             has_received: false,
             answers_head: false,
-            room: HeaderMap::new(),
+            room: response::Room::default(),
             ahead: READ_MIN,
             timer: Box::pin(tokio::time::sleep_until(Instant::now())),
             plan,
@@ -170,11 +168,7 @@ impl Http1 {
         let (failure, client, is_late) = match answered {
             Ok(Some(response)) => {
                 self.is_used = true;
-                self.room = std::mem::take(request.headers_mut());
-                self.room.clear();
-                if self.room.capacity() > FIELDS_KEPT {
-                    self.room = HeaderMap::new();
-                }
+                self.room.refill(std::mem::take(request.headers_mut()));
                 return Ok(response);
             }
             Ok(None) => {

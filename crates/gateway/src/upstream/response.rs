@@ -1,6 +1,6 @@
 //! Response heads that say one thing only: what is ambiguous is refused, not passed on.
 
-use std::mem::MaybeUninit;
+use std::{mem::MaybeUninit, ops::Range};
 
 use bytes::BytesMut;
 use http::{
@@ -13,13 +13,31 @@ use hyper::upgrade::OnUpgrade;
 /// Bytes and fields of a response's head.
 const HEAD_MAX: usize = 64 * 1024;
 const FIELDS_MAX: usize = 100;
+/// Fields there is room kept for.
+const FIELDS_KEPT: usize = 64;
 
-/// Takes a head of HTTP/1 out of what was read; `None` while it is not whole. `room` is an empty map, which is used
-/// for the fields.
+/// Room for the fields of a head, kept from one to the next.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    fields: HeaderMap,
+    /// Where names and values lie among the bytes.
+    places: Vec<(Range<usize>, Range<usize>)>,
+}
+
+impl Room {
+    /// Takes over the room of fields that are not needed any more.
+    pub(super) fn refill(&mut self, mut fields: HeaderMap) {
+        fields.clear();
+        // That of an uncommonly large head is given back.
+        self.fields = if fields.capacity() > FIELDS_KEPT { HeaderMap::new() } else { fields };
+    }
+}
+
+/// Takes a head of HTTP/1 out of what was read; `None` while it is not whole.
 ///
 /// The grammar is httparse's without any of its leniences: no HTTP/0.9, no folded lines, no blanks before a colon,
 /// no bytes that no field may have.
-pub(super) fn parse(input: &mut BytesMut, room: &mut HeaderMap) -> Result<Option<Response<()>>, String> {
+pub(super) fn parse(input: &mut BytesMut, room: &mut Room) -> Result<Option<Response<()>>, String> {
     let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
     let mut head = httparse::Response::new(&mut []);
     let parsed =
@@ -37,15 +55,12 @@ pub(super) fn parse(input: &mut BytesMut, room: &mut HeaderMap) -> Result<Option
         let at = bytes.as_ptr().addr().saturating_sub(start);
         if bytes.is_empty() { 0..0 } else { at..at + bytes.len() }
     };
-    let mut places = [const { (0..0, 0..0) }; FIELDS_MAX];
-    let count = head.headers.len();
-    for (places, field) in places.iter_mut().zip(head.headers.iter()) {
-        *places = (place(field.name.as_bytes()), place(field.value));
-    }
+    room.places.clear();
+    room.places.extend(head.headers.iter().map(|field| (place(field.name.as_bytes()), place(field.value))));
     let bytes = input.split_to(len).freeze();
-    let mut headers = std::mem::take(room);
-    headers.reserve(count);
-    for (name, value) in places.into_iter().take(count) {
+    let mut headers = std::mem::take(&mut room.fields);
+    headers.reserve(room.places.len());
+    for (name, value) in room.places.drain(..) {
         let name = HeaderName::from_bytes(&bytes[name]).map_err(|error| error.to_string())?;
         let value = HeaderValue::from_maybe_shared(bytes.slice(value)).map_err(|error| error.to_string())?;
         headers.append(name, value);
@@ -138,7 +153,7 @@ mod tests {
 
     fn parsed(bytes: &[u8]) -> (Result<Option<Response<()>>, String>, BytesMut) {
         let mut input = BytesMut::from(bytes);
-        (parse(&mut input, &mut HeaderMap::new()), input)
+        (parse(&mut input, &mut Room::default()), input)
     }
 
     #[test]
