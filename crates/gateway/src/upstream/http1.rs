@@ -286,7 +286,14 @@ impl Http1 {
     fn poll_upload(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
         loop {
             while self.encoder.has_bytes() {
-                let written = Pin::new(&mut self.io).poll_write_vectored(context, &self.encoder.slices());
+                let io = Pin::new(&mut self.io);
+                let written = match self.encoder.slices() {
+                    // Most requests are a head and nothing else: the plainer system call is the cheaper one.
+                    [lead, piece, tail] if piece.is_empty() && tail.is_empty() => {
+                        io.poll_write(context, &lead)
+                    }
+                    slices => io.poll_write_vectored(context, &slices),
+                };
                 match ready!(written) {
                     Ok(written @ 1..) => {
                         self.has_sent = true;
