@@ -60,7 +60,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 ///
 /// let start = Timestamp::from_nanos(1_000_000_000_000);
 /// let mut room = Room::new(&settings, [1, 2], start);
-/// // Two work units a second: two people go on, the next two are promised the next second, and so on.
+/// // Two work units a second: one goes on at once, the next two are promised the next second, and so on.
 /// room.observe(start, Capacity { per_s: Some(2.0), pace_per_s: None }, std::iter::empty());
 /// let mut seconds = Vec::new();
 /// for _ in 0..5 {
@@ -70,7 +70,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 ///         other => panic!("{other:?}"),
 ///     }
 /// }
-/// assert_eq!(seconds, [1000, 1500, 2000]);
+/// assert_eq!(seconds, [1000, 1500, 2000, 2500]);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Room {

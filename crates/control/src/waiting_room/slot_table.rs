@@ -21,8 +21,8 @@
 //! Source: WebQ, section III-D (array `L`, smallest `i` with `L[i] < C`, circular). Departures:
 //!
 //! 1. Work units instead of requests, poured instead of counted, for requests of different cost.
-//! 2. What of the present slot has gone by unused is lost: a slot's capacity cannot be used at its end. Half of a slot
-//!    may be taken at once.
+//! 2. What of the present slot has gone by unused is lost: a slot's capacity cannot be used at its end. A quarter of a
+//!    slot may be taken at once.
 
 use std::time::Duration;
 
@@ -171,7 +171,7 @@ impl SlotTable {
     }
 
     /// Goes to the slot of `now`; slots that are over are forgotten. In the present slot, what has gone by unused is
-    /// lost but for half a slot.
+    /// lost but for a quarter of a slot.
     pub fn advance(&mut self, now: Timestamp) {
         let slot = self.slot_of(now);
         if slot > self.present {
@@ -237,9 +237,14 @@ impl SlotTable {
         let at = self.index(self.present);
         let used = self.booked.iter().map(|lane| lane[at]).sum::<Work>() + self.direct;
         let elapsed = now.as_nanos().saturating_sub(self.begin(self.present).as_nanos());
-        let lost = elapsed.saturating_sub(self.length / 2);
-        let lost = u128::from(self.present_budget) * u128::from(lost) / u128::from(self.length);
-        let lost = u64::try_from(lost).unwrap_or(u64::MAX);
+        let part = |nanos: u64| {
+            let work = u128::from(self.present_budget) * u128::from(nanos) / u128::from(self.length);
+            u64::try_from(work).unwrap_or(u64::MAX)
+        };
+        let lost = part(elapsed.saturating_sub(self.length / 4));
+        if self.direct > 0 && self.direct >= part(elapsed + self.length / 4) {
+            return false;
+        }
         let Some(room) = self.present_budget.checked_sub(used.max(lost)).filter(|room| *room > 0) else {
             return false;
         };

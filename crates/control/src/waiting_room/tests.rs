@@ -193,7 +193,10 @@ fn the_same_grammar_is_fuzzed() {
 fn a_burst_is_laid_into_the_next_seconds_in_order() {
     let mut room = room_of(&settings(), 10.0);
     let promises = ask(&mut room, START, 35);
-    assert_eq!(slots(&promises), [[1; 10], [2; 10]].concat().into_iter().chain([3; 5]).collect::<Vec<_>>());
+    assert_eq!(
+        slots(&promises),
+        [[1; 10], [2; 10], [3; 10]].concat().into_iter().chain([4; 2]).collect::<Vec<_>>()
+    );
     assert!(promises.is_sorted_by_key(|promise| promise.at), "and within a second evenly");
     for promise in &promises {
         assert_eq!(how(room.come_back(promise.at, ONE, promise)), Some(How::Kept));
@@ -204,16 +207,16 @@ fn a_burst_is_laid_into_the_next_seconds_in_order() {
 fn when_capacity_rises_earlier_places_fill_first_and_when_it_falls_newcomers_come_after() {
     let mut room = room_of(&settings(), 10.0);
     let first = ask(&mut room, START, 60);
-    assert_eq!(slots(&first).last(), Some(&5));
+    assert_eq!(slots(&first).last(), Some(&6));
     // To twice: the places of seconds 0 to 5 that are new.
     tell(&mut room, START, 20.0);
     let more = ask(&mut room, START, 60);
     assert_eq!(slots(&more)[..10], [1; 10]);
     assert_eq!(slots(&more)[49], 5);
-    // Now 20 are due in each of 1 to 5. To half: T' = 5·20/10 = 10, so the next one is promised second 11.
+    // Now 20 are due in each of 1 to 5 and 15 in 6. To half: T' = 115/10 = 11.5, so the next one is promised second 12.
     tell(&mut room, START, 10.0);
     let next = ask(&mut room, START, 1);
-    assert_eq!(slots(&next), [11]);
+    assert_eq!(slots(&next), [12]);
 }
 
 #[test]
@@ -449,7 +452,8 @@ fn sessions_are_counted_within_the_capacity() {
             match answer {
                 Answer::Enter(entry) => {
                     work += 1;
-                    passes.push((now, entry.pass.unwrap()));
+                    // Whoever is taken for one who comes again, one in a thousand or two, gets none.
+                    passes.extend(entry.pass.map(|pass| (now, pass)));
                 }
                 Answer::Wait(place) => out.push(place.promise),
                 _ => {}
@@ -537,7 +541,7 @@ fn a_million_are_promised_in_order_with_memory_for_slots_only() {
             last = place.promise.at;
         }
     }
-    assert_eq!(last.since(START).as_secs(), 999);
-    assert_eq!(room.standing(START).waiting, 999_000);
+    assert_eq!(last.since(START).as_secs(), 1000);
+    assert_eq!(room.standing(START).waiting, 999_750);
     room.check_invariants();
 }
