@@ -10,13 +10,15 @@ use serde_json::{Map, Value as Json, json};
 use tidegate_config::{KnobPath, Settings};
 use tidegate_control::{
     Timestamp,
-    knobs::{Knob, Value},
+    knobs::{Kind, Knob, Value},
 };
 use tidegate_runtime::{ChangeError, KnobChange, Origin, Shared};
 use tidegate_store::{Change, ChangeRecord};
 use tokio::sync::Mutex;
 
 use crate::{
+    access::Caller,
+    events::{Events, Kind as EventKind, seconds},
     parameters::{Parameters, bad},
     problem::Problem,
     recording::State,
@@ -39,6 +41,7 @@ const SHOWN_MAX: usize = 1000;
 pub(crate) struct Knobs {
     shared: Arc<Shared>,
     state: Arc<State>,
+    events: Arc<Events>,
     /// Changes of this process, the latest last, where there is no state directory. Held while a
     /// change is made, so that the record has the order in which they took effect.
     remembered: Arc<Mutex<VecDeque<ChangeRecord>>>,
@@ -54,9 +57,17 @@ struct Asked {
     dry_run: bool,
 }
 
+/// A change that was made.
+struct InForce {
+    done: Vec<KnobChange>,
+    version: u64,
+    described: Vec<Json>,
+    record: Change,
+}
+
 impl Knobs {
-    pub(crate) fn new(shared: Arc<Shared>, state: Arc<State>) -> Self {
-        Self { shared, state, remembered: Arc::default() }
+    pub(crate) fn new(shared: Arc<Shared>, state: Arc<State>, events: Arc<Events>) -> Self {
+        Self { shared, state, events, remembered: Arc::default() }
     }
 
     /// `GET`: every knob whose path begins with `path`; with `changed=true` those changed since the start.
@@ -77,10 +88,9 @@ impl Knobs {
             let mut knob = row(&path, &text, value, &configured);
             if let Some(changed) = changed {
                 let Origin { who, why, at, lasting } = &changed.origin;
-                let at = at.as_nanos() as f64 / 1e9;
                 knob.insert(
                     "changed".to_owned(),
-                    json!({ "who": who, "why": why, "at": at, "lasting": lasting }),
+                    json!({ "who": who, "why": why, "at": seconds(*at), "lasting": lasting }),
                 );
             }
             knobs.push(Json::Object(knob));
@@ -97,13 +107,13 @@ impl Knobs {
     }
 
     /// `PATCH`: several changes as one, or none.
-    pub(crate) async fn change(&self, body: &[u8]) -> Result<Json, Problem> {
-        let asked = Asked::read(body)?;
+    pub(crate) async fn change(&self, body: &[u8], caller: &Caller) -> Result<Json, Problem> {
+        let asked = Asked::read(body, caller)?;
         self.make(asked).await
     }
 
     /// `POST …/revert`: takes a recorded change back.
-    pub(crate) async fn revert(&self, body: &[u8]) -> Result<Json, Problem> {
+    pub(crate) async fn revert(&self, body: &[u8], caller: &Caller) -> Result<Json, Problem> {
         let mut object = object(body, &["id", "who", "why", "dry_run"])?;
         let Some(id) = object.remove("id").and_then(|id| id.as_i64()) else {
             return Err(bad(
@@ -115,7 +125,7 @@ impl Knobs {
         let why = text(&mut object, "why", WHY_MAX)?.unwrap_or_else(|| format!("revert of change {id}"));
         let asked = Asked {
             changes,
-            who: text(&mut object, "who", WHO_MAX)?.unwrap_or_else(|| "api".to_owned()),
+            who: caller.who(text(&mut object, "who", WHO_MAX)?),
             why,
             lasting: record.lasting,
             dry_run: flag(&mut object, "dry_run")?,
@@ -137,7 +147,7 @@ impl Knobs {
             .iter()
             .map(|record| {
                 json!({
-                    "id": record.id, "at": record.at.as_nanos() as f64 / 1e9, "who": record.who, "why": record.why,
+                    "id": record.id, "at": seconds(record.at), "who": record.who, "why": record.why,
                     "lasting": record.lasting,
                     "changes": serde_json::from_str::<Json>(&record.knobs).unwrap_or(Json::Null),
                 })
@@ -154,39 +164,88 @@ impl Knobs {
             ));
         }
         let mut remembered = self.remembered.lock().await;
-        let at = self.shared.clock().now();
-        let origin = Origin { who: asked.who.clone(), why: asked.why.clone(), at, lasting: asked.lasting };
-        let before = self.shared.overrides();
-        let done = self.shared.change_knobs(&asked.changes, &origin, asked.dry_run).map_err(problem)?;
-        let changes = described(&done, |path| before.contains_key(path));
-        if asked.dry_run {
+        let Asked { changes, who, why, lasting, dry_run } = asked;
+        let origin = Origin { who, why, at: self.shared.clock().now(), lasting };
+        if dry_run {
+            let done = self.shared.change_knobs(&changes, &origin, true).map_err(problem)?;
+            let before = self.shared.overrides();
+            let changes = described(&done, |path| before.contains_key(path));
             return Ok(json!({ "dry_run": true, "version": self.shared.version(), "changes": changes }));
         }
-        for KnobChange { path, from, to, .. } in &done {
-            tracing::info!(%path, %from, %to, who = asked.who, why = asked.why, lasting = asked.lasting, "knob changed");
+        let InForce { version, described, record, .. } =
+            self.put_in_force(&changes, origin).map_err(problem)?;
+        let kept = self.keep(record.clone()).await;
+        let failed = match kept {
+            Some(Err(ref error)) if lasting => Some(Problem::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                format!("the change is in force, but will end with this process: {error}"),
+            )),
+            _ => None,
+        };
+        let id = match kept {
+            Some(Ok(id)) => Some(id),
+            // Recorded when the disk can be written again, unless the process ends before.
+            Some(Err(_)) => {
+                let change = Change { lasting: false, overrides: Vec::new(), ..record.clone() };
+                let _ = self.state.with_writer(|writer| writer.note(change));
+                None
+            }
+            None => Some(remember(&mut remembered, record.clone())),
+        };
+        self.tell(id, version, &record, &described);
+        match failed {
+            Some(problem) => Err(problem),
+            None => Ok(json!({ "id": id, "version": version, "changes": described })),
         }
-        let overrides = asked
-            .changes
+    }
+
+    /// A change by somebody within this process, who waits for no disk: in force and recorded as one
+    /// of the API is.
+    pub(crate) fn change_by(
+        &self,
+        changes: &[(KnobPath, Option<Value>)],
+        origin: Origin,
+    ) -> Result<Vec<KnobChange>, ChangeError> {
+        let mut remembered = self.remembered.blocking_lock();
+        let InForce { done, version, described, record } = self.put_in_force(changes, origin)?;
+        let noted = self.state.with_writer(|writer| writer.note(record.clone()));
+        let id = match noted {
+            Some(true) => None,
+            Some(false) | None => Some(remember(&mut remembered, record.clone())),
+        };
+        self.tell(id, version, &record, &described);
+        Ok(done)
+    }
+
+    /// Makes a change, says so in the log, and gives what is to be recorded of it.
+    fn put_in_force(
+        &self,
+        changes: &[(KnobPath, Option<Value>)],
+        origin: Origin,
+    ) -> Result<InForce, ChangeError> {
+        let before = self.shared.overrides();
+        let done = self.shared.change_knobs(changes, &origin, false)?;
+        let version = self.shared.version();
+        let Origin { who, why, at, lasting } = origin;
+        for KnobChange { path, from, to, .. } in &done {
+            tracing::info!(who, why, lasting, "{path}: {from} -> {to}");
+        }
+        let overrides = changes
             .iter()
-            .filter(|(_, value)| asked.lasting || value.is_none())
+            .filter(|(_, value)| lasting || value.is_none())
             .map(|(path, value)| (path.to_string(), value.map(|value| value.to_string())))
             .collect();
-        let Asked { who, why, lasting, .. } = asked;
-        let change =
-            Change { at, who, why, lasting, knobs: Json::Array(changes.clone()).to_string(), overrides };
-        let version = self.shared.version();
-        let id = match self.keep(change.clone()).await {
-            Some(Ok(id)) => id,
-            Some(Err(error)) if lasting => {
-                return Err(Problem::new(
-                    StatusCode::INTERNAL_SERVER_ERROR,
-                    format!("the change is in force, but will end with this process: {error}"),
-                ));
-            }
-            // Nobody asked for it to last; it is said by the state directory's own status.
-            Some(Err(_)) | None => remember(&mut remembered, change),
-        };
-        Ok(json!({ "id": id, "version": version, "changes": changes }))
+        let described = described(&done, |path| before.contains_key(path));
+        let knobs = Json::Array(described.clone()).to_string();
+        Ok(InForce { done, version, described, record: Change { at, who, why, lasting, knobs, overrides } })
+    }
+
+    fn tell(&self, id: Option<i64>, version: u64, record: &Change, described: &[Json]) {
+        let Change { at, who, why, lasting, .. } = record;
+        let data = json!({
+            "id": id, "version": version, "who": who, "why": why, "lasting": lasting, "changes": described,
+        });
+        self.events.publish(*at, EventKind::Knobs, data);
     }
 
     /// Has the state directory record a change, off this thread; `None` without one.
@@ -230,18 +289,50 @@ fn is_below(path: &str, prefix: &str) -> bool {
 fn row(path: &KnobPath, text: &str, value: Value, configured: &Settings) -> Map<String, Json> {
     let knob: Knob = path.knob;
     let configured = configured.get(path).unwrap_or_else(|_| knob.default());
-    let Json::Object(row) = json!({
+    let Json::Object(mut row) = json!({
         "path": text,
         "value": value.to_string(),
         "configured": configured.to_string(),
         "default": knob.default().to_string(),
         "drift": value != configured,
+        "kind": kind_name(knob.kind()),
+        "optional": knob.is_optional(),
         "allowed": knob.expected(),
         "doc": knob.doc(),
     }) else {
         return Map::new();
     };
+    if let Kind::Choice(names) = knob.kind() {
+        row.insert("choices".to_owned(), names.into());
+    }
+    if let Some((min, max)) = range(knob.kind()) {
+        row.insert("min".to_owned(), min.to_string().into());
+        row.insert("max".to_owned(), max.to_string().into());
+    }
     row
+}
+
+const fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Count { .. } => "count",
+        Kind::Rate { .. } => "rate",
+        Kind::Span { .. } => "span",
+        Kind::Size { .. } => "size",
+        Kind::Ratio { .. } => "ratio",
+        Kind::Flag => "flag",
+        Kind::Choice(_) => "choice",
+    }
+}
+
+const fn range(kind: Kind) -> Option<(Value, Value)> {
+    match kind {
+        Kind::Count { min, max } => Some((Value::Count(min), Value::Count(max))),
+        Kind::Rate { min, max } => Some((Value::Rate(min), Value::Rate(max))),
+        Kind::Span { min, max } => Some((Value::Span(min), Value::Span(max))),
+        Kind::Size { min, max } => Some((Value::Size(min), Value::Size(max))),
+        Kind::Ratio { min, max } => Some((Value::Ratio(min), Value::Ratio(max))),
+        Kind::Flag | Kind::Choice(_) => None,
+    }
 }
 
 /// Changes as they are answered and recorded.
@@ -298,7 +389,7 @@ fn remember(remembered: &mut VecDeque<ChangeRecord>, change: Change) -> i64 {
 
 impl Asked {
     /// `{"changes": {"PATH": VALUE or null, …}, "who"?, "why"?, "lasting"?, "dry_run"?}`.
-    fn read(body: &[u8]) -> Result<Self, Problem> {
+    fn read(body: &[u8], caller: &Caller) -> Result<Self, Problem> {
         let mut object = object(body, &["changes", "who", "why", "lasting", "dry_run"])?;
         let Some(Json::Object(wanted)) = object.remove("changes") else {
             return Err(bad(
@@ -332,7 +423,7 @@ impl Asked {
         }
         Ok(Self {
             changes,
-            who: text(&mut object, "who", WHO_MAX)?.unwrap_or_else(|| "api".to_owned()),
+            who: caller.who(text(&mut object, "who", WHO_MAX)?),
             why: text(&mut object, "why", WHY_MAX)?.unwrap_or_default(),
             lasting: flag(&mut object, "lasting")?,
             dry_run: flag(&mut object, "dry_run")?,

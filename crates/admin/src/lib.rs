@@ -1,21 +1,32 @@
 //! The HTTP API, metrics and health of a running gateway, on an address of its own.
 
+mod access;
 mod capacity;
 mod controllers;
+mod events;
 mod history;
 mod knobs;
 mod measurements;
 mod metrics;
+mod openapi;
+mod overview;
 mod page;
 mod parameters;
+mod patience;
 mod problem;
 mod recording;
 mod rooms;
 mod server;
 mod servers;
+mod stream;
+mod tls;
 mod waiting_rooms;
+mod watch;
 
+pub use access::TokenError;
 pub use controllers::{ControllerError, Controllers, check_controllers};
+pub use openapi::openapi;
 pub use recording::Recording;
 pub use rooms::room_secrets;
-pub use server::{Admin, BindError};
+pub use server::{Admin, AdminError};
+pub use tls::AdminTlsError;

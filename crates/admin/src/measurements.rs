@@ -14,6 +14,7 @@ use tidegate_runtime::{HostSample, Shared};
 use tidegate_store::Status;
 
 use crate::{
+    events::seconds,
     parameters::{Parameters, bad},
     problem::Problem,
     recording::State,
@@ -99,13 +100,18 @@ pub(crate) fn describe(shared: &Shared, state: &State) -> Json {
             })
         })
         .collect();
-    let state = match state.status() {
+    let state = recording(state);
+    json!({ "resolutions": resolutions, "bytes": bytes, "state": state, "subjects": subjects, "meters": meters })
+}
+
+/// Whether what is measured is kept on disk, and why not.
+pub(crate) fn recording(state: &State) -> Json {
+    match state.status() {
         None => json!({ "kept": false, "why": "no state_directory is configured" }),
         Some(Status::Opening) => json!({ "kept": false, "why": "the state directory is being read" }),
         Some(Status::Open) => json!({ "kept": true }),
         Some(Status::Failing(why)) => json!({ "kept": false, "why": why }),
-    };
-    json!({ "resolutions": resolutions, "bytes": bytes, "state": state, "subjects": subjects, "meters": meters })
+    }
 }
 
 impl Question {
@@ -276,7 +282,7 @@ fn read_time(text: &str, now: Timestamp) -> Option<Timestamp> {
 }
 
 /// A span as knobs are written, and `10m` for minutes.
-fn read_span(text: &str) -> Option<Duration> {
+pub(crate) fn read_span(text: &str) -> Option<Duration> {
     const ANY: Kind = Kind::Span { min: Duration::ZERO, max: Duration::MAX };
     let minutes = text.strip_suffix('m').map(|number| format!("{number}min"));
     match ANY.parse(minutes.as_deref().unwrap_or(text)) {
@@ -285,12 +291,8 @@ fn read_span(text: &str) -> Option<Duration> {
     }
 }
 
-fn seconds(at: Timestamp) -> f64 {
-    // Whole milliseconds, so that they are shown as such.
-    (at.as_nanos() / 1_000_000) as f64 / 1e3
-}
-
-fn number(value: f64) -> Json {
+/// A number, or null where there is none.
+pub(crate) fn number(value: f64) -> Json {
     serde_json::Number::from_f64(value).map_or(Json::Null, Json::Number)
 }
 

@@ -14,15 +14,65 @@ use tidegate_control::{
 };
 use tidegate_runtime::{HostSample, Readings, Served, Shared};
 
-/// The content type of what [`render`] gives.
-pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Upper bounds of the histograms in seconds; the archives keep finer ones.
 const BOUNDS: &[f64] =
     &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
-/// Every meter of every subject.
-pub(crate) fn render(shared: &Shared) -> String {
+/// Every meter of every subject as `accept` wants it, and its content type: OpenMetrics, or the older text
+/// format of Prometheus for who asks for that only.
+pub(crate) fn answer(shared: &Shared, accept: Option<&str>) -> (&'static str, String) {
+    let page = render(shared);
+    let accepts = |name: &str| accept.is_some_and(|accept| accept.contains(name));
+    if accepts("text/plain") && !accepts("application/openmetrics-text") && !accepts("*/*") {
+        return (PROMETHEUS, in_text_format(&page));
+    }
+    (OPEN_METRICS, page)
+}
+
+/// OpenMetrics in the older format, in which a counter's family has the name of its series.
+fn in_text_format(page: &str) -> String {
+    let mut text = String::with_capacity(page.len());
+    let mut family = Vec::new();
+    for line in page.lines() {
+        if ["# TYPE ", "# UNIT "].iter().any(|word| line.starts_with(word)) {
+            family.push(line);
+            continue;
+        }
+        // A family begins with its help, and one may have no series.
+        head_of(&mut text, &family);
+        family.clear();
+        if line.starts_with("# HELP ") {
+            family.push(line);
+        } else if line != "# EOF" {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// Help and type of a family; the older format has no units.
+fn head_of(text: &mut String, lines: &[&str]) {
+    let is_counter = lines.iter().any(|line| line.starts_with("# TYPE ") && line.ends_with(" counter"));
+    for line in lines.iter().filter(|line| !line.starts_with("# UNIT ")) {
+        let mut words = line.splitn(4, ' ');
+        let (hash, word, name) = (words.next(), words.next(), words.next());
+        for part in [hash, word, name].into_iter().flatten() {
+            text.push_str(part);
+            if is_counter && Some(part) == name {
+                text.push_str("_total");
+            }
+            text.push(' ');
+        }
+        text.push_str(words.next().unwrap_or_default());
+        text.push('\n');
+    }
+}
+
+fn render(shared: &Shared) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Scrape::new(shared)));
     let mut page = String::new();
@@ -142,4 +192,20 @@ fn histogram(distribution: &Distribution) -> Vec<(f64, u64)> {
         counts[position].1 += n;
     }
     counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_older_format_names_counters_by_their_series() {
+        let page = "# HELP a_b What: it counts.\n# TYPE a_b counter\na_b_total{x=\"y\"} 3\n# HELP c Bytes.\n# TYPE c gauge\n\
+                    # UNIT c bytes\nc 1\n# HELP d Nothing yet.\n# TYPE d counter\n# EOF\n";
+        assert_eq!(
+            in_text_format(page),
+            "# HELP a_b_total What: it counts.\n# TYPE a_b_total counter\na_b_total{x=\"y\"} 3\n# HELP c Bytes.\n\
+             # TYPE c gauge\nc 1\n# HELP d_total Nothing yet.\n# TYPE d_total counter\n"
+        );
+    }
 }

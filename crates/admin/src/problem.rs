@@ -1,7 +1,7 @@
 //! What the admin interface answers when it does not do what was asked: RFC 9457 problem documents.
 
 use bytes::Bytes;
-use http::{Response, StatusCode, header};
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 
 /// A problem with its status and one sentence that says what is wrong and how to mend it.
@@ -10,11 +10,23 @@ use http_body_util::Full;
 pub(crate) struct Problem {
     status: StatusCode,
     detail: String,
+    headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Problem {
     pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
-        Self { status, detail: detail.into() }
+        Self { status, detail: detail.into(), headers: Vec::new() }
+    }
+
+    /// The same with one more header field; one that cannot be sent is left out.
+    pub(crate) fn with(mut self, name: HeaderName, value: String) -> Self {
+        self.headers.extend(HeaderValue::try_from(value).ok().map(|value| (name, value)));
+        self
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn status(&self) -> StatusCode {
+        self.status
     }
 
     pub(crate) fn response(&self) -> Response<Full<Bytes>> {
@@ -27,7 +39,9 @@ impl Problem {
         *response.status_mut() = self.status;
         response
             .headers_mut()
-            .insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/problem+json"));
+            .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response.headers_mut().extend(self.headers.iter().cloned());
         response
     }
 }

@@ -1,4 +1,5 @@
-//! Recording: every second into the archives, and from there to the state directory if there is one.
+//! Recording: every second into the archives, and from there to the state directory if there is one; what
+//! is changed and what happens besides.
 
 use std::{
     collections::VecDeque,
@@ -17,7 +18,8 @@ use tidegate_runtime::{Recorder, Shared};
 use tidegate_store::{Batch, Database, Status, Writer};
 
 use crate::{
-    knobs,
+    events::Events,
+    knobs::{self, Knobs},
     rooms::{self, Keeper},
 };
 
@@ -28,6 +30,8 @@ const PENDING_MAX: usize = 3600;
 #[derive(Debug)]
 pub struct Recording {
     state: Arc<State>,
+    knobs: Knobs,
+    events: Arc<Events>,
     stop: Option<mpsc::SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -72,12 +76,14 @@ impl Recording {
             })?;
             *state.writer.write().unwrap_or_else(PoisonError::into_inner) = Some(writer);
         }
+        let events = Arc::new(Events::new(shared.clock().now()));
+        let knobs = Knobs::new(Arc::clone(shared), Arc::clone(&state), Arc::clone(&events));
         let (stop, stopped) = mpsc::sync_channel(0);
         let (shared, recorded) = (Arc::clone(shared), Arc::clone(&state));
         let thread = std::thread::Builder::new()
             .name("tidegate-record".to_owned())
             .spawn(move || recorded.record(&shared, &stopped))?;
-        Ok(Self { state, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { state, knobs, events, stop: Some(stop), thread: Some(thread) })
     }
 
     /// Another process has taken this one's place.
@@ -87,6 +93,16 @@ impl Recording {
 
     pub(crate) fn state(&self) -> Arc<State> {
         Arc::clone(&self.state)
+    }
+
+    /// Through which knobs are changed, so that it is recorded.
+    pub(crate) fn knobs(&self) -> Knobs {
+        self.knobs.clone()
+    }
+
+    /// Where it is told what happens.
+    pub(crate) fn events(&self) -> Arc<Events> {
+        Arc::clone(&self.events)
     }
 }
 

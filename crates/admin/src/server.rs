@@ -5,35 +5,48 @@
 
 use std::{
     io,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     sync::{
-        Arc,
+        Arc, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, Uri, header};
-use http_body_util::{BodyExt, Full, Limited};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Either, Full, Limited};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::ServerConfig;
 use serde_json::{Value as Json, json};
+use tidegate_control::Timestamp;
 use tidegate_runtime::Shared;
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpSocket},
     sync::Semaphore,
 };
+use tokio_rustls::TlsAcceptor;
 
 use crate::{
+    access::{Access, Caller, Peer, TokenError},
     capacity,
     controllers::{Board, Controllers},
+    events::{Events, Kind},
     history::History,
     knobs::Knobs,
-    measurements, metrics, page,
+    measurements, metrics,
+    openapi::openapi,
+    overview, page,
+    patience::Patient,
     problem::Problem,
     recording::{Recording, State},
-    servers, waiting_rooms,
+    servers,
+    stream::{self, Stream},
+    tls::{self, AdminTlsError},
+    waiting_rooms,
+    watch::Watch,
 };
 
 /// Largest request body taken.
@@ -42,22 +55,47 @@ const BODY_BYTES_MAX: usize = 1024 * 1024;
 const CONNECTIONS_MAX: usize = 256;
 const BACKLOG: u32 = 128;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What is answered: a whole text, or events that go on.
+type Answer = Response<Either<Full<Bytes>, Stream>>;
 
 /// The admin interface of one process.
 #[derive(Debug)]
 pub struct Admin {
     address: SocketAddr,
     ready: Arc<AtomicBool>,
+    shared: Arc<Shared>,
+    events: Arc<Events>,
+    access: Arc<Access>,
+    tls: Arc<RwLock<Option<Arc<ServerConfig>>>>,
     /// Ends the serving thread when dropped.
     _stop: tokio::sync::oneshot::Sender<()>,
 }
 
-/// The admin address could not be taken.
+/// Why the admin interface cannot answer as configured.
 #[derive(Debug, thiserror::Error)]
-#[error("admin address {address}: {source}: free it, or set another by \"admin\"")]
-pub struct BindError {
-    address: SocketAddr,
-    source: io::Error,
+#[non_exhaustive]
+pub enum AdminError {
+    /// Its address could not be taken.
+    #[error("admin address {address}: {source}: free it, or set another by \"admin\"")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// What went wrong.
+        source: io::Error,
+    },
+    /// A token cannot be used.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// Its certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] AdminTlsError),
+    /// Tokens or certificates would be asked of nobody any more.
+    #[error(
+        "admin address {0} can be reached from elsewhere: no token or certificate would be asked of who comes; what was asked before still is"
+    )]
+    Unguarded(SocketAddr),
 }
 
 impl Admin {
@@ -67,15 +105,18 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// [`BindError`] when the address cannot be taken.
+    /// [`AdminError`] when the address cannot be taken, or a token's or certificate's file not be used.
     pub fn start(
         shared: Arc<Shared>,
         recording: &Recording,
         controllers: &Controllers,
         address: SocketAddr,
         succeeds: bool,
-    ) -> Result<Self, BindError> {
-        let fail = |source| BindError { address, source };
+    ) -> Result<Self, AdminError> {
+        let fail = |source| AdminError::Bind { address, source };
+        let settings = &shared.snapshot().settings.admin_access;
+        let access = Arc::new(Access::new(settings, *shared.clock())?);
+        let tls = Arc::new(RwLock::new(settings.tls.as_ref().map(tls::read).transpose()?));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(fail)?;
         let listener = {
             let _context = runtime.enter();
@@ -84,24 +125,41 @@ impl Admin {
         let address = listener.local_addr().map_err(fail)?;
         let ready = Arc::new(AtomicBool::new(false));
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let state = recording.state();
-        let knobs = Knobs::new(Arc::clone(&shared), Arc::clone(&state));
-        let controllers = controllers.board();
-        let api =
-            Api { shared, state, knobs, controllers, ready: Arc::clone(&ready), history: Arc::default() };
+        if !address.ip().is_loopback() {
+            if !access.is_demanded() {
+                return Err(AdminError::Unguarded(address));
+            }
+            if settings.tls.is_none() {
+                tracing::warn!(%address, "admin: tokens cross the network in plain text: give admin_tls.certificate, or put TLS before it");
+            }
+        }
+        let api = Api {
+            access: Arc::clone(&access),
+            started: shared.clock().now(),
+            shared: Arc::clone(&shared),
+            state: recording.state(),
+            knobs: recording.knobs(),
+            events: recording.events(),
+            watch: Arc::default(),
+            readers: Arc::new(Semaphore::new(stream::READERS_MAX)),
+            controllers: controllers.board(),
+            ready: Arc::clone(&ready),
+            history: Arc::default(),
+        };
+        let present = Arc::clone(&tls);
         std::thread::Builder::new()
             .name("tidegate-admin".to_owned())
             .spawn(move || {
                 runtime.block_on(async {
                     tokio::select! {
-                        () = serve(listener, api.clone()) => {}
-                        () = api.keep_history() => {}
+                        () = serve(listener, api.clone(), present) => {}
+                        () = api.look_each_second() => {}
                         _ = stopped => {}
                     }
                 });
             })
             .map_err(fail)?;
-        Ok(Self { address, ready, _stop: stop })
+        Ok(Self { address, ready, shared, events: recording.events(), access, tls, _stop: stop })
     }
 
     /// Where it answers.
@@ -110,19 +168,50 @@ impl Admin {
         self.address
     }
 
+    /// Whether it speaks TLS.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        self.tls.read().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Takes up tokens and certificates as settings and files say now.
+    ///
+    /// # Errors
+    ///
+    /// [`AdminError`]; what was in force stays so.
+    pub fn reload(&self) -> Result<(), AdminError> {
+        let settings = &self.shared.snapshot().settings.admin_access;
+        if !self.address.ip().is_loopback() && !settings.is_demanded() {
+            return Err(AdminError::Unguarded(self.address));
+        }
+        let read = settings.tls.as_ref().map(tls::read).transpose()?;
+        self.access.reload(settings)?;
+        *self.tls.write().unwrap_or_else(PoisonError::into_inner) = read;
+        Ok(())
+    }
+
     /// Whether `/readyz` is green: from the moment listeners accept until draining begins. Load
     /// does not change it, since an overloaded gateway works.
     pub fn set_ready(&self, ready: bool) {
-        self.ready.store(ready, Ordering::Relaxed);
+        if self.ready.swap(ready, Ordering::Relaxed) && !ready {
+            self.events.publish(self.shared.clock().now(), Kind::Ending, json!({}));
+        }
     }
 }
 
+/// What answers requests.
 #[derive(Clone)]
-struct Api {
-    shared: Arc<Shared>,
-    state: Arc<State>,
+pub(crate) struct Api {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) state: Arc<State>,
+    pub(crate) controllers: Board,
+    pub(crate) watch: Arc<Watch>,
+    pub(crate) started: Timestamp,
+    access: Arc<Access>,
     knobs: Knobs,
-    controllers: Board,
+    events: Arc<Events>,
+    /// Places for readers of events.
+    readers: Arc<Semaphore>,
     ready: Arc<AtomicBool>,
     history: Arc<History>,
 }
@@ -146,12 +235,12 @@ fn listen(address: SocketAddr, succeeds: bool) -> io::Result<TcpListener> {
     shared.listen(BACKLOG)
 }
 
-async fn serve(listener: TcpListener, api: Api) {
+async fn serve(listener: TcpListener, api: Api, tls: Arc<RwLock<Option<Arc<ServerConfig>>>>) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "admin: accept failed");
                 // Out of file descriptors is the usual cause, and trying at once would spin.
@@ -160,45 +249,94 @@ async fn serve(listener: TcpListener, api: Api) {
             }
         };
         let api = api.clone();
+        let present = tls.read().unwrap_or_else(PoisonError::into_inner).clone();
         tokio::spawn(async move {
-            let service = service_fn(move |request| {
-                let api = api.clone();
-                async move { Ok::<_, std::convert::Infallible>(api.answer(request).await) }
-            });
-            let served = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEAD_TIMEOUT)
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
-            if let Err(error) = served {
-                tracing::debug!(%error, "admin: connection ended");
+            let (stream, mut peer) = (Patient::new(stream), Peer { address: peer.ip(), certificate: None });
+            match present {
+                None => api.converse(stream, peer).await,
+                Some(config) => {
+                    match tokio::time::timeout(HEAD_TIMEOUT, TlsAcceptor::from(config).accept(stream)).await {
+                        Ok(Ok(stream)) => {
+                            peer.certificate = tls::fingerprint(stream.get_ref().1);
+                            api.converse(stream, peer).await;
+                        }
+                        Ok(Err(error)) => tracing::debug!(%error, "admin: no handshake"),
+                        Err(_) => tracing::debug!("admin: the handshake took too long"),
+                    }
+                }
             }
             drop(permit);
         });
     }
 }
 
+/// Paths that answer whoever asks: they tell nothing but whether traffic may come.
+fn is_open(path: &[&str]) -> bool {
+    matches!(path, ["healthz" | "readyz"])
+}
+
 impl Api {
-    async fn keep_history(&self) {
+    /// Answers the requests of one connection.
+    async fn converse(&self, stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer) {
+        let service = service_fn(|request| async {
+            let mut answer = self.answer(request, &peer).await;
+            harden(answer.headers_mut());
+            Ok::<_, std::convert::Infallible>(answer)
+        });
+        let served = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIMEOUT)
+            .serve_connection(TokioIo::new(stream), service)
+            .await;
+        if let Err(error) = served {
+            tracing::debug!(%error, "admin: connection ended");
+        }
+    }
+}
+
+/// What keeps browsers from doing with an answer what it is not for.
+fn harden(headers: &mut HeaderMap) {
+    for (name, value) in [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ] {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+}
+
+impl Api {
+    async fn look_each_second(&self) {
         let mut seconds = tokio::time::interval(Duration::from_secs(1));
         loop {
             seconds.tick().await;
             self.history.sample(&self.shared);
+            self.watch.look(&self.shared, &self.state, &self.events);
         }
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
-        match self.route(request).await {
+    /// Whether listeners accept and draining has not begun.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed)
+    }
+
+    async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Answer {
+        match self.route(request, peer).await {
             Ok(response) => response,
-            Err(problem) => problem.response(),
+            Err(problem) => problem.response().map(Either::Left),
         }
     }
 
-    async fn route(&self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Problem> {
+    async fn route(&self, request: Request<Incoming>, peer: &Peer) -> Result<Answer, Problem> {
         let (head, body) = request.into_parts();
-        guard(&head)?;
+        self.access.admit(peer, &head)?;
         let path = head.uri.path().to_owned();
         let parts: Vec<&str> = path.split('/').skip(1).collect();
+        let caller = match is_open(&parts) {
+            true => Caller::anyone(),
+            false => self.access.identify(peer, &head)?,
+        };
         match (&head.method, parts.as_slice()) {
             (&Method::GET | &Method::HEAD, [""]) => Ok(text(
                 StatusCode::OK,
@@ -206,13 +344,15 @@ impl Api {
                 page::render(&self.shared, &self.history),
             )),
             (&Method::GET | &Method::HEAD, ["healthz"]) => Ok(text(StatusCode::OK, "text/plain", "ok\n")),
-            (&Method::GET | &Method::HEAD, ["readyz"]) => Ok(if self.ready.load(Ordering::Relaxed) {
+            (&Method::GET | &Method::HEAD, ["readyz"]) => Ok(if self.is_ready() {
                 text(StatusCode::OK, "text/plain", "ready\n")
             } else {
                 text(StatusCode::SERVICE_UNAVAILABLE, "text/plain", "starting or draining\n")
             }),
             (&Method::GET | &Method::HEAD, ["metrics"]) => {
-                Ok(text(StatusCode::OK, metrics::CONTENT_TYPE, metrics::render(&self.shared)))
+                let accept = head.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+                let (content_type, page) = metrics::answer(&self.shared, accept);
+                Ok(text(StatusCode::OK, content_type, page))
             }
             (method, ["api", "v1", "applications", application, "servers", rest @ ..]) if rest.len() < 2 => {
                 let server = rest.first().map(|name| unescape(name)).transpose()?;
@@ -239,26 +379,38 @@ impl Api {
                 let (content_type, text_of) = measurements::answer(&self.shared, head.uri.query())?;
                 Ok(text(StatusCode::OK, content_type, text_of))
             }
+            (&Method::GET, ["api", "v1", "openapi.json"]) => Ok(json_response(&openapi())),
+            (&Method::GET, ["api", "v1", "session"]) => Ok(json_response(&caller.describe())),
+            (&Method::GET, ["api", "v1", "overview"]) => {
+                Ok(json_response(&self.overview(overview::window(head.uri.query())?)))
+            }
+            (&Method::GET, ["api", "v1", "events"]) => self.events(&head),
             (&Method::GET, ["api", "v1", "archives"]) => {
                 Ok(json_response(&measurements::describe(&self.shared, &self.state)))
             }
             (&Method::GET, ["api", "v1", "knobs"]) => Ok(json_response(&self.knobs.list(head.uri.query())?)),
             (&Method::PATCH, ["api", "v1", "knobs"]) => {
-                Ok(json_response(&self.knobs.change(&read(body).await?).await?))
+                Ok(json_response(&self.knobs.change(&read(body).await?, &caller).await?))
             }
             (&Method::GET, ["api", "v1", "knobs", "changes"]) => {
                 Ok(json_response(&self.knobs.changes(head.uri.query()).await?))
             }
             (&Method::POST, ["api", "v1", "knobs", "revert"]) => {
-                Ok(json_response(&self.knobs.revert(&read(body).await?).await?))
+                Ok(json_response(&self.knobs.revert(&read(body).await?, &caller).await?))
             }
             (&Method::GET, ["api", "v1", "controllers"]) => Ok(json_response(&self.controllers.describe())),
-            (_, ["api", "v1", "measurements" | "archives" | "controllers" | "knobs", ..]) => {
-                Err(Problem::new(
-                    StatusCode::METHOD_NOT_ALLOWED,
-                    "GET for measurements, archives, controllers, knobs and knobs/changes; PATCH for knobs; POST for knobs/revert",
-                ))
-            }
+            (
+                _,
+                [
+                    "api",
+                    "v1",
+                    "session" | "overview" | "events" | "measurements" | "archives" | "controllers" | "knobs",
+                    ..,
+                ],
+            ) => Err(Problem::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "GET for session, overview, events, measurements, archives, controllers, knobs and knobs/changes; PATCH for knobs; POST for knobs/revert",
+            )),
             (&Method::GET, ["api", "v1", "applications"]) => {
                 let snapshot = self.shared.snapshot();
                 let names: Vec<_> = snapshot.applications.iter().map(|a| a.settings.name.clone()).collect();
@@ -266,59 +418,36 @@ impl Api {
             }
             _ => Err(Problem::new(
                 StatusCode::NOT_FOUND,
-                "nothing is here: see /metrics, /healthz, /readyz, /api/v1/measurements, /api/v1/archives, /api/v1/controllers, /api/v1/knobs, /api/v1/capacity, /api/v1/applications/NAME/servers, /api/v1/applications/NAME/capacity, /api/v1/waiting-rooms, /api/v1/applications/NAME/waiting-room",
+                "nothing is here: see /metrics, /healthz, /readyz, /api/v1/overview, /api/v1/events, /api/v1/measurements, /api/v1/archives, /api/v1/controllers, /api/v1/knobs, /api/v1/capacity, /api/v1/applications/NAME/servers, /api/v1/applications/NAME/capacity, /api/v1/waiting-rooms, /api/v1/applications/NAME/waiting-room",
             )),
         }
     }
 }
 
-/// Refuses what a web page could make a browser send here: a foreign name that resolves to this
-/// address (DNS rebinding), and cross-site requests.
-fn guard(head: &http::request::Parts) -> Result<(), Problem> {
-    let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    if !is_local_name(host) {
-        return Err(Problem::new(
-            StatusCode::FORBIDDEN,
-            "the Host header must be an IP address or localhost",
-        ));
+impl Api {
+    fn events(&self, head: &http::request::Parts) -> Result<Answer, Problem> {
+        let last = head.headers.get("last-event-id").map(|id| id.to_str().unwrap_or("not text"));
+        let wanted = stream::Wanted::read(&self.events, head.uri.query(), last)?;
+        let api = self.clone();
+        let stream =
+            Stream::begin(&self.readers, &self.events, wanted, move || api.overview(overview::WINDOW))?;
+        let mut response = Response::new(Either::Right(stream));
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/event-stream"));
+        headers.insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
+        Ok(response)
     }
-    if let Some(origin) = head.headers.get(header::ORIGIN) {
-        let origin_host = origin
-            .to_str()
-            .ok()
-            .and_then(|origin| origin.parse::<Uri>().ok())
-            .and_then(|uri| uri.authority().map(ToString::to_string));
-        if origin_host.as_deref() != Some(host) {
-            return Err(Problem::new(StatusCode::FORBIDDEN, "cross-site requests are not answered"));
-        }
-    }
-    // A form of a foreign page can send other types without asking first.
-    if [Method::POST, Method::PATCH, Method::PUT].contains(&head.method) {
-        let sent =
-            head.headers.get(header::CONTENT_TYPE).and_then(|sent| sent.to_str().ok()).unwrap_or_default();
-        let essence = sent.split(';').next().unwrap_or_default().trim();
-        if !essence.eq_ignore_ascii_case("application/json") {
-            return Err(Problem::new(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "send JSON, with Content-Type: application/json",
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn is_local_name(host: &str) -> bool {
-    let name = host.parse::<http::uri::Authority>().map(|authority| authority.host().to_owned());
-    name.is_ok_and(|name| {
-        let bare = name.trim_start_matches('[').trim_end_matches(']');
-        name.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok()
-    })
 }
 
 async fn read(body: Incoming) -> Result<Bytes, Problem> {
-    match Limited::new(body, BODY_BYTES_MAX).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) => Err(Problem::new(
+    let whole = Limited::new(body, BODY_BYTES_MAX).collect();
+    match tokio::time::timeout(BODY_TIMEOUT, whole).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Err(_) => Err(Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            format!("the body did not come within {} s", BODY_TIMEOUT.as_secs()),
+        )),
+        Ok(Err(error)) => Err(Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             format!("the body could not be read, at most {BODY_BYTES_MAX} bytes: {error}"),
         )),
@@ -332,14 +461,14 @@ fn unescape(segment: &str) -> Result<String, Problem> {
     })
 }
 
-fn text(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body.into()));
+fn text(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
+    let mut response = Response::new(Either::Left(Full::new(body.into())));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(content_type));
     response.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
     response
 }
 
-fn json_response(value: &Json) -> Response<Full<Bytes>> {
+fn json_response(value: &Json) -> Answer {
     text(StatusCode::OK, "application/json", format!("{value}\n"))
 }

@@ -2,11 +2,14 @@
 
 mod auction;
 mod check;
+mod client;
 mod demo;
+mod events;
 mod failure;
 mod knobs;
 mod logging;
 mod process;
+mod top;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -53,6 +56,10 @@ enum Command {
     Get(knobs::Get),
     /// Changes knobs of a running gateway: several as one, with its record.
     Set(knobs::Set),
+    /// Shows a running gateway live: rates, queues, waits and refusals of each application.
+    Top(top::Top),
+    /// Tells what happens to a running gateway, as it happens.
+    Events(events::Follow),
     /// An auction site, a load beyond its capacity and the gateway between them, on this machine.
     Demo(demo::Demo),
     /// The demo's auction site alone, to set anything before it and load it with sessions.
@@ -125,6 +132,8 @@ impl Command {
             }
             Self::Get(get) => knobs::get(&get)?,
             Self::Set(set) => knobs::set(&set)?,
+            Self::Top(top) => top::run(&top)?,
+            Self::Events(follow) => events::follow(&follow)?,
             Self::Check(check) => check::run(&check.config, check.print)?,
             Self::Demo(demo) => demo::run(&demo)?,
             Self::Auction(auction) => auction::run(auction)?,

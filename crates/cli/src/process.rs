@@ -9,7 +9,7 @@ use std::{
 };
 
 use tidegate_admin::{Admin, Controllers, Recording, room_secrets};
-use tidegate_config::{Address, Listener, Settings};
+use tidegate_config::{Address, AdminAccess, Listener, Settings};
 use tidegate_control::knobs::keys;
 use tidegate_gateway::{FileWatch, Gateway, Inherited, Running, notify};
 use tidegate_runtime::{Clock, Shared};
@@ -72,7 +72,7 @@ impl Process {
         check::scripts(&shared)?;
         let recording = Recording::start(&shared, state_directory.as_deref(), state_bytes_max);
         let recording = recording.map_err(Failure::work)?;
-        let controllers = Controllers::start(Arc::clone(&shared)).map_err(Failure::work)?;
+        let controllers = Controllers::start(Arc::clone(&shared), &recording).map_err(Failure::work)?;
         let inherited = Inherited::from_environment();
         let succeeds = inherited.has_predecessor();
         let admin = address
@@ -119,8 +119,10 @@ impl Process {
 
     fn announce(&self, source: &Source) {
         notify("READY=1");
-        let admin = self.admin();
-        let admin = admin.map(|admin| format!("; status page, metrics and API on http://{admin}/"));
+        let admin = self.admin.as_ref().map(|admin| {
+            let scheme = if admin.is_tls() { "https" } else { "http" };
+            format!("; status page, metrics and API on {scheme}://{}/", admin.address())
+        });
         let admin = admin.unwrap_or_default();
         match source {
             Source::CommandLine { protects } => {
@@ -242,6 +244,9 @@ impl Life {
         for error in self.running.reload_certificates() {
             tracing::error!("{error}");
         }
+        if let Some(Err(error)) = self.admin.as_ref().map(Admin::reload) {
+            tracing::error!("{error}");
+        }
         // The new settings may name other files.
         watch.set(self.files());
         notify("READY=1");
@@ -288,9 +293,20 @@ impl Life {
         let settings = &self.shared.snapshot().settings;
         let mut files = tidegate_gateway::certificate_files(settings);
         files.extend(settings.controllers.iter().map(|controller| controller.file.clone()));
+        files.extend(admin_files(&settings.admin_access));
         if let Source::File(file) = &self.source {
             files.push(file.clone());
         }
         files
     }
+}
+
+/// The files of the admin interface's tokens and certificates.
+fn admin_files(access: &AdminAccess) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = access.tokens.iter().map(|token| token.file.clone()).collect();
+    if let Some(tls) = &access.tls {
+        files.extend([tls.certificate.chain.clone(), tls.certificate.key.clone()]);
+        files.extend(tls.clients.as_ref().map(|clients| clients.authorities.clone()));
+    }
+    files
 }

@@ -2,7 +2,7 @@
 
 use tidegate_control::knobs::ChoiceSet;
 
-use crate::settings::{LogFormat, ProxyVersion, TlsVersion, UpstreamProtocol};
+use crate::settings::{LogFormat, ProxyVersion, Role, TlsVersion, UpstreamProtocol};
 
 /// Whether clients are asked for a certificate; with the authorities it makes a
 /// [`ClientAuth`](crate::ClientAuth).
@@ -36,6 +36,7 @@ names! {
     ClientCertificates { Off = "off", Optional = "optional", Required = "required" }
     LogFormat { Json = "json", Common = "common" }
     ProxyVersion { V1 = "v1", V2 = "v2" }
+    Role { Read = "read", Operator = "operator" }
     TlsVersion { V12 = "1.2", V13 = "1.3" }
     UpstreamProtocol { Http1 = "http1", Http2 = "http2", Auto = "auto" }
 }

@@ -181,14 +181,15 @@ impl Settings {
     ///
     /// Every [`KnobFault`], at least one; nothing changes.
     pub fn set_all(&mut self, changes: &[(KnobPath, Value)]) -> Result<(), Vec<KnobFault>> {
-        let mut changed = self.clone();
         let mut faults = Vec::new();
-        let mut locations = Vec::new();
+        // What stood there, to be put back: rules and servers are not copied for a knob.
+        let mut before = Vec::with_capacity(changes.len());
         for (path, value) in changes {
-            match changed.locate(path) {
+            match self.locate(path) {
                 Ok(location) => {
-                    locations.push((path, location));
-                    if let Err(fault) = changed.values_mut(location).set(path.knob, *value) {
+                    let values = self.values_mut(location);
+                    before.push((path, location, values.value(path.knob)));
+                    if let Err(fault) = values.set(path.knob, *value) {
                         faults.push(KnobFault::Value { path: path.clone(), fault });
                     }
                 }
@@ -196,14 +197,15 @@ impl Settings {
             }
         }
         if faults.is_empty() {
-            faults.extend(
-                locations.into_iter().filter_map(|(path, at)| contradiction(path, changed.values(at))),
-            );
+            faults.extend(before.iter().filter_map(|(path, at, _)| contradiction(path, self.values(*at))));
         }
         if !faults.is_empty() {
+            for (path, location, value) in before.into_iter().rev() {
+                let back = self.values_mut(location).set(path.knob, value);
+                debug_assert!(back.is_ok(), "it stood there");
+            }
             return Err(faults);
         }
-        *self = changed;
         Ok(())
     }
 

@@ -10,8 +10,8 @@ use tidegate_control::{
 use crate::{
     choices::ClientCertificates,
     settings::{
-        Application, Certificate, ClientAuth, Controller, HeaderEdit, Listener, LogTarget, Server, Settings,
-        Upstream, WaitingRoom,
+        AdminAccess, AdminClients, AdminTls, Application, Certificate, ClientAuth, Controller, HeaderEdit,
+        Listener, LogTarget, Server, Settings, Upstream, WaitingRoom,
     },
 };
 
@@ -90,6 +90,15 @@ impl Printer {
             "admin",
             &settings.admin.map_or_else(|| quoted("none"), |address| quoted(&address.to_string())),
         );
+        let AdminAccess { hosts, tls, .. } = &settings.admin_access;
+        self.texts("admin_hosts", hosts.iter().cloned());
+        if let Some(AdminTls { certificate: files, clients }) = tls {
+            self.pair("admin_tls.certificate", &certificate(files));
+            if let Some(AdminClients { authorities, role }) = clients {
+                self.pair("admin_tls.client_ca", &path(authorities));
+                self.pair("admin_tls.client_role", &quoted(role.name()));
+            }
+        }
         match &settings.access_log {
             None => self.pair("access_log.target", &quoted("none")),
             Some(log) => {
@@ -104,6 +113,12 @@ impl Printer {
         self.maybe("state_directory", settings.state_directory.as_deref().map(path));
         self.pair("state_bytes_max", &quoted(&Value::Size(settings.state_bytes_max).to_string()));
         self.knobs(&settings.host);
+        for token in &settings.admin_access.tokens {
+            self.line("\n[[admin_token]]");
+            self.pair("name", &quoted(&token.name));
+            self.pair("file", &path(&token.file));
+            self.pair("role", &quoted(token.role.name()));
+        }
         for resolution in settings.archives.resolutions() {
             self.line("\n[[archive]]");
             self.pair("step", &quoted(&Value::Span(resolution.step).to_string()));

@@ -10,10 +10,9 @@ use tidegate_control::{
 use crate::{
     faults::{Fault, FaultList, Faults},
     names::ServerUrl,
-    read::loopback,
     settings::{
-        Address, Application, Certificate, Class, ClientAuth, ClientKey, Listener, ListenerTls, Server,
-        Settings, TlsVersion, Upstream, UpstreamProtocol, UpstreamTls, WaitingRoom, WorkerGroup,
+        Address, AdminAccess, Application, Certificate, Class, ClientAuth, ClientKey, Listener, ListenerTls,
+        Server, Settings, TlsVersion, Upstream, UpstreamProtocol, UpstreamTls, WaitingRoom, WorkerGroup,
     },
 };
 
@@ -69,13 +68,13 @@ impl Settings {
         }
         let admin: Option<Option<SocketAddr>> = match options.admin.as_str() {
             "none" => Some(None),
-            text => loopback(text).map(Some),
+            text => text.parse().ok().filter(|address: &SocketAddr| address.ip().is_loopback()).map(Some),
         };
         if admin.is_none() {
             faults.add(Fault::of(
                 "--admin",
                 format!("\"{}\" is no loopback address", options.admin.escape_debug()),
-                "write a loopback address and port such as \"127.0.0.1:9900\", or \"none\"",
+                "write a loopback address and port such as \"127.0.0.1:9900\", or \"none\"; another needs a configuration file with tokens",
             ));
         }
         for (option, file) in options.tls.iter().flat_map(|(chain, key)| [("--cert", chain), ("--key", key)])
@@ -147,6 +146,7 @@ impl Settings {
         Self {
             host,
             admin,
+            admin_access: AdminAccess::default(),
             listeners: vec![Listener {
                 name: address.default_name(),
                 address,

@@ -1,11 +1,12 @@
 //! From sections to validated settings: what each key means, and what must agree with what.
 
+mod admin;
 mod application;
 mod controller;
 mod listener;
 mod rule;
 
-use std::{collections::BTreeMap, net::SocketAddr, ops::Range, path::Path, time::Duration};
+use std::{collections::BTreeMap, ops::Range, path::Path, time::Duration};
 
 use tidegate_control::{
     archive::{Layout, Resolution},
@@ -49,14 +50,14 @@ pub(crate) fn read(text: &str, base_directory: &Path) -> Reading {
 }
 
 fn settings(root: &Section<'_>) -> Settings {
+    let (admin, admin_access) = admin::admin(root);
     let workers = workers(root);
     let applications = application::applications(root);
     let listeners = listener::listeners(root, &workers, &applications);
     Settings {
         host: knobs(root, Scope::Host),
-        admin: root
-            .parsed("admin", |text| if text == "none" { Some(None) } else { loopback(text).map(Some) })
-            .flatten(),
+        admin,
+        admin_access,
         workers,
         listeners,
         applications,
@@ -98,11 +99,6 @@ fn archives(root: &Section<'_>) -> Layout {
         root.fault("archive", what, mend);
         Layout::default()
     })
-}
-
-/// The admin interface asks for no token, so only processes of this host may reach it.
-pub(crate) fn loopback(text: &str) -> Option<SocketAddr> {
-    text.parse().ok().filter(|address: &SocketAddr| address.ip().is_loopback())
 }
 
 fn access_log(root: &Section<'_>) -> Option<AccessLog> {

@@ -14,7 +14,7 @@ use tidegate_control::{
 
 use crate::{
     choices::ClientCertificates,
-    settings::{LogFormat, ProxyVersion, TlsVersion, UpstreamProtocol},
+    settings::{LogFormat, ProxyVersion, Role, TlsVersion, UpstreamProtocol},
     shape::{Absent, Row, Shape, Table},
 };
 
@@ -26,9 +26,39 @@ pub(crate) static ROOT: Table = Table {
     rows: &[
         Row {
             name: "admin",
-            shape: Shape::Text("a loopback address and port such as \"127.0.0.1:9900\", or \"none\""),
+            shape: Shape::Text("an address and port such as \"127.0.0.1:9900\", or \"none\""),
             absent: Absent::Value("127.0.0.1:9900"),
-            doc: "Where the admin API, metrics and health answer: to this host only, since they ask for no token.",
+            doc: "Where the admin API, metrics and health answer. An address that is not loopback needs admin_token or admin_tls.client_ca. Read at the start.",
+        },
+        Row {
+            name: "admin_hosts",
+            shape: Shape::Texts { each: "a host name such as \"gateway.example\"", max: 64 },
+            absent: Absent::Means("IP addresses and localhost only"),
+            doc: "Host names under which the admin interface may be asked, besides IP addresses and localhost.",
+        },
+        Row {
+            name: "admin_token",
+            shape: Shape::Tables { table: &ADMIN_TOKEN, max: 64 },
+            absent: Absent::Means("none is asked for"),
+            doc: "Bearer tokens of the admin interface; with one, a token or a client certificate is asked of everybody.",
+        },
+        Row {
+            name: "admin_tls.certificate",
+            shape: Shape::Table(&CERTIFICATE),
+            absent: Absent::Means("plain HTTP"),
+            doc: "Certificate of the admin interface.",
+        },
+        Row {
+            name: "admin_tls.client_ca",
+            shape: Shape::Text("a file's path"),
+            absent: Absent::Means("no client certificate is asked for"),
+            doc: "Authorities of certificates by which clients of the admin interface are known, PEM.",
+        },
+        Row {
+            name: "admin_tls.client_role",
+            shape: Shape::Choice(Role::NAMES),
+            absent: Absent::Value("operator"),
+            doc: "What clients with a certificate may do: look, or look and change.",
         },
         Row {
             name: "access_log.target",
@@ -85,6 +115,33 @@ pub(crate) static ROOT: Table = Table {
             shape: Shape::Named { table: &APPLICATION, max: 1024 },
             absent: Absent::Required("[application.NAME] with servers = [\"http://127.0.0.1:8000\"]"),
             doc: "Who is served; at least one.",
+        },
+    ],
+};
+
+/// A token of the admin interface.
+pub(crate) static ADMIN_TOKEN: Table = Table {
+    title: "[[admin_token]]",
+    doc: "A bearer token of the admin interface. Its file is read again when it changes.",
+    scope: None,
+    rows: &[
+        Row {
+            name: "name",
+            shape: Shape::Text("a name"),
+            absent: Absent::Required("name = \"ada\""),
+            doc: "Whose it is, as the record of changes says it.",
+        },
+        Row {
+            name: "file",
+            shape: Shape::Text("a file's path"),
+            absent: Absent::Required("file = \"ada.token\""),
+            doc: "The file that holds the token in one line of 32 to 512 characters, such as openssl rand -hex 32 makes.",
+        },
+        Row {
+            name: "role",
+            shape: Shape::Choice(Role::NAMES),
+            absent: Absent::Value("read"),
+            doc: "What it allows: look, or look and change.",
         },
     ],
 };

@@ -12,6 +12,8 @@ pub struct Settings {
     pub host: Values,
     /// Where the admin API, metrics and health answer; `None`: nowhere.
     pub admin: Option<SocketAddr>,
+    /// Whom it answers.
+    pub admin_access: AdminAccess,
     /// Groups of worker threads; at least one.
     pub workers: Vec<WorkerGroup>,
     /// Where clients connect; at least one.
@@ -28,6 +30,63 @@ pub struct Settings {
     pub state_bytes_max: u64,
     /// The resolutions at which everything measured is kept.
     pub archives: Layout,
+}
+
+/// Whom the admin interface answers, and under which names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AdminAccess {
+    /// Host names under which it may be asked, lower case, besides IP addresses and `localhost`.
+    pub hosts: Vec<String>,
+    /// Who has a token.
+    pub tokens: Vec<AdminToken>,
+    /// TLS; `None`: plain HTTP.
+    pub tls: Option<AdminTls>,
+}
+
+impl AdminAccess {
+    /// Whether a token or certificate is asked of everybody; if not, whoever reaches it may do all.
+    #[must_use]
+    pub fn is_demanded(&self) -> bool {
+        !self.tokens.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.clients.is_some())
+    }
+}
+
+/// A bearer token of the admin interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdminToken {
+    /// Whose it is, in the record of changes; unlike any other's.
+    pub name: String,
+    /// The file that holds it, so that it stands in no configuration.
+    pub file: PathBuf,
+    /// What it allows.
+    pub role: Role,
+}
+
+/// What somebody may do at the admin interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Look at everything.
+    Read,
+    /// Look and change.
+    Operator,
+}
+
+/// TLS of the admin interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdminTls {
+    /// Its certificate.
+    pub certificate: Certificate,
+    /// Clients known by their certificate; `None`: none is asked for.
+    pub clients: Option<AdminClients>,
+}
+
+/// Clients of the admin interface that are known by their certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdminClients {
+    /// Who vouches for them, PEM.
+    pub authorities: PathBuf,
+    /// What they may do.
+    pub role: Role,
 }
 
 /// A control law as a script.

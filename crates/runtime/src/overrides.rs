@@ -5,12 +5,14 @@ use std::{collections::BTreeMap, sync::PoisonError};
 use tidegate_config::{KnobFault, KnobPath, Settings};
 use tidegate_control::{Timestamp, knobs::Value};
 
-use crate::{PublishError, Shared};
+use crate::{PublishError, Shared, shared::Files};
 
 /// What is configured, and what was changed since.
 #[derive(Debug)]
 pub(crate) struct Layers {
     pub(crate) configured: Settings,
+    /// Configurations read so far.
+    pub(crate) configurations: u64,
     overrides: BTreeMap<KnobPath, Override>,
 }
 
@@ -67,7 +69,7 @@ fn lines(faults: &[KnobFault]) -> String {
 
 impl Layers {
     pub(crate) const fn new(configured: Settings) -> Self {
-        Self { configured, overrides: BTreeMap::new() }
+        Self { configured, configurations: 1, overrides: BTreeMap::new() }
     }
 
     /// Newly configured settings with the changed values over them; those that fit no more are left out.
@@ -120,7 +122,7 @@ impl Shared {
         if dry_run {
             return Ok(done);
         }
-        self.put_in_force(settings, &mut known)?;
+        self.put_in_force(settings, &mut known, Files::AsRead)?;
         for (path, value) in changes {
             match value {
                 Some(value) => {
@@ -139,6 +141,12 @@ impl Shared {
         self.layers.lock().unwrap_or_else(PoisonError::into_inner).configured.clone()
     }
 
+    /// How many configurations have been in force, the first one included.
+    #[must_use]
+    pub fn configurations(&self) -> u64 {
+        self.layers.lock().unwrap_or_else(PoisonError::into_inner).configurations
+    }
+
     /// The knobs changed since, with what they were changed to.
     #[must_use]
     pub fn overrides(&self) -> BTreeMap<KnobPath, Override> {
@@ -148,6 +156,8 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use tidegate_config::ProtectOptions;
 
     use super::*;
@@ -186,6 +196,81 @@ mod tests {
         assert_eq!(shared.change_knobs(&changes, &origin(), false).unwrap(), dry);
         assert_eq!(shared.version(), version + 1, "one version for all");
         assert_eq!(shared.snapshot().settings.get(&limit), Ok(Value::Count(70)));
+    }
+
+    #[test]
+    fn a_knob_costs_no_rule_and_no_other_application() {
+        let text = "[[listener]]\naddress = \"127.0.0.1:0\"\n[application.one]\nhosts = \"one.example\"\n\
+                    [[application.one.rule]]\npath = \"/a/**\"\npriority = 6\n\
+                    [application.two]\nservers = [\"http://127.0.0.1:1\"]\n";
+        let configured = tidegate_config::parse(text, std::path::Path::new("/"), "test").unwrap();
+        let shared = Shared::new(configured.clone()).unwrap();
+        let before = shared.snapshot();
+        let same = |one: &Arc<crate::Application>, other: &Arc<crate::Application>| Arc::ptr_eq(one, other);
+        let servers = before.applications[1].state.servers().version();
+        let change = |path: &str, value| {
+            shared.change_knobs(&[(self::path(path), Some(value))], &origin(), false).unwrap();
+            shared.snapshot()
+        };
+        let after = change("two/default/weight", Value::Count(7));
+        assert!(same(&before.applications[0], &after.applications[0]), "nothing of it has changed");
+        assert!(!same(&before.applications[1], &after.applications[1]));
+        assert!(Arc::ptr_eq(&before.applications[1].classifier, &after.applications[1].classifier));
+        assert_eq!(after.applications[1].state.servers().version(), servers, "no core looks at them anew");
+        let after = change("connections.max", Value::Count(7));
+        assert!(same(&before.applications[0], &after.applications[0]));
+        // A rule that changes is compiled, with what stands beside it.
+        let mut other = configured;
+        other.applications[0].rules[0].verdict.priority = Some(1);
+        shared.publish(other).unwrap();
+        let after = shared.snapshot();
+        assert!(!Arc::ptr_eq(&before.applications[0].classifier, &after.applications[0].classifier));
+        assert!(Arc::ptr_eq(&before.applications[0].rewriter, &after.applications[0].rewriter));
+    }
+
+    /// A version is one `Arc`, published by one store; the version's number beside it only tells a core to
+    /// look. So a core may be a version late, but never sees a half of one, nor an older one after a newer.
+    #[test]
+    fn cores_see_all_of_a_change_or_nothing() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+
+        let shared = shared();
+        let (limit, min) = (path("app/in_flight.limit"), path("app/in_flight.min"));
+        let over = AtomicBool::new(false);
+        let set = |n: u64| {
+            let changes =
+                [(min.clone(), Some(Value::Count(n))), (limit.clone(), Some(Value::Count(n + 100)))];
+            shared.change_knobs(&changes, &origin(), false).unwrap();
+        };
+        set(1);
+        std::thread::scope(|threads| {
+            for index in 0..3 {
+                let (shared, over, limit, min) = (&shared, &over, &limit, &min);
+                threads.spawn(move || {
+                    let core = crate::Core::new(index, Arc::clone(shared));
+                    let (mut version, mut seen) = (0, 0_u32);
+                    loop {
+                        let last = over.load(Ordering::Acquire);
+                        let view = core.view();
+                        assert!(view.snapshot.version >= version, "time runs forward");
+                        seen += u32::from(view.snapshot.version > version);
+                        version = view.snapshot.version;
+                        let read = |settings: &Settings| match (settings.get(min), settings.get(limit)) {
+                            (Ok(Value::Count(min)), Ok(Value::Count(limit))) => (min, limit),
+                            other => panic!("{other:?}"),
+                        };
+                        let (min, limit) = read(&view.snapshot.settings);
+                        assert_eq!(min + 100, limit, "both or none");
+                        if last {
+                            assert_eq!(version, shared.version(), "the last one is seen at the next look");
+                            return assert!(seen > 0);
+                        }
+                    }
+                });
+            }
+            (0..500).for_each(|n| set(1 + n % 90));
+            over.store(true, Ordering::Release);
+        });
     }
 
     #[test]

@@ -99,7 +99,7 @@ impl Shared {
         let spool = SpoolBudget::new(settings.host.get(keys::SPOOL_TOTAL).0);
         let layers = Layers::new(settings.clone());
         let archives = Archives::new(settings.archives.clone());
-        let first = build(1, settings, clock, &mut applications, &secrets)?;
+        let first = build(1, settings, clock, &mut applications, &secrets, None)?;
         Ok(Arc::new(Self {
             clock,
             snapshot: SnapshotCell::new(first),
@@ -125,8 +125,9 @@ impl Shared {
     pub fn publish(&self, settings: Settings) -> Result<(), PublishError> {
         let mut known = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
         let mut layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
-        self.put_in_force(layers.over(settings.clone()), &mut known)?;
+        self.put_in_force(layers.over(settings.clone()), &mut known, Files::Read)?;
         layers.configured = settings;
+        layers.configurations += 1;
         Ok(())
     }
 
@@ -137,7 +138,10 @@ impl Shared {
     /// As [`Shared::publish`].
     pub fn set_room_keys(&self, keys: Keys) -> Result<(), PublishError> {
         self.secrets.lock().unwrap_or_else(PoisonError::into_inner).keys = keys;
-        self.edit(|_| {})
+        let mut known = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
+        let settings = Settings::clone(&self.snapshot.load().settings);
+        // Every application anew, though no setting has changed.
+        self.put_in_force(settings, &mut known, Files::Read)
     }
 
     /// Changes the present settings and publishes the result. Edits follow one another: none is
@@ -151,7 +155,7 @@ impl Shared {
         let mut known = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
         let mut settings = Settings::clone(&self.snapshot.load().settings);
         change(&mut settings);
-        self.put_in_force(settings, &mut known)
+        self.put_in_force(settings, &mut known, Files::AsRead)
     }
 
     /// Builds the next snapshot and puts it in force, under the lock of `known`.
@@ -159,9 +163,12 @@ impl Shared {
         &self,
         settings: Settings,
         known: &mut BTreeMap<String, ApplicationRef>,
+        files: Files,
     ) -> Result<(), PublishError> {
         let secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let snapshot = build(self.snapshot.load().version + 1, settings, self.clock, known, &secrets)?;
+        let before = self.snapshot.load();
+        let snapshot =
+            build(before.version + 1, settings, self.clock, known, &secrets, Some((&before, files)))?;
         let host = &snapshot.settings.host;
         self.with_connections(|connections, _| connections.configure(ConnectionSettings::from_values(host)));
         self.spool.set_total(snapshot.settings.host.get(keys::SPOOL_TOTAL).0);
@@ -241,20 +248,46 @@ impl Shared {
     }
 }
 
+/// Whether files that the settings name are read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Files {
+    /// They may have changed.
+    Read,
+    /// What was read stands.
+    AsRead,
+}
+
+/// Builds a version from the one before it: what has not changed is taken over as it is, so that a
+/// change of a knob costs what that knob's application costs without its rules.
 fn build(
     version: u64,
     settings: Settings,
     clock: Clock,
     known: &mut BTreeMap<String, ApplicationRef>,
     secrets: &RoomSecrets,
+    before: Option<(&Snapshot, Files)>,
 ) -> Result<Snapshot, PublishError> {
     let mut parts = Vec::with_capacity(settings.applications.len());
     // Everything that can fail comes before anything that takes effect.
     for application in &settings.applications {
-        parts.push(Compiled::new(application, known.get(&application.name))?);
+        let before = before.and_then(|(snapshot, files)| {
+            let position = snapshot.application_named(&application.name)?;
+            Some((snapshot.applications.get(position)?, files))
+        });
+        parts.push(match before {
+            Some((same, Files::AsRead)) if same.settings == *application => Part::Same(Arc::clone(same)),
+            before => Part::New(Compiled::new(application, known.get(&application.name), before)?),
+        });
     }
     let mut applications = Vec::with_capacity(parts.len());
-    for (application, compiled) in settings.applications.iter().zip(parts) {
+    for (application, part) in settings.applications.iter().zip(parts) {
+        let compiled = match part {
+            Part::New(compiled) => compiled,
+            Part::Same(application) => {
+                applications.push(application);
+                continue;
+            }
+        };
         let next = ApplicationId(u16::try_from(known.len()).unwrap_or(u16::MAX));
         let state = known
             .entry(application.name.clone())
@@ -281,32 +314,61 @@ fn build(
     Ok(Snapshot::new(version, Arc::new(settings), applications))
 }
 
+enum Part {
+    /// Nothing of it has changed.
+    Same(Arc<Application>),
+    New(Compiled),
+}
+
 struct Compiled {
-    classifier: Classifier,
-    rewriter: Rewriter,
+    classifier: Arc<Classifier>,
+    rewriter: Arc<Rewriter>,
     maintenance_page: Option<Arc<[u8]>>,
     waiting_page: Option<Arc<PageTemplate>>,
 }
 
 impl Compiled {
+    /// Compiles what is not the same in the version `before`. Ids of classes never change, so rules
+    /// that are written the same mean the same.
     fn new(
         application: &tidegate_config::Application,
         known: Option<&ApplicationRef>,
+        before: Option<(&Arc<Application>, Files)>,
     ) -> Result<Self, PublishError> {
         let name = &application.name;
-        let classes =
-            known.map_or_else(|| application.classes.clone(), |state| state.merged_classes(application));
         let rules = |message: String| PublishError::Rules { application: name.clone(), message };
         let lines = |faults: Vec<String>| rules(faults.join("\n"));
-        let classifier = Classifier::compile(&application.rules, |class| class_id(&classes, class))
-            .map_err(|faults| lines(faults.iter().map(ToString::to_string).collect()))?;
-        let patterns: Vec<(&str, &str)> =
-            application.rewrites.iter().map(|r| (r.pattern.as_str(), r.replacement.as_str())).collect();
-        let rewriter = Rewriter::compile(&patterns)
-            .map_err(|faults| lines(faults.iter().map(ToString::to_string).collect()))?;
-        let maintenance_page = match &application.maintenance_page {
-            None => None,
-            Some(path) => {
+        let classifier = match before {
+            Some((before, _)) if before.settings.rules == application.rules => Arc::clone(&before.classifier),
+            _ => {
+                let classes = known
+                    .map_or_else(|| application.classes.clone(), |state| state.merged_classes(application));
+                let classifier = Classifier::compile(&application.rules, |class| class_id(&classes, class));
+                Arc::new(
+                    classifier.map_err(|faults| lines(faults.iter().map(ToString::to_string).collect()))?,
+                )
+            }
+        };
+        let rewriter = match before {
+            Some((before, _)) if before.settings.rewrites == application.rewrites => {
+                Arc::clone(&before.rewriter)
+            }
+            _ => {
+                let patterns: Vec<(&str, &str)> = application
+                    .rewrites
+                    .iter()
+                    .map(|r| (r.pattern.as_str(), r.replacement.as_str()))
+                    .collect();
+                let rewriter = Rewriter::compile(&patterns);
+                Arc::new(rewriter.map_err(|faults| lines(faults.iter().map(ToString::to_string).collect()))?)
+            }
+        };
+        let maintenance_page = match (&application.maintenance_page, before) {
+            (None, _) => None,
+            (page, Some((before, Files::AsRead))) if before.settings.maintenance_page == *page => {
+                before.maintenance_page.clone()
+            }
+            (Some(path), _) => {
                 Some(std::fs::read(path).map(Arc::from).map_err(|source| PublishError::MaintenancePage {
                     application: name.clone(),
                     path: path.display().to_string(),
@@ -314,7 +376,7 @@ impl Compiled {
                 })?)
             }
         };
-        let waiting_page = application.waiting_room.page.as_deref().map(|path| {
+        let read_waiting_page = |path: &std::path::Path| {
             let fault = |message: String| PublishError::WaitingPage {
                 application: name.clone(),
                 path: path.display().to_string(),
@@ -322,7 +384,13 @@ impl Compiled {
             };
             let text = std::fs::read_to_string(path).map_err(|error| fault(error.to_string()))?;
             PageTemplate::parse(&text).map(Arc::new).map_err(|error| fault(error.to_string()))
-        });
-        Ok(Self { classifier, rewriter, maintenance_page, waiting_page: waiting_page.transpose()? })
+        };
+        let waiting_page = match (&application.waiting_room.page, before) {
+            (page, Some((before, Files::AsRead))) if before.settings.waiting_room.page == *page => {
+                before.waiting_page.clone()
+            }
+            (page, _) => page.as_deref().map(read_waiting_page).transpose()?,
+        };
+        Ok(Self { classifier, rewriter, maintenance_page, waiting_page })
     }
 }

@@ -37,10 +37,10 @@ pub struct Application {
     pub settings: config::Application,
     /// Its classes, dense by [`ClassId`]; classes no longer configured keep their last values.
     pub classes: Vec<config::Class>,
-    /// Its compiled rules.
-    pub classifier: Classifier,
-    /// Its compiled path rewrites.
-    pub rewriter: Rewriter,
+    /// Its compiled rules; the same as long as no rule changes.
+    pub classifier: Arc<Classifier>,
+    /// Its compiled path rewrites; as the rules.
+    pub rewriter: Arc<Rewriter>,
     /// The body of its maintenance page, if it has one of its own.
     pub maintenance_page: Option<Arc<[u8]>>,
     /// The page for those who wait, if it has one of its own.

@@ -19,6 +19,8 @@ use crate::{Batch, Change, ChangeRecord, Database, Error};
 const ORDERS_MAX: usize = 64;
 /// Batches kept while the disk fails, one a second.
 const UNWRITTEN_MAX: usize = 600;
+/// Changes kept while the disk fails.
+const UNRECORDED_MAX: usize = 1000;
 /// Time between two tries to open the database.
 const RETRY: Duration = Duration::from_secs(2);
 
@@ -47,6 +49,7 @@ type Reply<T> = SyncSender<Result<T, Error>>;
 enum Order {
     Append(Batch),
     Record(Box<Change>, Reply<i64>),
+    Note(Box<Change>),
     Changes { before: Option<i64>, limit: usize, reply: Reply<Vec<ChangeRecord>> },
     Copy(PathBuf, Reply<()>),
 }
@@ -75,6 +78,7 @@ impl Writer {
             orders: received,
             status: Arc::clone(&status),
             unwritten: VecDeque::new(),
+            unrecorded: VecDeque::new(),
         };
         let thread =
             std::thread::Builder::new().name("tidegate-store".to_owned()).spawn(move || work.run())?;
@@ -102,7 +106,15 @@ impl Writer {
         self.ask(|reply| Order::Record(Box::new(change), reply))
     }
 
-    /// Recorded changes older than `before`, the latest first, at most `limit`.
+    /// Has a change recorded soon, or once the disk can be written again; false if so much waits
+    /// already that this one will not be.
+    #[must_use]
+    pub fn note(&self, change: Change) -> bool {
+        self.orders.try_send(Order::Note(Box::new(change))).is_ok()
+    }
+
+    /// Recorded changes older than `before`, the latest first, at most `limit`. Those that were noted
+    /// and wait for the disk have no number yet, but one below zero.
     ///
     /// # Errors
     ///
@@ -146,6 +158,7 @@ struct Work<F> {
     orders: Receiver<Order>,
     status: Arc<Mutex<Status>>,
     unwritten: VecDeque<Batch>,
+    unrecorded: VecDeque<Change>,
 }
 
 impl<F: FnOnce(Archives) -> Vec<Batch>> Work<F> {
@@ -158,11 +171,18 @@ impl<F: FnOnce(Archives) -> Vec<Batch>> Work<F> {
                     self.write(&mut database);
                 }
                 Order::Record(change, reply) => drop(reply.send(database.record(&change))),
-                Order::Changes { before, limit, reply } => drop(reply.send(database.changes(before, limit))),
+                Order::Note(change) => {
+                    self.keep_for_later(*change);
+                    self.record_noted(&mut database);
+                }
+                Order::Changes { before, limit, reply } => {
+                    drop(reply.send(self.changes(&database, before, limit)))
+                }
                 Order::Copy(file, reply) => drop(reply.send(database.copy_to(&file))),
             }
         }
         self.write(&mut database);
+        self.record_noted(&mut database);
     }
 
     /// Tries until the database is open and read; `None` if it is over before.
@@ -178,7 +198,8 @@ impl<F: FnOnce(Archives) -> Vec<Batch>> Work<F> {
                     // It is with those that `opened` will give.
                     Ok(Order::Append(_)) => {}
                     Ok(Order::Record(_, reply)) => drop(reply.send(Err(self.not_open()))),
-                    Ok(Order::Changes { reply, .. }) => drop(reply.send(Err(self.not_open()))),
+                    Ok(Order::Note(change)) => self.keep_for_later(*change),
+                    Ok(Order::Changes { limit, reply, .. }) => drop(reply.send(Ok(self.noted(limit)))),
                     Ok(Order::Copy(_, reply)) => drop(reply.send(Err(self.not_open()))),
                     Err(RecvTimeoutError::Timeout) => break,
                     Err(RecvTimeoutError::Disconnected) => return None,
@@ -214,10 +235,50 @@ impl<F: FnOnce(Archives) -> Vec<Batch>> Work<F> {
             }
             self.unwritten.pop_front();
         }
+        self.record_noted(database);
         if *self.status.lock().unwrap_or_else(PoisonError::into_inner) != Status::Open {
             tracing::info!(directory = %self.directory.display(), "state directory can be written again");
             self.set(Status::Open);
         }
+    }
+
+    fn keep_for_later(&mut self, change: Change) {
+        if self.unrecorded.len() == UNRECORDED_MAX {
+            self.unrecorded.pop_front();
+        }
+        self.unrecorded.push_back(change);
+    }
+
+    /// Records what was only noted, in the order in which it came.
+    fn record_noted(&mut self, database: &mut Database) {
+        while let Some(change) = self.unrecorded.front() {
+            if let Err(error) = database.record(change) {
+                return self.fails(&error);
+            }
+            self.unrecorded.pop_front();
+        }
+    }
+
+    /// Recorded changes; those that are only noted have numbers below zero and come first.
+    fn changes(
+        &self,
+        database: &Database,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<ChangeRecord>, Error> {
+        let mut records = if before.is_none() { self.noted(limit) } else { Vec::new() };
+        records.extend(database.changes(before, limit)?);
+        records.truncate(limit);
+        Ok(records)
+    }
+
+    fn noted(&self, limit: usize) -> Vec<ChangeRecord> {
+        let latest_first = (1..).map(|n: i64| -n).zip(self.unrecorded.iter().rev()).take(limit);
+        let record = |(id, change): (i64, &Change)| {
+            let Change { at, who, why, lasting, knobs, .. } = change.clone();
+            ChangeRecord { id, at, who, why, lasting, knobs }
+        };
+        latest_first.map(record).collect()
     }
 
     /// Says what is new.

@@ -2,24 +2,32 @@
 
 use std::sync::PoisonError;
 
+use serde_json::json;
 use tidegate_config::{KnobFault, KnobPath};
 use tidegate_control::{
     Timestamp,
     controller::{Change, Host, HostError, Level, Measure, measure},
     knobs::{Knob, Value},
 };
-use tidegate_runtime::{KnobChange, Origin, Shared, Snapshot};
+use tidegate_runtime::{Origin, Shared, Snapshot};
+
+use crate::{
+    events::{Events, Kind},
+    knobs::Knobs,
+};
 
 /// What one controller of this process sees and changes.
 pub(super) struct GatewayHost<'h> {
     shared: &'h Shared,
-    /// The controller, for the log.
+    knobs: &'h Knobs,
+    events: &'h Events,
+    /// The controller, for record, log and events.
     name: &'h str,
 }
 
 impl<'h> GatewayHost<'h> {
-    pub(super) const fn new(shared: &'h Shared, name: &'h str) -> Self {
-        Self { shared, name }
+    pub(super) const fn new(shared: &'h Shared, knobs: &'h Knobs, events: &'h Events, name: &'h str) -> Self {
+        Self { shared, knobs, events, name }
     }
 }
 
@@ -69,12 +77,8 @@ impl Host for GatewayHost<'_> {
             at: self.now(),
             lasting: false,
         };
-        let done = self.shared.change_knobs(&wanted, &origin, false);
-        let done = done.map_err(|error| HostError::Knob(error.to_string().replace('\n', "; ")))?;
-        for (change, KnobChange { path, from, to, .. }) in changes.iter().zip(done) {
-            tracing::info!(controller = self.name, why = %change.why, "{path}: {from} -> {to}");
-        }
-        Ok(())
+        let done = self.knobs.change_by(&wanted, origin);
+        done.map(drop).map_err(|error| HostError::Knob(error.to_string().replace('\n', "; ")))
     }
 
     fn log(&mut self, level: Level, text: &str) {
@@ -84,6 +88,10 @@ impl Host for GatewayHost<'_> {
             Level::Info => tracing::info!(controller, "{text}"),
             Level::Warn => tracing::warn!(controller, "{text}"),
             Level::Error => tracing::error!(controller, "{text}"),
+        }
+        if level > Level::Debug {
+            let data = json!({ "name": controller, "what": "log", "level": level.name(), "text": text });
+            self.events.publish(self.now(), Kind::Controller, data);
         }
     }
 }

@@ -16,10 +16,18 @@ use std::{
 
 use serde_json::{Value as Json, json};
 use tidegate_config as config;
-use tidegate_control::controller::{Controller as _, Standing};
+use tidegate_control::{
+    Timestamp,
+    controller::{Controller as _, Standing},
+};
 use tidegate_runtime::Shared;
 use tidegate_scripts::{Engine, Limits, LoadError, Status};
 
+use crate::{
+    events::{Events, Kind},
+    knobs::Knobs,
+    recording::Recording,
+};
 use host::GatewayHost;
 
 /// Longest sleep between two looks at what is due.
@@ -69,20 +77,21 @@ enum Message {
 }
 
 impl Controllers {
-    /// Starts the controllers of the present settings. One whose script cannot be run is said and
-    /// left out.
+    /// Starts the controllers of the present settings; what they change is recorded. One whose script
+    /// cannot be run is said and left out.
     ///
     /// # Errors
     ///
     /// If the system gives no thread.
-    pub fn start(shared: Arc<Shared>) -> io::Result<Self> {
+    pub fn start(shared: Arc<Shared>, recording: &Recording) -> io::Result<Self> {
         let (tell, told) = mpsc::channel();
         let board = Board::default();
         let thread = {
             let board = board.clone();
+            let (knobs, events) = (recording.knobs(), recording.events());
             std::thread::Builder::new()
                 .name("tidegate-laws".to_owned())
-                .spawn(move || Crew { shared, board, members: Vec::new() }.work(&told))?
+                .spawn(move || Crew { shared, knobs, events, board, members: Vec::new() }.work(&told))?
         };
         Ok(Self { tell, board, thread: Some(thread) })
     }
@@ -149,6 +158,8 @@ pub fn check_controllers(shared: &Arc<Shared>) -> Result<(), Vec<ControllerError
 /// The controllers, in the thread that runs them.
 struct Crew {
     shared: Arc<Shared>,
+    knobs: Knobs,
+    events: Arc<Events>,
     board: Board,
     members: Vec<Member>,
 }
@@ -177,9 +188,15 @@ impl Crew {
 
     fn tick(&mut self) {
         let now = self.shared.clock().now();
-        for member in &mut self.members {
-            if member.engine.next_tick().is_some_and(|due| due <= now) {
-                member.engine.tick(&mut GatewayHost::new(&self.shared, &member.settings.name));
+        let Self { shared, knobs, events, members, .. } = self;
+        for Member { settings, engine, .. } in members {
+            if engine.next_tick().is_none_or(|due| due > now) {
+                continue;
+            }
+            let ran = engine.status().standing == Standing::Running;
+            engine.tick(&mut GatewayHost::new(shared, knobs, events, &settings.name));
+            if ran && let Standing::Stopped { why } = engine.status().standing {
+                tell(events, now, &settings.name, "stopped", Some(&why));
             }
         }
         self.publish();
@@ -194,8 +211,9 @@ impl Crew {
             self.members.extend(self.renewed(&settings, known));
         }
         for mut gone in before {
-            let mut host = GatewayHost::new(&self.shared, &gone.settings.name);
-            gone.engine.retire(&mut host);
+            let name = &gone.settings.name;
+            gone.engine.retire(&mut GatewayHost::new(&self.shared, &self.knobs, &self.events, name));
+            tell(&self.events, self.shared.clock().now(), name, "ended", None);
         }
         self.publish();
     }
@@ -212,7 +230,11 @@ impl Crew {
         if known.as_ref().is_some_and(|known| known.settings == *settings && known.source == source) {
             return known;
         }
-        match (Member::compiled(settings, source, &self.shared), known) {
+        let member = Member::compiled(settings, source, &self.shared);
+        if member.is_ok() {
+            tell(&self.events, self.shared.clock().now(), &settings.name, "started", None);
+        }
+        match (member, known) {
             (Ok(mut member), Some(known)) => {
                 tracing::info!(controller = settings.name, "the script has changed and begins anew");
                 member.engine = member.engine.with_memory(known.engine.into_memory());
@@ -263,6 +285,10 @@ impl Member {
             .map_err(|source| ControllerError::Load { name: settings.name.clone(), source })?;
         Ok(Self { settings: settings.clone(), source, engine })
     }
+}
+
+fn tell(events: &Events, at: Timestamp, name: &str, what: &str, text: Option<&str>) {
+    events.publish(at, Kind::Controller, json!({ "name": name, "what": what, "text": text }));
 }
 
 fn compile(settings: &config::Controller, shared: &Arc<Shared>) -> Result<Member, ControllerError> {

@@ -294,6 +294,16 @@ fn controller() -> impl Strategy<Value = Controller> {
     )
 }
 
+fn admin_access() -> impl Strategy<Value = AdminAccess> {
+    let role = || select(vec![Role::Read, Role::Operator]);
+    let clients = (file(), role()).prop_map(|(authorities, role)| AdminClients { authorities, role });
+    let tls = (certificate(), option::of(clients))
+        .prop_map(|(certificate, clients)| AdminTls { certificate, clients });
+    let token = (file(), role()).prop_map(|(file, role)| AdminToken { name: "ada".to_owned(), file, role });
+    (vec("[a-z]{1,8}", 0..3), vec(token, 0..=1), option::of(tls))
+        .prop_map(|(hosts, tokens, tls)| AdminAccess { hosts, tokens, tls })
+}
+
 fn settings() -> impl Strategy<Value = Settings> {
     let loopback = select(vec![std::net::IpAddr::from([127, 0, 0, 1]), std::net::Ipv6Addr::LOCALHOST.into()]);
     let admin = option::of((loopback, any::<u16>()).prop_map(SocketAddr::from));
@@ -304,7 +314,7 @@ fn settings() -> impl Strategy<Value = Settings> {
     (
         (
             knobs_of(Scope::Host),
-            admin,
+            (admin, admin_access()),
             threads,
             log,
             vec(controller(), 0..=1),
@@ -316,7 +326,8 @@ fn settings() -> impl Strategy<Value = Settings> {
         .prop_map(|((host, admin, threads, access_log, controllers, state), listeners, applications)| {
             Settings {
                 host,
-                admin,
+                admin: admin.0,
+                admin_access: admin.1,
                 workers: vec![WorkerGroup { name: "group".to_owned(), threads }],
                 listeners: <[_; 2]>::from(listeners).into(),
                 applications: <[_; 2]>::from(applications).into(),

@@ -89,7 +89,7 @@ fn protect_names_every_bad_option() {
     assert_eq!(
         lines,
         [
-            "--admin: \"localhost\" is no loopback address: write a loopback address and port such as \"127.0.0.1:9900\", or \"none\"",
+            "--admin: \"localhost\" is no loopback address: write a loopback address and port such as \"127.0.0.1:9900\", or \"none\"; another needs a configuration file with tokens",
             "--cert: /nowhere/cert.pem cannot be read (No such file or directory (os error 2)): write the path of a PEM file that Tidegate may read",
             "--key: /nowhere/key.pem cannot be read (No such file or directory (os error 2)): write the path of a PEM file that Tidegate may read",
             "--listen: \"8080\" is no address: write an IP address and port such as \"[::]:8080\", or a Unix socket's path such as \"unix:/run/tidegate.sock\"",

@@ -110,8 +110,13 @@ impl ServerSet {
     pub fn configure(&self, settings: &config::Application) {
         let mut locked = self.lock();
         let now = self.clock.now();
+        let health = health_settings(&settings.values);
+        if locked.configured == settings.servers && locked.health == health {
+            // Nothing here has changed, and no core has to look at it anew.
+            return;
+        }
         locked.configured.clone_from(&settings.servers);
-        locked.health = health_settings(&settings.values);
+        locked.health = health;
         for server in &locked.known {
             server.configure_health(now, locked.health);
         }

@@ -1,0 +1,409 @@
+//! `/api/v1/openapi.json`: what the API takes and answers, in OpenAPI 3.1.
+
+use serde_json::{Map, Value as Json, json};
+use tidegate_config::Role;
+use tidegate_control::knobs::ChoiceSet as _;
+
+use crate::events::Kind;
+
+/// The document, of which docs/openapi.json is a copy.
+#[must_use]
+pub fn openapi() -> Json {
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Tidegate",
+            "version": "v1",
+            "description": "The admin interface of a running gateway. Times are seconds since 1970 or spans in seconds; rates are per second. \
+                What is refused is answered with a problem document (RFC 9457) whose detail says what is wrong and how to mend it.",
+            "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
+        },
+        "servers": [{ "url": "http://127.0.0.1:9900" }],
+        "security": [{}, { "token": [] }],
+        "paths": paths(),
+        "components": {
+            "securitySchemes": { "token": {
+                "type": "http", "scheme": "bearer",
+                "description": "Asked for where [[admin_token]] or admin_tls.client_ca is configured. Changes need the role operator.",
+            } },
+            "responses": { "problem": {
+                "description": "What is wrong, and how to mend it",
+                "content": { "application/problem+json": { "schema": schema("problem") } },
+            } },
+            "schemas": schemas(),
+        },
+    })
+}
+
+fn paths() -> Json {
+    let window = text_parameter(
+        "window",
+        "Over which rates and percentiles are, 1s to 10min.",
+        "^[0-9.]+(ms|s|m|min|h)$",
+    );
+    let format =
+        json!({ "name": "format", "in": "query", "schema": { "type": "string", "enum": ["json", "csv"] } });
+    let limit = json!({ "name": "limit", "in": "query", "schema": { "type": "integer", "minimum": 1, "maximum": 1000 } });
+    let before = json!({
+        "name": "before", "in": "query", "description": "Only changes before the one of this number.",
+        "schema": { "type": "integer", "format": "int64", "minimum": i64::MIN, "maximum": i64::MAX },
+    });
+    let changed = json!({ "name": "changed", "in": "query", "schema": { "type": "boolean" } });
+    let query = |name: &str, about: &str| text_parameter(name, about, "");
+    let kinds: Vec<_> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+    let last = json!({
+        "name": "Last-Event-ID", "in": "header", "description": "As after, and before it.", "schema": { "type": "string" },
+    });
+    json!({
+        "/healthz": { "get": open(operation("healthz", "Whether the process lives.", &[], None, &[("200", plain())])) },
+        "/readyz": { "get": open(operation(
+            "readyz", "Whether listeners accept and draining has not begun.", &[], None, &[("200", plain()), ("503", plain())],
+        )) },
+        "/metrics": { "get": operation(
+            "metrics", "Every meter, for Prometheus: OpenMetrics where it is accepted, else the text format.", &[], None,
+            &[("200", content("Every meter of everything", &["application/openmetrics-text", "text/plain"]))],
+        ) },
+        "/api/v1/openapi.json": { "get": operation(
+            "openapi", "This document.", &[], None, &[("200", answer("This document", json!({ "type": "object" })))],
+        ) },
+        "/api/v1/session": { "get": operation(
+            "session", "Who asks, and what they may.", &[], None, &[("200", answer("Who asks", schema("session")))],
+        ) },
+        "/api/v1/overview": { "get": operation(
+            "overview", "Everything live in one answer.", &[window], None,
+            &[("200", answer("Everything live", schema("overview"))), problem("400")],
+        ) },
+        "/api/v1/events": { "get": operation(
+            "events",
+            "What happens, as server-sent events, until the reader leaves. The kinds lost, slow and meters have no id.",
+            &[
+                query("after", "Begins after the event of this id; 0: with all that is remembered."),
+                query("kinds", &format!("Only these, with commas: {}.", kinds.join(", "))),
+                text_parameter("meters", "Sends the overview as event meters this often, 1s to 1min.", "^[0-9.]+(ms|s|m|min|h)$"),
+                last,
+            ],
+            None,
+            &[("200", content("Events", &["text/event-stream"])), problem("400"), problem("503")],
+        ) },
+        "/api/v1/measurements": { "get": operation(
+            "measurements", "A meter over any time; docs/measurements.md says how.",
+            &[
+                json!({
+                    "name": "meter", "in": "query", "required": true,
+                    "description": "Its name, or name.label of one that is split.", "schema": { "type": "string" },
+                }),
+                query("scope", "A path: shop, shop/home, shop/servers/NAME; instead of the three below."),
+                query("application", "Of an application."),
+                query("class", "Of a class, APPLICATION/CLASS."),
+                query("server", "Of a server, APPLICATION/NAME."),
+                query("from", "-10m, seconds since 1970, or now."),
+                query("to", "As from."),
+                query("step", "Length of the answer's points, such as 5s."),
+                query("stat", "Up to eight with commas: mean, max, min, sum, rate, count, p50, p99."),
+                query("of", "Extremes of means over spans of this length."),
+                format,
+            ],
+            None,
+            &[("200", either_answer()), problem("400"), problem("404")],
+        ) },
+        "/api/v1/archives": { "get": operation(
+            "archives", "What is measured of whom, and how long it is kept.", &[], None,
+            &[("200", answer("Meters, subjects, resolutions", schema("archives")))],
+        ) },
+        "/api/v1/knobs": {
+            "get": operation(
+                "knobs", "Every knob with its value, range and drift.",
+                &[query("path", "Only those whose path is this or below it."), changed], None,
+                &[("200", answer("Knobs", schema("knobs"))), problem("400"), problem("404")],
+            ),
+            "patch": operation(
+                "change_knobs", "Changes several knobs as one, or none.", &[], Some(schema("change")),
+                &with_body(&[("200", answer("What was changed, or would be", schema("changed"))), problem("409")]),
+            ),
+        },
+        "/api/v1/knobs/changes": { "get": operation(
+            "changes", "The record of changes, the latest first.", &[limit, before], None,
+            &[("200", answer("Changes", schema("changes"))), problem("400")],
+        ) },
+        "/api/v1/knobs/revert": { "post": operation(
+            "revert", "Takes a recorded change back, unless its knobs were changed since.", &[], Some(schema("revert")),
+            &with_body(&[("200", answer("What was changed, or would be", schema("changed"))), problem("404"), problem("409")]),
+        ) },
+        "/api/v1/controllers": { "get": operation(
+            "controllers", "How each controller stands.", &[], None, &[("200", answer("Controllers", schema("controllers")))],
+        ) },
+        "/api/v1/applications": { "get": operation(
+            "applications", "Names of the applications.", &[], None, &[("200", answer("Names", schema("applications")))],
+        ) },
+        "/api/v1/applications/{application}/servers": {
+            "parameters": [path_parameter("application")],
+            "get": operation(
+                "servers", "Servers of an application.", &[], None,
+                &[("200", answer("Servers", schema("servers"))), problem("400"), problem("404")],
+            ),
+            "post": operation(
+                "add_server", "Adds a server; it is gone after a restart.", &[], Some(schema("new_server")),
+                &with_body(&[("200", answer("Servers", schema("servers"))), problem("404"), problem("409")]),
+            ),
+        },
+        "/api/v1/applications/{application}/servers/{server}": {
+            "parameters": [path_parameter("application"), path_parameter("server")],
+            "patch": operation(
+                "change_server", "Changes knobs of a server.", &[], Some(schema("server_knobs")),
+                &with_body(&[("200", answer("Servers", schema("servers"))), problem("404")]),
+            ),
+            "delete": operation(
+                "remove_server", "Removes a server; what runs there ends.", &[], None,
+                &[("200", answer("Servers", schema("servers"))), problem("400"), problem("404")],
+            ),
+        },
+    })
+}
+
+fn schemas() -> Json {
+    let (number, text, flag, whole) = (
+        json!({ "type": "number" }),
+        json!({ "type": "string" }),
+        json!({ "type": "boolean" }),
+        json!({ "type": "integer" }),
+    );
+    let maybe = |name: &str| json!({ "type": [name, "null"] });
+    let rates = json!({ "type": "object", "additionalProperties": { "type": "number" } });
+    let list = |items: Json| json!({ "type": "array", "items": items });
+    let line = |max: usize| json!({ "type": ["string", "null"], "maxLength": max, "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]*$" });
+    let value = json!({ "type": ["string", "number", "boolean", "null"] });
+    let change = object(&[
+        ("path", text.clone()),
+        ("from", text.clone()),
+        ("to", text.clone()),
+        ("was_changed", flag.clone()),
+        ("cleared", flag.clone()),
+    ]);
+    json!({
+        "problem": object(&[("title", text.clone()), ("status", whole.clone()), ("detail", text.clone())]),
+        "session": object(&[
+            ("role", json!({ "type": "string", "enum": Role::NAMES })),
+            ("by", json!({ "type": "string", "enum": ["loopback", "token", "certificate"] })),
+            ("who", maybe("string")),
+        ]),
+        "overview": object(&[
+            ("at", number.clone()), ("version", whole.clone()), ("window_s", number.clone()),
+            ("gateway", object(&[
+                ("version", text.clone()), ("ready", flag.clone()), ("started_at", number.clone()),
+                ("connections_open", whole.clone()), ("connections_parked", whole.clone()), ("cpu", maybe("number")),
+                ("memory_bytes", maybe("integer")), ("recording", schema("recording")),
+            ])),
+            ("listeners", list(json!({ "type": "object" }))),
+            ("applications", list(object(&[
+                ("name", text.clone()), ("mode", text.clone()), ("refusing", list(text.clone())),
+                ("in_flight", whole.clone()), ("in_flight_limit", whole.clone()), ("capacity", maybe("number")),
+                ("queued", whole.clone()), ("arrived", maybe("number")), ("goodput", maybe("number")),
+                ("refused", rates.clone()), ("responses", rates.clone()),
+                ("classes", list(object(&[
+                    ("name", text.clone()), ("path", text.clone()), ("queued", maybe("integer")), ("arrived", maybe("number")),
+                    ("goodput", maybe("number")), ("refused", rates),
+                    ("response_time", json!({ "type": ["object", "null"], "properties": {
+                        "p50": number, "p95": number, "p99": number,
+                    } })),
+                ]))),
+                ("servers", list(json!({ "type": "object" }))),
+            ]))),
+            ("controllers", list(json!({ "type": "object" }))),
+        ]),
+        "recording": json!({
+            "type": "object", "required": ["kept"], "properties": { "kept": flag, "why": text },
+        }),
+        "measurements": object(&[
+            ("scope", text.clone()), ("meter", text.clone()), ("label", maybe("string")), ("kind", text.clone()),
+            ("unit", text.clone()), ("from", maybe("number")), ("to", maybe("number")), ("resolution_s", number.clone()),
+            ("step_s", number.clone()), ("of_s", maybe("number")), ("points", list(json!({ "type": "object" }))),
+        ]),
+        "archives": object(&[
+            ("resolutions", list(object(&[("step_s", number.clone()), ("keep_s", number.clone())]))),
+            ("bytes", whole.clone()), ("state", schema("recording")), ("subjects", list(json!({ "type": "object" }))),
+            ("meters", list(json!({ "type": "object" }))),
+        ]),
+        "knobs": object(&[("version", whole.clone()), ("knobs", list(object(&[
+            ("path", text.clone()), ("value", text.clone()), ("configured", text.clone()), ("default", text.clone()),
+            ("drift", flag.clone()), ("kind", text.clone()), ("optional", flag.clone()), ("allowed", text.clone()),
+            ("doc", text.clone()),
+        ])))]),
+        "change": closed(&["changes"], &[
+            ("changes", json!({
+                "type": "object", "minProperties": 1, "maxProperties": 1000, "additionalProperties": value,
+                "description": "Paths of knobs and their new values; null takes a change back.",
+                "examples": [{ "app/in_flight.min": 2 }],
+            })),
+            ("who", line(64)), ("why", line(500)), ("lasting", flag.clone()), ("dry_run", flag.clone()),
+        ]),
+        "changed": json!({
+            "type": "object", "required": ["version", "changes"],
+            "properties": { "id": maybe("integer"), "dry_run": flag, "version": whole, "changes": list(change.clone()) },
+        }),
+        "changes": object(&[("changes", list(object(&[
+            ("id", whole.clone()), ("at", number.clone()), ("who", text.clone()), ("why", text.clone()),
+            ("lasting", flag.clone()), ("changes", list(change)),
+        ])))]),
+        "revert": closed(&["id"], &[
+            ("id", json!({ "type": "integer", "format": "int64", "minimum": i64::MIN, "maximum": i64::MAX })),
+            ("who", line(64)), ("why", line(500)), ("dry_run", flag.clone()),
+        ]),
+        "controllers": object(&[("controllers", list(object(&[
+            ("name", text.clone()), ("state", json!({ "type": "string", "enum": ["running", "stopped"] })),
+            ("why", maybe("string")), ("turns", whole.clone()), ("failures", whole.clone()), ("steps", whole.clone()),
+            ("memory_bytes", whole.clone()), ("held", whole.clone()),
+        ])))]),
+        "applications": object(&[("applications", list(text.clone()))]),
+        "servers": object(&[("servers", list(object(&[
+            ("name", text.clone()), ("address", text.clone()), ("condition", text.clone()), ("member", flag.clone()),
+            ("draining", flag.clone()), ("in_flight", whole.clone()), ("weight", whole),
+            ("response_time_ms", maybe("number")),
+        ])))]),
+        "new_server": json!({
+            "type": "object", "required": ["url"],
+            "properties": {
+                "url": { "type": "string", "examples": ["http://127.0.0.1:8000"] },
+                "name": { "type": "string", "minLength": 1 },
+            },
+            "additionalProperties": value,
+            "description": "Its address, its name, and knobs of servers.",
+        }),
+        "server_knobs": json!({
+            "type": "object", "additionalProperties": value, "examples": [{ "drain": true }],
+            "description": "Knobs of servers and their values.",
+        }),
+    })
+}
+
+fn operation(
+    id: &str,
+    summary: &str,
+    parameters: &[Json],
+    body: Option<Json>,
+    answers: &[(&str, Json)],
+) -> Json {
+    let mut responses: Map<String, Json> =
+        answers.iter().map(|(status, answer)| ((*status).to_owned(), answer.clone())).collect();
+    for (status, answer) in [problem("401"), problem("403"), problem("429")] {
+        responses.insert(status.to_owned(), answer);
+    }
+    let mut operation = json!({ "operationId": id, "summary": summary, "responses": responses });
+    if !parameters.is_empty() {
+        operation["parameters"] = parameters.into();
+    }
+    if let Some(schema) = body {
+        operation["requestBody"] =
+            json!({ "required": true, "content": { "application/json": { "schema": schema } } });
+    }
+    operation
+}
+
+/// Of which nothing is asked, whoever asks.
+fn open(mut operation: Json) -> Json {
+    operation["security"] = json!([]);
+    operation
+}
+
+/// What can be wrong with a body, besides.
+fn with_body<'a>(answers: &[(&'a str, Json)]) -> Vec<(&'a str, Json)> {
+    let more = [problem("400"), problem("408"), problem("413"), problem("415"), problem("500")];
+    answers.iter().cloned().chain(more).collect()
+}
+
+fn problem(status: &str) -> (&str, Json) {
+    (status, json!({ "$ref": "#/components/responses/problem" }))
+}
+
+fn answer(description: &str, schema: Json) -> Json {
+    json!({ "description": description, "content": { "application/json": { "schema": schema } } })
+}
+
+fn either_answer() -> Json {
+    json!({ "description": "Points", "content": {
+        "application/json": { "schema": schema("measurements") },
+        "text/csv": { "schema": { "type": "string" } },
+    } })
+}
+
+fn content(description: &str, types: &[&str]) -> Json {
+    let content: Map<String, Json> =
+        types.iter().map(|name| ((*name).to_owned(), json!({ "schema": { "type": "string" } }))).collect();
+    json!({ "description": description, "content": content })
+}
+
+fn plain() -> Json {
+    content("One word", &["text/plain"])
+}
+
+fn text_parameter(name: &str, about: &str, pattern: &str) -> Json {
+    let mut schema = json!({ "type": "string" });
+    if !pattern.is_empty() {
+        schema["pattern"] = pattern.into();
+    }
+    json!({ "name": name, "in": "query", "description": about, "schema": schema })
+}
+
+fn path_parameter(name: &str) -> Json {
+    json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string", "minLength": 1 } })
+}
+
+fn schema(name: &str) -> Json {
+    json!({ "$ref": format!("#/components/schemas/{name}") })
+}
+
+/// An object of an answer: these members are always there, and more may come with later versions.
+fn object(members: &[(&str, Json)]) -> Json {
+    let required: Vec<_> = members.iter().map(|(name, _)| *name).collect();
+    json!({ "type": "object", "required": required, "properties": properties(members) })
+}
+
+/// An object of a request: others are refused.
+fn closed(required: &[&str], members: &[(&str, Json)]) -> Json {
+    json!({
+        "type": "object", "required": required, "properties": properties(members), "additionalProperties": false,
+    })
+}
+
+fn properties(members: &[(&str, Json)]) -> Map<String, Json> {
+    members.iter().map(|(name, schema)| ((*name).to_owned(), schema.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::openapi;
+
+    #[test]
+    fn the_copy_in_docs_is_this_one() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+        let wanted = format!("{}\n", serde_json::to_string_pretty(&openapi()).unwrap());
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(file, &wanted).unwrap();
+        }
+        let found = std::fs::read_to_string(file).unwrap_or_default();
+        assert!(
+            found == wanted,
+            "docs/openapi.json is not what the code says: UPDATE_DOCS=1 cargo test --workspace --lib openapi"
+        );
+    }
+
+    #[test]
+    fn every_reference_leads_somewhere() {
+        fn references<'j>(json: &'j serde_json::Value, found: &mut Vec<&'j str>) {
+            match json {
+                serde_json::Value::Object(members) => {
+                    found.extend(members.get("$ref").and_then(serde_json::Value::as_str));
+                    members.values().for_each(|member| references(member, found));
+                }
+                serde_json::Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+                _ => {}
+            }
+        }
+        let document = openapi();
+        let mut found = Vec::new();
+        references(&document, &mut found);
+        assert!(found.len() > 50, "found only {}", found.len());
+        for reference in found {
+            assert!(document.pointer(reference.trim_start_matches('#')).is_some(), "{reference}");
+        }
+    }
+}

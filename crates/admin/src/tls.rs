@@ -1,0 +1,68 @@
+//! TLS of the admin interface: its certificate, and clients known by theirs.
+
+use std::{path::Path, sync::Arc};
+
+use aws_lc_rs::digest;
+use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+use tidegate_config::AdminTls;
+
+/// Files of the admin interface's TLS that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("admin_tls: {0}")]
+pub struct AdminTlsError(String);
+
+/// What connections are accepted with.
+pub(crate) fn read(settings: &AdminTls) -> Result<Arc<ServerConfig>, AdminTlsError> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let chain = certificates(&settings.certificate.chain)?;
+    let key_file = &settings.certificate.key;
+    let key = PrivateKeyDer::from_pem_file(key_file).map_err(|error| fault(key_file, error))?;
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(refused)?;
+    let builder = match &settings.clients {
+        None => builder.with_no_client_auth(),
+        Some(clients) => {
+            let mut roots = RootCertStore::empty();
+            for authority in certificates(&clients.authorities)? {
+                roots.add(authority).map_err(|error| fault(&clients.authorities, error))?;
+            }
+            // Who has none may have a token.
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+                .allow_unauthenticated()
+                .build()
+                .map_err(|error| fault(&clients.authorities, error))?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    let mut config = builder.with_single_cert(chain, key).map_err(refused)?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// The SHA-256 of the certificate a client has shown, in hexadecimal.
+pub(crate) fn fingerprint(session: &rustls::ServerConnection) -> Option<String> {
+    let leaf = session.peer_certificates()?.first()?;
+    let hash = digest::digest(&digest::SHA256, leaf);
+    Some(hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, AdminTlsError> {
+    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    match read {
+        Ok(certificates) if certificates.is_empty() => {
+            Err(fault(file, "holds no certificate: write PEM files"))
+        }
+        Ok(certificates) => Ok(certificates),
+        Err(error) => Err(fault(file, error)),
+    }
+}
+
+fn fault(file: &Path, problem: impl std::fmt::Display) -> AdminTlsError {
+    AdminTlsError(format!("{}: {problem}", file.display()))
+}
+
+fn refused(error: rustls::Error) -> AdminTlsError {
+    AdminTlsError(error.to_string())
+}

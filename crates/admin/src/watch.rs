@@ -1,0 +1,194 @@
+//! What becomes an event by being looked at: servers, refusals, capacity, configuration, recording.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use serde_json::json;
+use tidegate_control::{ApplicationId, ClassId, Refusal, ServerId, Timestamp, meters::Meter};
+use tidegate_runtime::{Application, Shared, Subject, servers::ServerStatus};
+use tidegate_store::Status;
+
+use crate::{
+    events::{Events, Kind},
+    measurements::number,
+    recording::State,
+};
+
+/// Looks after which a reason that refuses nobody any more is over.
+const QUIET_MAX: u8 = 5;
+
+/// Compares what is with what was, once a second.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// False before the first look, which tells of nothing.
+    began: bool,
+    servers: BTreeMap<(ApplicationId, ServerId), Known>,
+    /// Requests refused so far, by class and reason.
+    refused: BTreeMap<(ApplicationId, ClassId), Vec<u64>>,
+    refusing: BTreeMap<(String, String, &'static str), u8>,
+    /// When the last event of a capacity was that was told.
+    capacity: BTreeMap<ApplicationId, Timestamp>,
+    configurations: u64,
+    kept: Option<Status>,
+}
+
+/// A server as it was.
+#[derive(Debug)]
+struct Known {
+    application: String,
+    server: String,
+    address: String,
+    /// In one word: its condition, unless it drains.
+    standing: &'static str,
+}
+
+impl Watch {
+    /// Looks, and tells what is new.
+    pub(crate) fn look(&self, shared: &Shared, state: &State, events: &Events) {
+        let mut seen = self.seen();
+        let snapshot = shared.snapshot();
+        seen.look_at_servers(shared, &snapshot.applications, events);
+        seen.look_at_refusals(shared, &snapshot.applications, events);
+        let now = shared.clock().now();
+        for application in &snapshot.applications {
+            let last = seen.capacity.get(&application.id).copied().unwrap_or(Timestamp::EPOCH);
+            let mut latest = last;
+            for event in application.state.capacity_events().into_iter().filter(|event| event.at > last) {
+                let data = json!({
+                    "application": application.settings.name,
+                    "cause": event.cause.name(),
+                    "before": event.before.map(number),
+                    "after": event.after.map(number),
+                });
+                events.publish(event.at, Kind::Capacity, data);
+                latest = latest.max(event.at);
+            }
+            seen.capacity.insert(application.id, latest);
+        }
+        let configurations = shared.configurations();
+        if seen.began && seen.configurations != configurations {
+            events.publish(now, Kind::Configuration, json!({ "version": snapshot.version }));
+        }
+        let kept = state.status();
+        if seen.kept != kept
+            && let Some(kept) = &kept
+        {
+            let (kept, why) = match kept {
+                Status::Opening => (false, Some("the state directory is being read")),
+                Status::Open => (true, None),
+                Status::Failing(why) => (false, Some(why.as_str())),
+            };
+            events.publish(now, Kind::Recording, json!({ "kept": kept, "why": why }));
+        }
+        (seen.began, seen.configurations, seen.kept) = (true, configurations, kept);
+    }
+
+    /// For which reasons requests of an application are refused just now.
+    pub(crate) fn refusing(&self, application: &str) -> Vec<&'static str> {
+        let seen = self.seen();
+        let reasons = seen.refusing.keys().filter(|(of, _, _)| of == application);
+        reasons.map(|(_, _, reason)| *reason).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seen {
+    fn look_at_servers(
+        &mut self,
+        shared: &Shared,
+        applications: &[std::sync::Arc<Application>],
+        events: &Events,
+    ) {
+        let now = shared.clock().now();
+        let mut present = BTreeMap::new();
+        for application in applications {
+            for server in application.state.servers().list().iter().filter(|server| server.is_member) {
+                let known = Known {
+                    application: application.settings.name.clone(),
+                    server: server.name.clone(),
+                    address: server.endpoint.to_string(),
+                    standing: standing(server),
+                };
+                present.insert((application.id, server.id), known);
+            }
+        }
+        if self.began {
+            for (id, server) in &present {
+                match self.servers.get(id).map(|before| before.standing) {
+                    None => server.tell(now, "added", events),
+                    Some("draining") if server.standing == "up" => server.tell(now, "undrained", events),
+                    Some(before) if before != server.standing => server.tell(now, server.standing, events),
+                    Some(_) => {}
+                }
+            }
+            for (_, server) in self.servers.iter().filter(|(id, _)| !present.contains_key(*id)) {
+                server.tell(now, "removed", events);
+            }
+        }
+        self.servers = present;
+    }
+
+    fn look_at_refusals(
+        &mut self,
+        shared: &Shared,
+        applications: &[std::sync::Arc<Application>],
+        events: &Events,
+    ) {
+        let now = shared.clock().now();
+        let totals = shared.totals().read();
+        let tell = |application: &str, class: &str, reason: &str, began: bool| {
+            let data =
+                json!({ "application": application, "class": class, "reason": reason, "began": began });
+            events.publish(now, Kind::Refusals, data);
+        };
+        self.refusing.values_mut().for_each(|quiet| *quiet += 1);
+        for application in applications {
+            for (index, class) in application.classes.iter().enumerate() {
+                let id = (application.id, ClassId(u16::try_from(index).unwrap_or(u16::MAX)));
+                let Some(readings) = totals.get(&Subject::Class(id.0, id.1)) else { continue };
+                let counts = readings.counts(Meter::REFUSED);
+                let before = self.refused.insert(id, counts.to_vec());
+                for (position, reason) in Refusal::ALL.iter().enumerate() {
+                    let count = |counts: &[u64]| counts.get(position).copied().unwrap_or(0);
+                    if count(counts) == before.as_deref().map_or(0, count) {
+                        continue;
+                    }
+                    let (application, class) = (&application.settings.name, &class.name);
+                    let key = (application.clone(), class.clone(), reason.name());
+                    if self.refusing.insert(key, 0).is_none() {
+                        tell(application, class, reason.name(), true);
+                    }
+                }
+            }
+        }
+        self.refusing.retain(|(application, class, reason), quiet| {
+            let goes_on = *quiet < QUIET_MAX;
+            if !goes_on {
+                tell(application, class, reason, false);
+            }
+            goes_on
+        });
+    }
+}
+
+impl Known {
+    fn tell(&self, now: Timestamp, what: &str, events: &Events) {
+        let Self { application, server, address, .. } = self;
+        let data = json!({ "application": application, "server": server, "address": address, "what": what });
+        events.publish(now, Kind::Server, data);
+    }
+}
+
+fn standing(server: &ServerStatus) -> &'static str {
+    if server.is_draining { "draining" } else { server.condition.name() }
+}

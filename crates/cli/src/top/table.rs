@@ -1,0 +1,295 @@
+//! The overview of a gateway as lines of text.
+
+use std::fmt::Write as _;
+
+use serde_json::Value as Json;
+
+/// A line and how it looks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) tone: Tone,
+    pub(super) text: String,
+}
+
+/// How a line looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tone {
+    /// The name of something.
+    Title,
+    /// The head of a table.
+    Head,
+    /// Figures.
+    Row,
+    /// Something a person should look at.
+    Alarm,
+    /// The gateway does not answer.
+    Lost,
+}
+
+/// The lines of an overview, of all applications or one.
+pub(super) fn lines(overview: &Json, address: &str, only: Option<&str>) -> Vec<Line> {
+    let mut lines = gateway(overview, address);
+    for application in each(&overview["applications"]) {
+        if only.is_none_or(|only| application["name"] == only) {
+            lines.push(row(Tone::Row, String::new()));
+            lines.extend(of_application(application));
+        }
+    }
+    for controller in each(&overview["controllers"]) {
+        if controller["state"] == "stopped" {
+            let text =
+                format!("controller {} is stopped: {}", word(&controller["name"]), word(&controller["why"]));
+            lines.push(row(Tone::Alarm, text));
+        }
+    }
+    lines
+}
+
+fn gateway(overview: &Json, address: &str) -> Vec<Line> {
+    let gateway = &overview["gateway"];
+    let up = overview["at"].as_f64().unwrap_or(0.0) - gateway["started_at"].as_f64().unwrap_or(0.0);
+    let mut lines = vec![
+        row(
+            Tone::Title,
+            format!(
+                "Tidegate {} on {address} · up {} · rates over {} s",
+                word(&gateway["version"]),
+                span(up),
+                overview["window_s"]
+            ),
+        ),
+        row(
+            Tone::Row,
+            format!(
+                "{} connections, {} of them parked · {} CPUs of {} busy on the host · {} resident",
+                whole(&gateway["connections_open"]),
+                whole(&gateway["connections_parked"]),
+                two(&gateway["cpu"]),
+                two(&gateway["host_cpu"]),
+                bytes(&gateway["memory_bytes"]),
+            ),
+        ),
+    ];
+    if gateway["ready"] == false {
+        lines.push(row(Tone::Alarm, "not ready: starting or draining".to_owned()));
+    }
+    let why = word(&gateway["recording"]["why"]);
+    if gateway["recording"]["kept"] == false && why != "no state_directory is configured" {
+        lines.push(row(Tone::Alarm, format!("measured in memory only: {why}")));
+    }
+    lines
+}
+
+fn of_application(application: &Json) -> Vec<Line> {
+    let capacity = match application["capacity"].as_f64() {
+        Some(capacity) => format!(" · capacity {capacity:.1}/s"),
+        None => String::new(),
+    };
+    let mut lines = vec![
+        row(
+            Tone::Title,
+            format!(
+                "{} ({}) · {} of {} in flight{capacity} · {} waiting",
+                word(&application["name"]),
+                word(&application["mode"]),
+                whole(&application["in_flight"]),
+                whole(&application["in_flight_limit"]),
+                whole(&application["queued"]),
+            ),
+        ),
+        row(
+            Tone::Row,
+            format!(
+                "  {}/s arrived · {}/s started · {}/s good · {}/s left · {}/s abandoned",
+                one(&application["arrived"]),
+                one(&application["started"]),
+                one(&application["goodput"]),
+                one(&application["left"]),
+                one(&application["abandoned"]),
+            ),
+        ),
+    ];
+    let refused = split(&application["refused"]);
+    if !refused.is_empty() {
+        lines.push(row(Tone::Alarm, format!("  refused each second: {refused}")));
+    }
+    let would = split(&application["would_refuse"]);
+    if !would.is_empty() {
+        lines.push(row(Tone::Alarm, format!("  would be refused each second: {would}")));
+    }
+    lines.push(row(
+        Tone::Head,
+        format!(
+            "  {:<20} {:>9} {:>9} {:>9} {:>9} {:>7} {:>10} {:>10} {:>10}",
+            "class",
+            "arrived/s",
+            "started/s",
+            "good/s",
+            "refused/s",
+            "waiting",
+            "wait p95",
+            "resp. p50",
+            "resp. p95"
+        ),
+    ));
+    for class in each(&application["classes"]) {
+        let refused: f64 =
+            class["refused"].as_object().into_iter().flatten().filter_map(|(_, n)| n.as_f64()).sum();
+        lines.push(row(
+            Tone::Row,
+            format!(
+                "  {:<20} {:>9} {:>9} {:>9} {refused:>9.1} {:>7} {:>10} {:>10} {:>10}",
+                cut(&word(&class["name"]), 20),
+                one(&class["arrived"]),
+                one(&class["started"]),
+                one(&class["goodput"]),
+                whole(&class["queued"]),
+                time(&class["waiting_time"]["p95"]),
+                time(&class["response_time"]["p50"]),
+                time(&class["response_time"]["p95"]),
+            ),
+        ));
+    }
+    lines.push(row(
+        Tone::Head,
+        format!(
+            "  {:<20} {:>11} {:>9} {:>10} {:>9} {:>10}",
+            "server", "state", "in flight", "requests/s", "errors/s", "response"
+        ),
+    ));
+    for server in each(&application["servers"]) {
+        let draining = server["draining"] == true || server["member"] == false;
+        let state = if draining { "draining".to_owned() } else { word(&server["condition"]) };
+        let errors: f64 =
+            server["upstream_errors"].as_object().into_iter().flatten().filter_map(|(_, n)| n.as_f64()).sum();
+        let tone = if matches!(state.as_str(), "up" | "draining") { Tone::Row } else { Tone::Alarm };
+        lines.push(row(
+            tone,
+            format!(
+                "  {:<20} {state:>11} {:>9} {:>10} {errors:>9.1} {:>10}",
+                cut(&word(&server["name"]), 20),
+                whole(&server["in_flight"]),
+                one(&server["requests"]),
+                time(&server["response_time_s"]),
+            ),
+        ));
+    }
+    if each(&application["servers"]).next().is_none() {
+        lines.push(row(Tone::Alarm, "  no server: every request is refused".to_owned()));
+    }
+    lines
+}
+
+const fn row(tone: Tone, text: String) -> Line {
+    Line { tone, text }
+}
+
+fn each(list: &Json) -> impl Iterator<Item = &Json> {
+    list.as_array().into_iter().flatten()
+}
+
+/// A text without what a terminal would take for orders.
+fn word(text: &Json) -> String {
+    text.as_str().unwrap_or("-").chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+fn cut(text: &str, length: usize) -> String {
+    if text.chars().count() <= length {
+        return text.to_owned();
+    }
+    text.chars().take(length - 1).chain(['…']).collect()
+}
+
+fn whole(number: &Json) -> String {
+    number.as_u64().map_or("-".to_owned(), |number| number.to_string())
+}
+
+fn one(number: &Json) -> String {
+    number.as_f64().map_or("-".to_owned(), |number| format!("{number:.1}"))
+}
+
+fn two(number: &Json) -> String {
+    number.as_f64().map_or("-".to_owned(), |number| format!("{number:.2}"))
+}
+
+fn time(seconds: &Json) -> String {
+    match seconds.as_f64() {
+        None => "-".to_owned(),
+        Some(seconds) if seconds < 1.0 => format!("{:.1} ms", seconds * 1e3),
+        Some(seconds) => format!("{seconds:.2} s"),
+    }
+}
+
+fn bytes(number: &Json) -> String {
+    number.as_f64().map_or("-".to_owned(), |bytes| format!("{:.0} MiB", bytes / 1_048_576.0))
+}
+
+/// `58.9 queue_full, 0.4 codel`.
+fn split(rates: &Json) -> String {
+    let mut text = String::new();
+    for (label, rate) in rates.as_object().into_iter().flatten() {
+        let comma = if text.is_empty() { "" } else { ", " };
+        let _ = write!(text, "{comma}{} {label}", one(rate));
+    }
+    text
+}
+
+fn span(seconds: f64) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "not negative, whole seconds shown"
+    )]
+    let seconds = seconds.max(0.0) as u64;
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours) {
+        (0, 0) => format!("{minutes} min {} s", seconds % 60),
+        (0, _) => format!("{hours} h {minutes} min"),
+        _ => format!("{days} d {hours} h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_matters_is_shown_and_what_is_unknown_is_a_dash() {
+        let overview = json!({
+            "at": 4000.0, "window_s": 2.0,
+            "gateway": { "version": "1", "started_at": 100.0, "ready": true, "connections_open": 5, "connections_parked": 2,
+                "cpu": 0.314, "host_cpu": null, "memory_bytes": 10_485_760, "recording": { "kept": false, "why": "disk full" } },
+            "applications": [{ "name": "shop", "mode": "enforce", "in_flight": 3, "in_flight_limit": 8, "queued": 1,
+                "capacity": 143.21, "arrived": 9.0, "refused": { "queue_full": 58.94 }, "would_refuse": {},
+                "classes": [{ "name": "a-class-with-a-very-long-name", "arrived": 9.0, "refused": { "queue_full": 58.94 },
+                    "queued": 1, "waiting_time": { "p95": 0.0123 }, "response_time": null }],
+                "servers": [{ "name": "s\u{1b}[2J", "condition": "paused", "member": true, "draining": false, "in_flight": 0 }] }],
+            "controllers": [{ "name": "law.lua", "state": "stopped", "why": "law.lua:3: no" }],
+        });
+        let lines = lines(&overview, "127.0.0.1:9900", None);
+        let alarms: Vec<_> =
+            lines.iter().filter(|line| line.tone == Tone::Alarm).map(|line| line.text.as_str()).collect();
+        assert_eq!(alarms[0], "measured in memory only: disk full");
+        assert_eq!(alarms[1], "  refused each second: 58.9 queue_full");
+        assert!(
+            alarms[2].contains("s?[2J") && alarms[2].contains("paused"),
+            "no orders to the terminal: {alarms:?}"
+        );
+        assert_eq!(alarms[3], "controller law.lua is stopped: law.lua:3: no");
+        let all: Vec<_> = lines.iter().map(|line| line.text.as_str()).collect();
+        let all = all.join("\n");
+        for part in [
+            "up 1 h 5 min",
+            "0.31 CPUs of - busy",
+            "3 of 8 in flight · capacity 143.2/s",
+            "a-class-with-a-very…",
+            "12.3 ms",
+        ] {
+            assert!(all.contains(part), "{part}: {all}");
+        }
+        assert!(lines.iter().all(|line| line.text.chars().count() <= 120), "{all}");
+        assert!(super::lines(&overview, "x", Some("other")).len() < 6);
+    }
+}

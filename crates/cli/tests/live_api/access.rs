@@ -1,0 +1,152 @@
+//! Who may use the admin interface.
+
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use crate::{
+    Front, path,
+    support::{client::Client, free_address, write_certificate},
+    tidegate,
+};
+
+const ADA: &str = "ada-0123456789abcdef0123456789abcdef";
+const EVE: &str = "eve-0123456789abcdef0123456789abcdef";
+const TOKENS: &str = "[[admin_token]]\nname = \"ada\"\nfile = \"ada.token\"\nrole = \"operator\"\n\
+                      [[admin_token]]\nname = \"eve\"\nfile = \"eve.token\"\n";
+
+fn ask(front: &Front, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
+    let mut client = Client::connect(front.admin).expect("connect");
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nhost: {}\r\n{headers}content-type: application/json\r\ncontent-length: {}\r\n\
+         connection: close\r\n\r\n{body}",
+        front.admin,
+        body.len()
+    );
+    client.send(request.as_bytes()).expect("send");
+    let answer = client.response().expect("an answer");
+    (answer.status, answer.text())
+}
+
+#[test]
+fn tokens_are_asked_for_roles_are_held_and_secrets_are_not_told() {
+    let front = Front::start(TOKENS, "", &[("ada.token", ADA), ("eve.token", EVE)]);
+    let with = |token: &str| format!("authorization: Bearer {token}\r\n");
+    for open in ["/healthz", "/readyz"] {
+        assert_eq!(ask(&front, "GET", open, "", "").0, 200, "{open}");
+    }
+    for guarded in ["/", "/metrics", "/api/v1/overview", "/api/v1/events", "/api/v1/knobs", "/nothing"] {
+        assert_eq!(ask(&front, "GET", guarded, "", "").0, 401, "{guarded}");
+        assert_eq!(ask(&front, "GET", guarded, &with("guess"), "").0, 401, "{guarded}");
+    }
+    let (status, session) = ask(&front, "GET", "/api/v1/session", &with(EVE), "");
+    assert_eq!((status, session.trim()), (200, r#"{"by":"token","role":"read","who":"eve"}"#));
+    let change = r#"{"changes": {"app/in_flight.min": 2}, "who": "deploy"}"#;
+    let (status, said) = ask(&front, "PATCH", "/api/v1/knobs", &with(EVE), change);
+    assert!(status == 403 && said.contains("operator"), "{said}");
+    for (method, path) in [("POST", "/api/v1/knobs/revert"), ("DELETE", "/api/v1/applications/app/servers/x")]
+    {
+        assert_eq!(ask(&front, method, path, &with(EVE), "{}").0, 403, "{path}");
+    }
+    assert_eq!(ask(&front, "PATCH", "/api/v1/knobs", &with(ADA), change).0, 200);
+    let (_, record) = ask(&front, "GET", "/api/v1/knobs/changes", &with(EVE), "");
+    assert!(record.contains("\"who\":\"ada (deploy)\""), "{record}");
+
+    let token_file = front.gateway.directory.path().join("ada.token");
+    let admin = front.admin.to_string();
+    let (code, shown, said) =
+        tidegate(&["get", "app/in_flight.min", "--admin", &admin, "--token-file", path(&token_file)]);
+    assert_eq!((code, shown.trim()), (Some(0), "app/in_flight.min = 2  (configured: 1)"), "{said}");
+    let (code, _, said) = tidegate(&["get", "--admin", &admin]);
+    assert!(code == Some(2) && said.contains("--token-file"), "{said}");
+
+    // A new token is taken up as soon as its file is there.
+    let fresh = "new-0123456789abcdef0123456789abcdef";
+    fs::write(front.gateway.directory.path().join("new"), fresh).expect("write a token");
+    fs::rename(front.gateway.directory.path().join("new"), &token_file).expect("put it in its place");
+    front.gateway.log.await_line("files changed", 1);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while ask(&front, "GET", "/api/v1/session", &with(fresh), "").0 != 200 {
+        assert!(std::time::Instant::now() < until, "the new token is not taken up");
+        // Refused tries are slowed down; there is no event for who has no token.
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    assert_eq!(
+        ask(&front, "GET", "/api/v1/session", &with(ADA), "").0 / 100,
+        4,
+        "the old one is worth nothing"
+    );
+
+    let config = front.gateway.directory.path().join("tidegate.toml");
+    let (code, printed, _) = tidegate(&["check", "--print", path(&config)]);
+    assert_eq!(code, Some(0));
+    let mut told = front.gateway.log.lines_with("");
+    told.extend([printed, record]);
+    for path in ["/api/v1/knobs", "/api/v1/overview", "/metrics", "/api/v1/archives", "/api/v1/knobs/changes"]
+    {
+        told.push(ask(&front, "GET", path, &with(EVE), "").1);
+    }
+    for secret in [ADA, EVE, fresh] {
+        assert!(told.iter().all(|text| !text.contains(secret)), "a token was told");
+    }
+    front.gateway.stop_sound();
+}
+
+#[test]
+fn over_tls_a_certificate_is_as_good_as_a_token() {
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let (chain, key) = write_certificate(directory.path());
+    let known = directory.path().join("known");
+    fs::create_dir(&known).expect("a directory");
+    let (client_chain, client_key) = write_certificate(&known);
+    let top = format!(
+        "admin_tls.certificate = {{ chain = {chain:?}, key = {key:?} }}\nadmin_tls.client_ca = {client_chain:?}\n\
+         admin_tls.client_role = \"read\"\n{TOKENS}"
+    );
+    let front = Front::start(&top, "", &[("ada.token", ADA), ("eve.token", EVE)]);
+    front.gateway.log.await_line("API on https://", 1);
+    let admin = format!("https://{}", front.admin);
+    let base = ["--admin", &admin, "--admin-ca", path(&chain)];
+    let run = |command: &[&str], more: &[&str]| tidegate(&[command, &base, more].concat());
+    let get: &[&str] = &["get", "app/mode"];
+    let certificate = ["--admin-cert", path(&client_chain), "--admin-key", path(&client_key)];
+    let (code, shown, said) = run(get, &certificate);
+    assert_eq!((code, shown.trim()), (Some(0), "app/mode = enforce"), "{said}");
+    let (code, _, said) = run(&["set", "app/mode=watch"], &certificate);
+    assert!(code == Some(2) && said.contains("may look only"), "{said}");
+    let token_file = front.gateway.directory.path().join("ada.token");
+    let (code, shown, said) = run(&["set", "app/mode=watch"], &["--token-file", path(&token_file)]);
+    assert_eq!((code, shown.trim()), (Some(0), "app/mode: enforce -> watch"), "{said}");
+    let (code, _, said) = run(get, &[]);
+    assert!(code == Some(2) && said.contains("a token is needed"), "{said}");
+    // One that nobody vouches for is no certificate, and ours is not vouched for by the system.
+    let (code, ..) = run(get, &["--admin-cert", path(&chain), "--admin-key", path(&key)]);
+    assert_eq!(code, Some(1));
+    assert_eq!(tidegate(&["get", "--admin", &admin]).0, Some(1));
+    front.gateway.stop_sound();
+}
+
+#[test]
+fn elsewhere_than_on_loopback_nobody_is_let_in_unasked() {
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let file = directory.path().join("tidegate.toml");
+    let rest =
+        "[[listener]]\naddress = \"127.0.0.1:0\"\n[application.app]\nservers = [\"http://127.0.0.1:1\"]\n";
+    let port = free_address().port();
+    let check = |top: &str| {
+        fs::write(&file, format!("admin = \"0.0.0.0:{port}\"\n{top}{rest}"))
+            .expect("write the configuration");
+        let (code, _, said) = tidegate(&["check", path(&file)]);
+        (code, said)
+    };
+    let (code, said) = check("");
+    assert!(code == Some(2) && said.contains("can be reached from elsewhere"), "{said}");
+    let (code, said) = check(TOKENS);
+    assert!(code == Some(2) && said.contains("ada.token cannot be read"), "{said}");
+    for (name, token) in [("ada.token", ADA), ("eve.token", "too short")] {
+        let token_file = directory.path().join(name);
+        fs::write(&token_file, token).expect("write a token");
+        fs::set_permissions(&token_file, fs::Permissions::from_mode(0o600)).expect("keep it to ourselves");
+    }
+    assert_eq!(check(TOKENS).0, Some(0));
+    let (code, _, said) = tidegate(&["run", path(&file)]);
+    assert!(code == Some(1) && said.contains("admin_token eve") && !said.contains("too short"), "{said}");
+}

@@ -1,0 +1,125 @@
+//! A state directory on a disk that is full, or cannot be written: said, measured on in memory, and made up for.
+
+use std::{fs, io::Write as _, path::Path, process::Command, time::Duration};
+
+use crate::{Front, path, stream::Stream, support::client::Client};
+
+/// A small file system of its own, until dropped.
+struct Disk {
+    directory: tempfile::TempDir,
+}
+
+impl Disk {
+    /// `None` where this user may mount nothing.
+    fn mount(megabytes: u32) -> Option<Self> {
+        let directory = tempfile::tempdir().expect("a directory for the test");
+        let size = format!("size={megabytes}m");
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &size, "tmpfs", path(directory.path())])
+            .output()
+            .is_ok_and(|output| output.status.success());
+        if !mounted {
+            println!("skipped: no file system can be mounted here, which takes root and CAP_SYS_ADMIN");
+        }
+        mounted.then_some(Self { directory })
+    }
+
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    fn remount(&self, how: &str) {
+        let options = format!("remount,{how}");
+        let status = Command::new("mount").args(["-o", &options, path(self.path())]).status();
+        assert!(status.is_ok_and(|status| status.success()), "mount -o {options}");
+    }
+
+    /// Fills it to the last byte; the file is to be removed.
+    fn fill(&self) {
+        let mut file = fs::File::create(self.path().join("filling")).expect("a file");
+        while file.write_all(&[0; 4096]).is_ok() {}
+        while file.write_all(&[0]).is_ok() {}
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // Lazily: what a failed test has left open does not hold it.
+        let _ = Command::new("umount").args(["-l", path(self.path())]).status();
+    }
+}
+
+/// Serves some requests, and waits until the archives know of them.
+fn serve(front: &Front, client: &mut Client, requests: usize) {
+    let arrived = |front: &Front| {
+        front.ask("/api/v1/measurements?meter=arrived&class=app/default&stat=sum")["points"][0]["sum"]
+            .as_f64()
+            .unwrap_or(0.0)
+    };
+    let before = arrived(front);
+    for _ in 0..requests {
+        assert_eq!(client.get("/", "").expect("an answer").status, 200);
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a small count")]
+    let wanted = before + requests as f64;
+    for _ in 0..600 {
+        if arrived(front) >= wanted {
+            return;
+        }
+        // Archives are polled by whoever asks them; there is no event to await.
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("{} arrivals known of {wanted}", arrived(front));
+}
+
+#[test]
+fn a_full_disk_is_said_measured_over_and_made_up_for() {
+    let Some(disk) = Disk::mount(6) else { return };
+    let front = Front::start(&format!("state_directory = {:?}", disk.path()), "", &[]);
+    let mut events = Stream::open(front.admin, "after=0&kinds=recording", None);
+    events.next_where("recording", |data| data["kept"] == true);
+    let mut client = Client::connect(front.listen).expect("connect");
+    serve(&front, &mut client, 20);
+    disk.fill();
+    let failing = events.next_where("recording", |data| data["kept"] == false);
+    let why = failing.data["why"].as_str().unwrap_or_default().to_owned();
+    assert!(why.contains("no room") || why.contains("full"), "{why}");
+    front.gateway.log.await_line("kept in memory only", 1);
+    let told = &front.ask("/api/v1/overview")["gateway"]["recording"];
+    assert_eq!((&told["kept"], told["why"].as_str()), (&false.into(), Some(why.as_str())));
+    serve(&front, &mut client, 20);
+    front.change(r#"{"changes": {"app/in_flight.min": 2}, "who": "ada", "why": "the disk is full"}"#);
+    let record = front.ask("/api/v1/knobs/changes");
+    assert!(record.to_string().contains("the disk is full"), "remembered: {record}");
+
+    fs::remove_file(disk.path().join("filling")).expect("make room");
+    events.next_where("recording", |data| data["kept"] == true);
+    serve(&front, &mut client, 20);
+    let Front { gateway, .. } = front;
+    gateway.stop_sound();
+    let database = disk.path().join("tidegate.sqlite");
+    assert!(database.exists() && fs::metadata(&database).is_ok_and(|file| file.len() > 0));
+    let again = Front::start(&format!("state_directory = {:?}", disk.path()), "", &[]);
+    Stream::open(again.admin, "after=0&kinds=recording", None)
+        .next_where("recording", |data| data["kept"] == true);
+    let all = again.ask("/api/v1/measurements?meter=arrived&class=app/default&stat=sum");
+    assert_eq!(all["points"][0]["sum"], 60.0, "what was measured meanwhile was written when it could be");
+    again.gateway.stop_sound();
+}
+
+#[test]
+fn a_disk_that_cannot_be_written_is_tried_until_it_can() {
+    let Some(disk) = Disk::mount(6) else { return };
+    disk.remount("ro");
+    let front = Front::start(&format!("state_directory = {:?}", disk.path()), "", &[]);
+    let mut events = Stream::open(front.admin, "after=0&kinds=recording", None);
+    events.next_where("recording", |data| {
+        data["kept"] == false && data["why"] != "the state directory is being read"
+    });
+    let mut client = Client::connect(front.listen).expect("connect");
+    serve(&front, &mut client, 10);
+    disk.remount("rw");
+    events.next_where("recording", |data| data["kept"] == true);
+    serve(&front, &mut client, 10);
+    front.gateway.stop_sound();
+}

@@ -1,0 +1,194 @@
+//! The admin interface as programs use it: events, the overview, tokens and certificates, the command line.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod access;
+mod changes;
+mod disk;
+mod programs;
+mod stream;
+
+use std::{fs, net::SocketAddr, path::Path, process::Command};
+
+use serde_json::Value as Json;
+use stream::Stream;
+use support::{
+    Gateway, Start,
+    admin::api,
+    client::{Client, get},
+    free_address,
+    origin::Origin,
+};
+
+/// A gateway before an origin that greets.
+pub(crate) struct Front {
+    pub(crate) gateway: Gateway,
+    pub(crate) listen: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    _origin: Origin,
+}
+
+impl Front {
+    /// With more configuration at the top and at the end, and more files beside it.
+    pub(crate) fn start(top: &str, end: &str, files: &[(&str, &str)]) -> Self {
+        let (listen, admin, origin) = (free_address(), free_address(), Origin::hello());
+        let directory = tempfile::tempdir().expect("a directory for the test");
+        for (name, text) in files {
+            fs::write(directory.path().join(name), text).expect("write a file");
+        }
+        let configuration = format!(
+            "admin = \"{admin}\"\n{top}\n[[listener]]\nname = \"web\"\naddress = \"{listen}\"\n\
+             [application.app]\nservers = [\"{}\"]\n{end}",
+            origin.url()
+        );
+        let gateway = Gateway::run_in(directory, &configuration, &Start::default());
+        Self { gateway, listen, admin, _origin: origin }
+    }
+
+    pub(crate) fn change(&self, body: &str) -> Json {
+        let answer = api(self.admin, "PATCH", "/api/v1/knobs", body);
+        assert_eq!(answer.status, 200, "{body}: {}", answer.text());
+        serde_json::from_str(&answer.text()).expect("JSON")
+    }
+
+    pub(crate) fn ask(&self, path: &str) -> Json {
+        let answer = get(self.admin, path).expect("ask");
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        serde_json::from_str(&answer.text()).expect("JSON")
+    }
+}
+
+/// Runs the program; its exit code, and what it said on standard output and error.
+pub(crate) fn tidegate(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_tidegate")).args(arguments).output().expect("it runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+#[test]
+fn what_happens_is_told_as_it_happens_and_again_to_who_was_away() {
+    let law = "every(\"100ms\", function()\n  log(\"looked\")\n  set(\"app/in_flight.min\", 2)\nend)";
+    let front = Front::start("", "[[controller]]\nfile = \"law.lua\"\n", &[("law.lua", law)]);
+    let mut events = Stream::open(front.admin, "after=0", None);
+    // The controller's change is recorded as anybody's.
+    let change = events.next_of("knobs");
+    assert_eq!(change.data["who"], "controller law.lua");
+    assert_eq!(change.data["changes"][0]["path"], "app/in_flight.min");
+    let recorded = &front.ask("/api/v1/knobs/changes")["changes"][0];
+    assert_eq!((&recorded["who"], &recorded["id"]), (&change.data["who"], &change.data["id"]));
+    let said = events.next_of("controller");
+    assert_eq!((&said.data["name"], &said.data["what"]), (&"law.lua".into(), &"log".into()));
+
+    let change = front.change(r#"{"changes": {"app/weight.max": 1}, "dry_run": true}"#.replace("weight.max", "in_flight.max").as_str());
+    assert_eq!(change["dry_run"], true);
+    let change = front.change(r#"{"changes": {"app/in_flight.max": 900}, "who": "ada", "why": "test"}"#);
+    let told = events.next_where("knobs", |data| data["who"] == "ada");
+    assert_eq!((&told.data["id"], &told.data["why"]), (&change["id"], &"test".into()));
+
+    // A server that nobody is at fails its first requests and is out of service.
+    let servers = "/api/v1/applications/app/servers";
+    let dead = free_address();
+    let added =
+        api(front.admin, "POST", servers, &format!("{{\"url\": \"http://{dead}\", \"name\": \"dead\"}}"));
+    assert_eq!(added.status, 200, "{}", added.text());
+    let server = |what: &'static str| move |data: &Json| data["server"] == "dead" && data["what"] == what;
+    events.next_where("server", server("added"));
+    let mut client = Client::connect(front.listen).expect("connect");
+    while front.ask(servers)["servers"]
+        .as_array()
+        .is_some_and(|all| all.iter().any(|server| server["name"] == "dead" && server["condition"] == "up"))
+    {
+        client.get("/", "").expect("an answer");
+    }
+    let out = events.next_where("server", |data| data["server"] == "dead" && data["what"] != "added");
+    assert!(["paused", "on_trial"].contains(&out.data["what"].as_str().expect("a word")), "{:?}", out.data);
+    assert_eq!(api(front.admin, "DELETE", &format!("{servers}/dead"), "").status, 200);
+    let gone = events.next_where("server", server("removed"));
+
+    front.change(r#"{"changes": {"app/ingress.rate": "1/min", "app/ingress.burst": 1}}"#);
+    while client.get("/", "").expect("an answer").status != 429 {}
+    let begun = events.next_of("refusals");
+    assert_eq!(
+        (&begun.data["class"], &begun.data["reason"], &begun.data["began"]),
+        (&"default".into(), &"ingress_rate".into(), &true.into())
+    );
+    assert!(
+        front.ask("/api/v1/overview")["applications"][0]["refusing"].to_string().contains("ingress_rate")
+    );
+    assert_eq!(events.next_of("refusals").data["began"], false);
+
+    // Who was away from before that gets the same again, and only what was asked for.
+    let mut again = Stream::open(front.admin, "kinds=refusals", Some(&gone.id));
+    let (first, second) = (again.next(), again.next());
+    assert_eq!((first.id.as_str(), &first.data), (begun.id.as_str(), &begun.data));
+    assert_eq!((second.name.as_str(), &second.data["began"]), ("refusals", &false.into()));
+    assert_eq!(Stream::open(front.admin, "", Some("1-7")).next().name, "lost");
+    let refused = get(front.admin, "/api/v1/events?after=never").expect("an answer");
+    assert_eq!(refused.status, 400, "{}", refused.text());
+
+    let (code, said, _) = tidegate(&[
+        "events",
+        "--all",
+        "--kinds",
+        "refusals",
+        "--count",
+        "1",
+        "--admin",
+        &front.admin.to_string(),
+    ]);
+    assert_eq!(code, Some(0));
+    assert!(said.contains("refusals app/default: refusals by ingress_rate begin"), "{said}");
+
+    front.gateway.signal("TERM");
+    events.next_of("ending");
+    front.gateway.stop_sound();
+}
+
+#[test]
+fn the_overview_shows_what_was_served() {
+    let front = Front::start("", "", &[]);
+    let mut events = Stream::open(front.admin, "meters=1s&kinds=ending", None);
+    let mut client = Client::connect(front.listen).expect("connect");
+    let overview = loop {
+        assert_eq!(client.get("/", "").expect("an answer").status, 200);
+        if let Some(meters) = events.poll()
+            && meters.name == "meters"
+            && meters.data["applications"][0]["goodput"].as_f64().is_some_and(|rate| rate > 0.0)
+        {
+            break meters.data;
+        }
+    };
+    let application = &overview["applications"][0];
+    let class = &application["classes"][0];
+    assert_eq!((&application["name"], &class["path"]), (&"app".into(), &"app/default".into()));
+    assert_eq!(application["goodput"], class["goodput"]);
+    let within = |value: &Json, low: f64, high: f64| {
+        assert!(
+            value.as_f64().is_some_and(|value| (low..=high).contains(&value)),
+            "{value} in {low} to {high}"
+        );
+    };
+    within(&class["response_time"]["p50"], 0.0, 30.0);
+    assert!(class["response_time"]["p50"].as_f64() <= class["response_time"]["p99"].as_f64());
+    within(&class["responses"]["2xx"], 0.1, 1e6);
+    within(&application["servers"][0]["requests"], 0.1, 1e6);
+    within(&overview["gateway"]["connections_open"], 1.0, 1.0);
+    within(&overview["gateway"]["cpu"], 0.0, 1024.0);
+    assert_eq!(overview["gateway"]["recording"]["kept"], false);
+    assert_eq!(overview["listeners"][0]["name"], "web");
+
+    let (code, shown, said) = tidegate(&["top", "--once", "--admin", &front.admin.to_string()]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(shown.contains("app (enforce)") && shown.contains("  default "), "{shown}");
+    assert!(!shown.contains('\u{1b}'), "no orders to a terminal: {shown:?}");
+    let (code, _, said) =
+        tidegate(&["top", "--once", "--application", "shop", "--admin", &front.admin.to_string()]);
+    assert_eq!(code, Some(2));
+    assert!(said.contains("there is no \"shop\", but app"), "{said}");
+    front.gateway.stop_sound();
+}
