@@ -275,6 +275,25 @@ fn is_open(path: &[&str]) -> bool {
     matches!(path, ["healthz" | "readyz"])
 }
 
+/// The methods of a path; `None` where nothing is.
+fn allowed(path: &[&str]) -> Option<&'static str> {
+    Some(match path {
+        ["" | "healthz" | "readyz" | "metrics"] => "GET, HEAD",
+        ["api", "v1", "knobs"] => "GET, PATCH",
+        ["api", "v1", "knobs", "revert"] => "POST",
+        ["api", "v1", "knobs", "changes"] => "GET",
+        [
+            "api",
+            "v1",
+            "session" | "overview" | "events" | "measurements" | "archives" | "controllers" | "applications"
+            | "openapi.json",
+        ] => "GET",
+        ["api", "v1", "applications", _, "servers"] => "GET, POST",
+        ["api", "v1", "applications", _, "servers", _] => "PATCH, DELETE",
+        _ => return None,
+    })
+}
+
 impl Api {
     /// Answers the requests of one connection.
     async fn converse(&self, stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer) {
@@ -337,6 +356,13 @@ impl Api {
             true => Caller::anyone(),
             false => self.access.identify(peer, &head)?,
         };
+        if let Some(allowed) = allowed(&parts)
+            && !allowed.split(", ").any(|method| head.method == *method)
+        {
+            let detail = format!("{} is not for this: there is {allowed}", head.method);
+            let problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail);
+            return Err(problem.with(header::ALLOW, allowed.to_owned()));
+        }
         match (&head.method, parts.as_slice()) {
             (&Method::GET | &Method::HEAD, [""]) => Ok(text(
                 StatusCode::OK,
@@ -399,18 +425,6 @@ impl Api {
                 Ok(json_response(&self.knobs.revert(&read(body).await?, &caller).await?))
             }
             (&Method::GET, ["api", "v1", "controllers"]) => Ok(json_response(&self.controllers.describe())),
-            (
-                _,
-                [
-                    "api",
-                    "v1",
-                    "session" | "overview" | "events" | "measurements" | "archives" | "controllers" | "knobs",
-                    ..,
-                ],
-            ) => Err(Problem::new(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "GET for session, overview, events, measurements, archives, controllers, knobs and knobs/changes; PATCH for knobs; POST for knobs/revert",
-            )),
             (&Method::GET, ["api", "v1", "applications"]) => {
                 let snapshot = self.shared.snapshot();
                 let names: Vec<_> = snapshot.applications.iter().map(|a| a.settings.name.clone()).collect();

@@ -84,7 +84,7 @@ fn what_happens_is_told_as_it_happens_and_again_to_who_was_away() {
     let said = events.next_of("controller");
     assert_eq!((&said.data["name"], &said.data["what"]), (&"law.lua".into(), &"log".into()));
 
-    let change = front.change(r#"{"changes": {"app/weight.max": 1}, "dry_run": true}"#.replace("weight.max", "in_flight.max").as_str());
+    let change = front.change(r#"{"changes": {"app/in_flight.max": 900}, "dry_run": true}"#);
     assert_eq!(change["dry_run"], true);
     let change = front.change(r#"{"changes": {"app/in_flight.max": 900}, "who": "ada", "why": "test"}"#);
     let told = events.next_where("knobs", |data| data["who"] == "ada");
