@@ -349,13 +349,8 @@ impl Api {
 
     async fn route(&self, request: Request<Incoming>, peer: &Peer) -> Result<Answer, Problem> {
         let (head, body) = request.into_parts();
-        self.access.admit(peer, &head)?;
         let path = head.uri.path().to_owned();
         let parts: Vec<&str> = path.split('/').skip(1).collect();
-        let caller = match is_open(&parts) {
-            true => Caller::anyone(),
-            false => self.access.identify(peer, &head)?,
-        };
         if let Some(allowed) = allowed(&parts)
             && !allowed.split(", ").any(|method| head.method == *method)
         {
@@ -363,6 +358,11 @@ impl Api {
             let problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail);
             return Err(problem.with(header::ALLOW, allowed.to_owned()));
         }
+        self.access.admit(peer, &head)?;
+        let caller = match is_open(&parts) {
+            true => Caller::anyone(),
+            false => self.access.identify(peer, &head)?,
+        };
         match (&head.method, parts.as_slice()) {
             (&Method::GET | &Method::HEAD, [""]) => Ok(text(
                 StatusCode::OK,

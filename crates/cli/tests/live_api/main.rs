@@ -144,9 +144,11 @@ fn what_happens_is_told_as_it_happens_and_again_to_who_was_away() {
     assert_eq!(code, Some(0));
     assert!(said.contains("refusals app/default: refusals by ingress_rate begin"), "{said}");
 
-    front.gateway.signal("TERM");
+    let Front { mut gateway, .. } = front;
+    gateway.signal("TERM");
     events.next_of("ending");
-    front.gateway.stop_sound();
+    assert_eq!(gateway.ended(), Some(0));
+    gateway.log.assert_no_panic();
 }
 
 #[test]
