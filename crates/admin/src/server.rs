@@ -286,8 +286,12 @@ fn allowed(path: &[&str]) -> Option<&'static str> {
             "api",
             "v1",
             "session" | "overview" | "events" | "measurements" | "archives" | "controllers" | "applications"
-            | "openapi.json",
+            | "capacity" | "waiting-rooms" | "openapi.json",
         ] => "GET",
+        ["api", "v1", "waiting-rooms", "keys"]
+        | ["api", "v1", "applications", _, "capacity", "rediscover"] => "POST",
+        ["api", "v1", "applications", _, "waiting-room"] => "GET",
+        ["api", "v1", "applications", _, "capacity"] => "GET, POST",
         ["api", "v1", "applications", _, "servers"] => "GET, POST",
         ["api", "v1", "applications", _, "servers", _] => "PATCH, DELETE",
         _ => return None,
