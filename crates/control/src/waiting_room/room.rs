@@ -809,7 +809,8 @@ impl Room {
 
     /// Capacity that may be counted on, work units a second.
     fn counted_on(&self) -> Option<f64> {
-        let told = self.capacity.per_s.or(self.capacity.pace_per_s);
+        // While the capacity is being searched for, what may come now is more than what can be promised.
+        let told = self.capacity.per_s.or(self.capacity.pace_per_s.map(|pace| pace / 2.0));
         let lost = self.settings.role == RoomRole::Generate
             && self.reported.is_none_or(|at| {
                 self.now.since(at) >= self.settings.report_timeout + self.settings.report_keep
