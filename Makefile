@@ -6,7 +6,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 CARGO ?= cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint live check deny docs bench instructions fmt
+.PHONY: help demo build test lint live check deny docs dashboard bench instructions fmt
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,7 @@ build: ## the binary target/debug/tidegate
 test: ## format, lints and all tests, live ones included; installs what they need
 	scripts/deps test
 	$(MAKE) --no-print-directory lint
+	scripts/dashboard check
 	scripts/test
 
 lint: ## format and clippy, no warnings
@@ -31,12 +32,16 @@ live: ## only the tests against real servers and clients, one after another, wit
 	scripts/deps test
 	$(CARGO) test --locked --workspace --test 'live_*' -- --test-threads=1 --nocapture
 
-check: lint deny docs ## lints, house rules, licences and sources, documentation
+check: lint deny docs ## lints, house rules, licences and sources, documentation, the page's built files
+	scripts/dashboard check
 	$(CARGO) test --locked --workspace --test house
 
 deny: ## licences, sources and banned crates (cargo-deny; compiled the first time, about a minute)
 	scripts/deps cargo-deny
 	$(CARGO) deny --locked --workspace check bans licenses sources
+
+dashboard: ## the page's built files in dashboard/dist, from its sources (needs Node)
+	scripts/dashboard build
 
 docs: ## the API documentation, in target/doc; a broken link is an error
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items

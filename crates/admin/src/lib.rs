@@ -4,7 +4,6 @@ mod access;
 mod capacity;
 mod controllers;
 mod events;
-mod history;
 mod knobs;
 mod measurements;
 mod metrics;

@@ -1,151 +1,126 @@
-//! The status page at `/`: each application's last minutes, limit, queues, classes and servers.
+//! The dashboard at `/`: its built files, part of the binary, and the policy that fences it in.
 //!
-//! Rendered here, refreshed by the browser, without scripts or outside requests.
+//! `dashboard/` holds the sources; `make dashboard` builds the files embedded here.
 
-use std::fmt::Write as _;
+use std::{
+    hash::{DefaultHasher, Hasher},
+    sync::LazyLock,
+};
 
-use tidegate_control::{ClassId, Refusal, meters::Meter};
-use tidegate_runtime::{Application, Shared, Subject};
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header, request::Parts};
+use http_body_util::Full;
 
-use crate::history::{History, SECONDS, Second};
+/// The page takes everything from here and nothing from elsewhere, and nobody may frame it.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-const WIDTH: f64 = 900.0;
-const HEIGHT: f64 = 160.0;
+/// A file of the page.
+struct File {
+    /// Its name below `/`; the page itself has none.
+    name: &'static str,
+    content_type: &'static str,
+    content: &'static [u8],
+}
 
-const STYLE: &str = "
-:root { color-scheme: light dark; --ink: light-dark(#1c2430, #e6ebf2); --soft: light-dark(#5a6675, #9aa7b8);
-  --line: light-dark(#d5dbe3, #38424f); --paper: light-dark(#ffffff, #161b22);
-  --arrived: light-dark(#8a94a3, #7d8896); --good: light-dark(#0a7d4f, #3fbf8a); --refused: light-dark(#b3541e, #e08a55); }
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2rem auto; max-width: 60rem; padding: 0 1rem; }
-h1 { font-size: 1.3rem; } h2 { font-size: 1.1rem; margin-top: 2.5rem; }
-table { border-collapse: collapse; width: 100%; margin: .8rem 0; font-variant-numeric: tabular-nums; }
-th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid var(--line); }
-th:first-child, td:first-child { text-align: left; } th { color: var(--soft); font-weight: 600; }
-svg { width: 100%; height: auto; border-bottom: 1px solid var(--line); }
-polyline { fill: none; stroke-width: 2; vector-effect: non-scaling-stroke; }
-.scroll { overflow-x: auto; } .soft { color: var(--soft); }
-.arrived { stroke: var(--arrived); color: var(--arrived); } .good { stroke: var(--good); color: var(--good); }
-.refused { stroke: var(--refused); color: var(--refused); }
-";
+const FILES: &[File] = &[
+    File {
+        name: "",
+        content_type: "text/html; charset=utf-8",
+        content: include_bytes!("../../../dashboard/dist/index.html"),
+    },
+    File {
+        name: "app.js",
+        content_type: "text/javascript; charset=utf-8",
+        content: include_bytes!("../../../dashboard/dist/app.js"),
+    },
+    File {
+        name: "app.css",
+        content_type: "text/css; charset=utf-8",
+        content: include_bytes!("../../../dashboard/dist/app.css"),
+    },
+    File {
+        name: "licenses.md",
+        content_type: "text/plain; charset=utf-8",
+        content: include_bytes!("../../../dashboard/dist/licenses.md"),
+    },
+];
 
-/// The whole page.
-pub(crate) fn render(shared: &Shared, history: &History) -> String {
-    let mut page = format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Tidegate</title>\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <meta http-equiv=\"refresh\" content=\"2\"><style>{STYLE}</style></head><body><h1>Tidegate</h1>"
-    );
-    let snapshot = shared.snapshot();
-    for application in &snapshot.applications {
-        let seconds = history.of(&application.settings.name);
-        let _ = write!(page, "<section><h2>{}</h2>", escape(&application.settings.name));
-        summary(&mut page, &seconds);
-        chart(&mut page, &seconds);
-        classes(&mut page, shared, application);
-        servers(&mut page, application);
-        page.push_str("</section>");
+/// What tells one version of a file from another, in the order of [`FILES`].
+static TAGS: LazyLock<Vec<String>> = LazyLock::new(|| FILES.iter().map(|file| tag(file.content)).collect());
+
+/// The file of that name, or word that the browser has it already; `None` if there is no such file.
+pub(crate) fn file(head: &Parts, name: &str) -> Option<Response<Full<Bytes>>> {
+    let position = FILES.iter().position(|file| file.name == name)?;
+    let (file, tag) = (&FILES[position], TAGS[position].as_str());
+    let known = head.headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    let is_known = known.flat_map(|list| list.split(',')).any(|known| known.trim() == tag);
+    let mut response = Response::new(Full::from(if is_known { &[][..] } else { file.content }));
+    if is_known {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
     }
-    page.push_str("</body></html>\n");
-    page
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::CONTENT_TYPE, file.content_type),
+        // Kept, but asked for each time: after an upgrade all three files are of one version.
+        (header::CACHE_CONTROL, "no-cache"),
+        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    if let Ok(tag) = HeaderValue::from_str(tag) {
+        headers.insert(header::ETAG, tag);
+    }
+    Some(response)
 }
 
-fn summary(page: &mut String, seconds: &[Second]) {
-    let Some(last) = seconds.last() else {
-        page.push_str("<p class=\"soft\">Measuring begins with the first full second.</p>");
-        return;
-    };
-    let _ = write!(
-        page,
-        "<p>Last second: <b class=\"arrived\">{} arrived</b>, <b class=\"good\">{} good</b>, \
-         <b class=\"refused\">{} refused</b>; {} of {} in flight, {} waiting.</p>",
-        last.arrived, last.good, last.refused, last.in_flight, last.limit, last.queued
-    );
+/// Whether there is a file of that name. The page says nothing about the gateway by itself.
+pub(crate) fn is_file(name: &str) -> bool {
+    FILES.iter().any(|file| file.name == name)
 }
 
-fn chart(page: &mut String, seconds: &[Second]) {
-    let top = seconds.iter().map(|s| s.arrived.max(s.good)).max().unwrap_or(0).max(1);
-    let _ = write!(
-        page,
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Requests a second over the last \
-         {} seconds: arrived, good and refused; at most {top}\">",
-        seconds.len()
-    );
-    for class in ["arrived", "refused", "good"] {
-        let value = |second: &Second| match class {
-            "arrived" => second.arrived,
-            "refused" => second.refused,
-            _ => second.good,
-        };
-        let _ = write!(page, "<polyline class=\"{class}\" points=\"");
-        for (index, second) in seconds.iter().enumerate() {
-            #[expect(clippy::cast_precision_loss, reason = "pixels")]
-            let (x, y) = (
-                (SECONDS - seconds.len() + index) as f64 / SECONDS as f64 * WIDTH,
-                HEIGHT - value(second) as f64 / top as f64 * (HEIGHT - 4.0),
-            );
-            let _ = write!(page, "{x:.0},{y:.1} ");
+fn tag(content: &[u8]) -> String {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(content);
+    format!("\"{:016x}\"", hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(name: &str, known: Option<&str>) -> Option<Response<Full<Bytes>>> {
+        let mut request = http::Request::get("/");
+        if let Some(known) = known {
+            request = request.header(header::IF_NONE_MATCH, known);
         }
-        page.push_str("\"/>");
+        file(&request.body(()).expect("a request").into_parts().0, name)
     }
-    let _ = write!(page, "</svg><p class=\"soft\">Five minutes; the top is {top} requests a second.</p>");
-}
 
-fn classes(page: &mut String, shared: &Shared, application: &Application) {
-    page.push_str(
-        "<div class=\"scroll\"><table><tr><th>class</th><th>arrived</th><th>good</th><th>refused</th><th>left</th>\
-         <th>wait 95 %</th><th>response 50 %</th><th>95 %</th></tr>",
-    );
-    let totals = shared.totals().read();
-    for (index, class) in application.classes.iter().enumerate() {
-        let id = ClassId(u16::try_from(index).unwrap_or(u16::MAX));
-        let Some(readings) = totals.get(&Subject::Class(application.id, id)) else { continue };
-        let time =
-            |meter: Meter, q: f64| readings.distribution(meter).quantile(q).map_or_else(String::new, millis);
-        let reasons: Vec<String> = Refusal::ALL
-            .iter()
-            .zip(readings.counts(Meter::REFUSED))
-            .filter(|(_, n)| **n > 0)
-            .map(|(reason, n)| format!("{n} {}", reason.name()))
-            .collect();
-        let refused = if reasons.is_empty() { "0".to_owned() } else { reasons.join("<br>") };
-        let _ = write!(
-            page,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{refused}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-            escape(&class.name),
-            readings.counts(Meter::ARRIVED)[0],
-            readings.counts(Meter::GOOD)[0],
-            readings.counts(Meter::LEFT)[0],
-            time(Meter::WAITING_TIME, 0.95),
-            time(Meter::RESPONSE_TIME, 0.5),
-            time(Meter::RESPONSE_TIME, 0.95),
-        );
+    #[test]
+    fn a_file_the_browser_has_is_not_sent_again() {
+        for File { name, content_type, .. } in FILES {
+            let first = ask(name, None).expect("it is there");
+            assert_eq!(first.status(), StatusCode::OK);
+            assert_eq!(first.headers()[header::CONTENT_TYPE], content_type);
+            let tag = first.headers()[header::ETAG].to_str().expect("a tag").to_owned();
+            let again = ask(name, Some(&format!("\"other\", {tag}"))).expect("it is there");
+            assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
+            assert_eq!(ask(name, Some("\"other\"")).expect("it is there").status(), StatusCode::OK);
+        }
+        assert!(ask("app.map", None).is_none());
     }
-    page.push_str("</table></div>");
-}
 
-fn servers(page: &mut String, application: &Application) {
-    page.push_str(
-        "<div class=\"scroll\"><table><tr><th>server</th><th>state</th><th>in flight</th><th>weight</th></tr>",
-    );
-    for server in application.state.servers().list() {
-        let state =
-            if server.is_draining || !server.is_member { "draining" } else { server.condition.name() };
-        let _ = write!(
-            page,
-            "<tr><td>{}</td><td>{state}</td><td>{}</td><td>{}</td></tr>",
-            escape(&format!("{} ({})", server.name, server.endpoint)),
-            server.in_flight,
-            server.weight
-        );
+    #[test]
+    fn the_page_needs_nothing_that_its_policy_forbids() {
+        let page = std::str::from_utf8(FILES[0].content).expect("UTF-8");
+        for File { name, .. } in &FILES[1..3] {
+            assert!(page.contains(&format!("\"./{name}\"")), "the page does not name {name}: {page}");
+        }
+        for forbidden in ["<style", " style=", "onclick=", "src=\"http", "href=\"http", "<script>"] {
+            assert!(!page.contains(forbidden), "{forbidden} in {page}");
+        }
+        let size: usize = FILES.iter().map(|file| file.content.len()).sum();
+        assert!(size < 150 * 1024, "{size} bytes");
     }
-    page.push_str("</table></div>");
-}
-
-#[expect(clippy::cast_precision_loss, reason = "shown with one digit")]
-fn millis(nanos: u64) -> String {
-    format!("{:.1} ms", nanos as f64 / 1e6)
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

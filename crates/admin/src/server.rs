@@ -34,7 +34,6 @@ use crate::{
     capacity,
     controllers::{Board, Controllers},
     events::{Events, Kind},
-    history::History,
     knobs::Knobs,
     measurements, metrics,
     openapi::openapi,
@@ -144,7 +143,6 @@ impl Admin {
             readers: Arc::new(Semaphore::new(stream::READERS_MAX)),
             controllers: controllers.board(),
             ready: Arc::clone(&ready),
-            history: Arc::default(),
         };
         let present = Arc::clone(&tls);
         std::thread::Builder::new()
@@ -213,7 +211,6 @@ pub(crate) struct Api {
     /// Places for readers of events.
     readers: Arc<Semaphore>,
     ready: Arc<AtomicBool>,
-    history: Arc<History>,
 }
 
 fn listen(address: SocketAddr, succeeds: bool) -> io::Result<TcpListener> {
@@ -270,9 +267,9 @@ async fn serve(listener: TcpListener, api: Api, tls: Arc<RwLock<Option<Arc<Serve
     }
 }
 
-/// Paths that answer whoever asks: they tell nothing but whether traffic may come.
+/// Paths that answer whoever asks: whether traffic may come, and the page, which shows nothing without the API.
 fn is_open(path: &[&str]) -> bool {
-    matches!(path, ["healthz" | "readyz"])
+    matches!(path, [name] if matches!(*name, "healthz" | "readyz") || page::is_file(name))
 }
 
 /// The methods of a path; `None` where nothing is.
@@ -334,7 +331,6 @@ impl Api {
         let mut seconds = tokio::time::interval(Duration::from_secs(1));
         loop {
             seconds.tick().await;
-            self.history.sample(&self.shared);
             self.watch.look(&self.shared, &self.state, &self.events);
         }
     }
@@ -368,11 +364,9 @@ impl Api {
             false => self.access.identify(peer, &head)?,
         };
         match (&head.method, parts.as_slice()) {
-            (&Method::GET | &Method::HEAD, [""]) => Ok(text(
-                StatusCode::OK,
-                "text/html; charset=utf-8",
-                page::render(&self.shared, &self.history),
-            )),
+            (&Method::GET | &Method::HEAD, [name]) if let Some(file) = page::file(&head, name) => {
+                Ok(file.map(Either::Left))
+            }
             (&Method::GET | &Method::HEAD, ["healthz"]) => Ok(text(StatusCode::OK, "text/plain", "ok\n")),
             (&Method::GET | &Method::HEAD, ["readyz"]) => Ok(if self.is_ready() {
                 text(StatusCode::OK, "text/plain", "ready\n")

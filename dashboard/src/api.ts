@@ -1,0 +1,241 @@
+// The gateway's HTTP API: the shapes of its answers, and a client that carries the token and names problems.
+
+/** Rates per second; `null` is "not measured". */
+export type Rate = number | null;
+/** Rates by label; labels without events are left out. */
+export type Rates = Record<string, number>;
+
+export interface Overview {
+  at: number;
+  version: number;
+  window_s: number;
+  gateway: GatewayStatus;
+  listeners: Listener[];
+  applications: Application[];
+  controllers: Controller[];
+}
+
+export interface GatewayStatus {
+  version: string;
+  ready: boolean;
+  started_at: number;
+  connections_open: number;
+  connections_parked: number;
+  spooled_bytes: number;
+  connections_accepted: Rate;
+  connections_refused: Rates;
+  tls_handshakes: Rates;
+  bad_requests: Rates;
+  broken_prefaces: Rate;
+  events_lost: Rate;
+  cpu: Rate;
+  memory_bytes: number | null;
+  host_cpu: Rate;
+  memory_available_bytes: number | null;
+  cpu_pressure: Rate;
+  memory_pressure: Rate;
+  io_pressure: Rate;
+  recording: { kept: boolean; why?: string };
+}
+
+export interface Listener {
+  name: string;
+  address: string;
+  tls: boolean;
+  application: string | null;
+}
+
+/** What is counted of a class, and summed of an application. */
+export interface Counts {
+  queued: number;
+  arrived: Rate;
+  started: Rate;
+  goodput: Rate;
+  left: Rate;
+  abandoned: Rate;
+  retries: Rate;
+  refused: Rates;
+  would_refuse: Rates;
+  responses: Rates;
+}
+
+export interface Application extends Counts {
+  name: string;
+  hosts: string[];
+  mode: string;
+  algorithm: string;
+  overload: string[];
+  in_flight: number;
+  in_flight_limit: number;
+  capacity: number | null;
+  long_streams: number;
+  awaiting_server: number;
+  lingering: number;
+  classes: Class[];
+  servers: Server[];
+}
+
+export interface Class extends Counts {
+  name: string;
+  path: string;
+  priority: number;
+  weight: number;
+  goodput_within_s: number;
+  cost: number | null;
+  bytes_in: Rate;
+  bytes_out: Rate;
+  waiting_time: Percentiles | null;
+  service_time: Percentiles | null;
+  response_time: Percentiles | null;
+}
+
+/** In seconds. */
+export interface Percentiles {
+  p50: number | null;
+  p95: number | null;
+  p99: number | null;
+}
+
+export interface Server {
+  name: string;
+  address: string;
+  condition: string;
+  member: boolean;
+  draining: boolean;
+  weight: number;
+  in_flight: number;
+  in_flight_max: number | null;
+  response_time_s: number | null;
+  requests: Rate;
+  upstream_errors: Rates;
+  connects: Rate;
+}
+
+export interface Controller {
+  name: string;
+  state: string;
+  why: string | null;
+  turns: number;
+  failures: number;
+  steps: number;
+  memory_bytes: number;
+  held: number;
+}
+
+export interface Knob {
+  path: string;
+  value: string;
+  configured: string;
+  default: string;
+  drift: boolean;
+  allowed: string;
+  doc: string;
+  kind?: string;
+  min?: string;
+  max?: string;
+  choices?: string[];
+  optional?: boolean;
+  changed?: { who: string; why: string; at: number; lasting: boolean };
+}
+
+export interface KnobChange {
+  path: string;
+  from: string;
+  to: string;
+  was_changed: boolean;
+  cleared: boolean;
+}
+
+export interface ChangeRecord {
+  id: number;
+  at: number;
+  who: string;
+  why: string;
+  lasting: boolean;
+  changes: KnobChange[];
+}
+
+export interface Session {
+  role: "read" | "operator";
+  by: string;
+  who: string | null;
+}
+
+export interface Measured {
+  step_s: number;
+  points: Array<{ at: number; measured_s: number } & Record<string, number | null>>;
+}
+
+export interface ChangeRequest {
+  changes: Record<string, string | null>;
+  why: string;
+  lasting?: boolean;
+  dry_run?: boolean;
+}
+
+/** An answer other than success, in the gateway's own words. */
+export class ApiProblem extends Error {
+  readonly status: number;
+
+  constructor(status: number, detail: string) {
+    super(detail);
+    this.status = status;
+  }
+}
+
+const TOKEN = "tidegate.token";
+
+export const token = {
+  read: (): string | null => sessionStorage.getItem(TOKEN),
+  keep: (value: string): void => sessionStorage.setItem(TOKEN, value),
+  forget: (): void => sessionStorage.removeItem(TOKEN),
+};
+
+/** What every request carries. */
+export function headers(more: Record<string, string> = {}): Record<string, string> {
+  const kept = token.read();
+  return kept === null ? more : { ...more, authorization: `Bearer ${kept}` };
+}
+
+/** Reads an answer as JSON, or throws its problem. */
+async function ask<T>(path: string, init: RequestInit = {}): Promise<T> {
+  const response = await fetch(path, { ...init, headers: headers(init.headers as Record<string, string>) });
+  if (!response.ok) throw await problemOf(response);
+  return (await response.json()) as T;
+}
+
+/** The problem of an answer that is no success. */
+export async function problemOf(response: Response): Promise<ApiProblem> {
+  let detail = `the gateway answered ${response.status}`;
+  try {
+    const document = (await response.json()) as { detail?: unknown };
+    if (typeof document.detail === "string") detail = document.detail;
+  } catch {
+    // Whatever stands between answered with a page of its own; its status says enough.
+  }
+  return new ApiProblem(response.status, detail);
+}
+
+function send<T>(method: string, path: string, body: unknown): Promise<T> {
+  return ask<T>(path, { method, headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+}
+
+export const api = {
+  session: () => ask<Session>("api/v1/session"),
+  overview: () => ask<Overview>("api/v1/overview"),
+  knobs: () => ask<{ version: number; knobs: Knob[] }>("api/v1/knobs"),
+  change: (request: ChangeRequest) =>
+    send<{ changes: KnobChange[] }>("PATCH", "api/v1/knobs", { who: "dashboard", ...request }),
+  changes: (before?: number) =>
+    ask<{ changes: ChangeRecord[] }>(`api/v1/knobs/changes?limit=50${before === undefined ? "" : `&before=${before}`}`),
+  revert: (id: number, why: string) =>
+    send<{ changes: KnobChange[] }>("POST", "api/v1/knobs/revert", { id, why, who: "dashboard" }),
+  editServer: (application: string, server: string, knobs: Record<string, unknown>) =>
+    send<unknown>(
+      "PATCH",
+      `api/v1/applications/${encodeURIComponent(application)}/servers/${encodeURIComponent(server)}`,
+      knobs,
+    ),
+  measurements: (query: Record<string, string>, signal?: AbortSignal) =>
+    ask<Measured>(`api/v1/measurements?${new URLSearchParams(query)}`, signal === undefined ? {} : { signal }),
+};

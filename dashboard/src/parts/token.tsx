@@ -1,0 +1,40 @@
+// Asks for the token a gateway that is not on loopback demands.
+
+import { useState } from "preact/hooks";
+
+import { token } from "../api";
+import { connect } from "../state";
+
+export function TokenForm({ why }: { why: string }) {
+  const [value, setValue] = useState("");
+  const wasWrong = token.read() !== null;
+  return (
+    <form
+      class="card narrow"
+      onSubmit={(event) => {
+        event.preventDefault();
+        token.keep(value.trim());
+        connect();
+      }}
+    >
+      <h1>This gateway asks for a token</h1>
+      <p class="soft">
+        Whoever runs it has put tokens into files named by its configuration. A token either lets you look, or change
+        settings as well. It is kept in this tab only, until the tab is closed.
+      </p>
+      <label for="token">Token</label>
+      <input
+        id="token"
+        type="password"
+        autocomplete="off"
+        required
+        value={value}
+        aria-invalid={wasWrong}
+        aria-describedby="token-why"
+        onInput={(event) => setValue(event.currentTarget.value)}
+      />
+      <p id="token-why" class={wasWrong ? "fault" : "soft"}>{why}</p>
+      <button class="primary" type="submit">Use this token</button>
+    </form>
+  );
+}

@@ -1,0 +1,261 @@
+// One request's path as stages: what passes each, what waits there, and what is lost there and why.
+
+import type { Application, Counts, Overview, Rates } from "./api";
+import { number, percent, plural, rate, span } from "./format";
+import { type StageId, algorithm, refusal, serverError } from "./reasons";
+
+/** What leaves the path at a stage. */
+export interface Loss {
+  name: string;
+  /** What it means; may be empty. */
+  text: string;
+  /** Per second. */
+  rate: number;
+  /** `watched` would be refused if the mode were enforce, and goes on; `left` is the client's own doing. */
+  kind: "refused" | "watched" | "left" | "failed";
+}
+
+export interface Figure {
+  label: string;
+  value: string;
+}
+
+export interface Stage {
+  id: StageId;
+  name: string;
+  /** What happens here, in a line. */
+  hint: string;
+  figures: Figure[];
+  /** How full it is, if it has a bound. */
+  gauge?: { value: number; max: number; label: string };
+  losses: Loss[];
+  /** What goes on from here, per second; `null` if that is counted in something else than requests. */
+  onwards: number | null;
+  onwardsUnit: string;
+  state: "idle" | "flowing" | "losing" | "off";
+}
+
+/** The stages of an application's path, from the client to the response. */
+export function stages(overview: Overview, application: Application): Stage[] {
+  const { gateway } = overview;
+  const lost = lossesByStage(application);
+  const handshakes = Object.entries(gateway.tls_handshakes).filter(([kind]) => kind !== "failed");
+  const full = sum(Object.fromEntries(handshakes.filter(([kind]) => kind.startsWith("full"))));
+  const resumed = sum(Object.fromEntries(handshakes.filter(([kind]) => kind.startsWith("resumed"))));
+  const hasTls = overview.listeners.some((listener) => listener.tls);
+  const up = application.servers.filter((server) => inService(server)).length;
+  const waits = application.classes.map((one) => one.waiting_time?.p95).filter(isNumber);
+  const arrived = application.arrived ?? 0;
+  const refusedAtClass = total(lost.class) + total(lost.room);
+  const waited = application.queued > 0 || waits.some((wait) => wait > 0.001);
+  const errors = Object.entries(merge(application.servers.map((server) => server.upstream_errors)));
+
+  const all: Array<Omit<Stage, "state"> & { state?: Stage["state"] }> = [
+    {
+      id: "listener",
+      name: "Listener",
+      hint: "Accepts connections. Shared by all applications of this gateway.",
+      figures: [
+        { label: "open", value: plural(gateway.connections_open, "connection") },
+        { label: "new", value: rate(gateway.connections_accepted, "per s") },
+      ],
+      losses: [
+        ...refusals(gateway.connections_refused, "refused"),
+        ...losses(gateway.bad_requests, (name) => ({
+          name: `bad request: ${name.replaceAll("_", " ")}`,
+          text: "Answered 4xx or 501 before any application saw it: it broke the protocol or a bound.",
+          kind: "failed",
+        })),
+      ],
+      onwards: gateway.connections_accepted,
+      onwardsUnit: "conn/s",
+    },
+    {
+      id: "tls",
+      name: "TLS",
+      hint: hasTls
+        ? "Opens encrypted connections. Resumed sessions cost far less than full handshakes."
+        : "No listener has a certificate: everything comes in plain.",
+      figures: hasTls
+        ? [
+            { label: "full", value: rate(full, "per s") },
+            { label: "resumed", value: rate(resumed, "per s") },
+          ]
+        : [{ label: "handshakes", value: "not used" }],
+      losses: [
+        ...losses(pick(gateway.tls_handshakes, "failed"), () => ({
+          name: "handshake failed",
+          text: "The client gave up, was too late, or had no protocol in common.",
+          kind: "failed",
+        })),
+        ...losses({ broken: gateway.broken_prefaces ?? 0 }, () => ({
+          name: "broken beginning",
+          text: "The PROXY header or TLS hello was missing, malformed, not trusted or late.",
+          kind: "failed",
+        })),
+      ],
+      onwards: arrived,
+      onwardsUnit: "req/s",
+      ...(hasTls ? {} : { state: "off" as const }),
+    },
+    {
+      id: "class",
+      name: "Class",
+      hint: "Sorts requests into classes and holds rates: of a class, of the application, of one client.",
+      figures: [
+        { label: "arrive", value: rate(arrived) },
+        { label: "sorted into", value: plural(application.classes.length, "class", "classes") },
+      ],
+      losses: [],
+      onwards: Math.max(0, arrived - refusedAtClass),
+      onwardsUnit: "req/s",
+    },
+    {
+      id: "queue",
+      name: "Queue",
+      hint: "Requests wait here, class by class, while the servers are as busy as they should be.",
+      figures: [
+        { label: "waiting", value: plural(application.queued, "request") },
+        { label: "waited (95 %)", value: waited ? span(Math.max(0, ...waits)) : "no wait" },
+      ],
+      losses: left("left waiting", "The client left before its turn came.", application.left),
+      onwards: application.started,
+      onwardsUnit: "req/s",
+    },
+    {
+      id: "limit",
+      name: "Limit",
+      hint: "Lets only as much into the servers at once as they work on best; the rest waits.",
+      figures: [
+        { label: "in flight", value: `${number(application.in_flight)} of ${number(application.in_flight_limit)}` },
+        { label: application.algorithm === "fixed" ? "limit set by hand" : "limit found by", value: algorithm(application.algorithm) },
+      ],
+      gauge: {
+        value: application.in_flight,
+        max: application.in_flight_limit,
+        label: `${percent(application.in_flight / Math.max(1, application.in_flight_limit))} of the limit in use`,
+      },
+      losses: [],
+      onwards: application.started,
+      onwardsUnit: "req/s",
+    },
+    {
+      id: "servers",
+      name: "Servers",
+      hint: "The application's own servers do the work.",
+      figures: [
+        { label: "in service", value: `${up} of ${application.servers.length}` },
+        { label: "respond in", value: span(slowest(application)) },
+      ],
+      losses: [
+        ...errors.map(([name, perSecond]) => ({
+          name: `error: ${name.replaceAll("_", " ")}`,
+          text: serverError(name),
+          rate: perSecond,
+          kind: "failed" as const,
+        })),
+      ],
+      onwards: answered(application),
+      onwardsUnit: "req/s",
+    },
+    {
+      id: "response",
+      name: "Response",
+      hint: "Goodput: answered without error and within the time the class promises (goodput.within).",
+      figures: [
+        { label: "goodput", value: rate(application.goodput) },
+        { label: "of arrivals", value: arrived > 0 ? percent((application.goodput ?? 0) / arrived) : "–" },
+      ],
+      losses: left("left early", "The client left before its response was complete.", application.abandoned),
+      onwards: application.goodput,
+      onwardsUnit: "good req/s",
+    },
+  ];
+  return all.map((stage) => {
+    const complete = { ...stage, losses: [...lost[stage.id], ...stage.losses] };
+    return { ...complete, state: stage.state ?? stateOf(complete) };
+  });
+}
+
+/** What is lost of an application's requests at each stage. */
+function lossesByStage(application: Application): Record<StageId, Loss[]> {
+  const by: Record<StageId, Loss[]> = {
+    listener: [], tls: [], class: [], room: [], queue: [], limit: [], servers: [], response: [],
+  };
+  for (const kind of ["refused", "watched"] as const) {
+    const rates = kind === "refused" ? application.refused : application.would_refuse;
+    for (const [name, perSecond] of Object.entries(rates)) {
+      const reason = refusal(name);
+      // What the class's stage cannot tell apart, the room's shows; there is no card of its own without one.
+      const stage = reason.stage === "room" ? "class" : reason.stage;
+      by[stage].push({ name: reason.name, text: reason.text, rate: perSecond, kind });
+    }
+  }
+  for (const list of Object.values(by)) list.sort((a, b) => b.rate - a.rate);
+  return by;
+}
+
+/** Requests answered by servers: what went there, without what failed or left. */
+function answered(counts: Counts): number | null {
+  if (counts.started === null) return null;
+  return Math.max(0, counts.started - (counts.abandoned ?? 0));
+}
+
+function refusals(rates: Rates, kind: Loss["kind"]): Loss[] {
+  return losses(rates, (name) => ({ ...refusal(name), kind }));
+}
+
+function losses(rates: Rates, describe: (name: string) => Omit<Loss, "rate">): Loss[] {
+  return Object.entries(rates)
+    .filter(([, perSecond]) => perSecond > 0)
+    .map(([name, perSecond]) => {
+      const { name: shown, text, kind } = describe(name);
+      return { name: shown, text, kind, rate: perSecond };
+    });
+}
+
+function left(name: string, text: string, perSecond: number | null): Loss[] {
+  return losses({ left: perSecond ?? 0 }, () => ({ name, text, kind: "left" }));
+}
+
+function stateOf(stage: { losses: Loss[]; onwards: number | null }): Stage["state"] {
+  if (stage.losses.some((loss) => loss.kind === "refused" || loss.kind === "failed")) return "losing";
+  return (stage.onwards ?? 0) > 0 ? "flowing" : "idle";
+}
+
+/** Whether a server takes new requests. */
+export function inService(server: { condition: string; draining: boolean; member: boolean }): boolean {
+  return (server.condition === "up" || server.condition === "on_trial") && !server.draining && server.member;
+}
+
+function slowest(application: Application): number | null {
+  const times = application.classes.map((one) => one.service_time?.p50).filter(isNumber);
+  return times.length === 0 ? null : Math.max(...times);
+}
+
+/** Sums of rates by label. */
+export function merge(many: Rates[]): Rates {
+  const merged: Rates = {};
+  for (const rates of many) {
+    for (const [name, perSecond] of Object.entries(rates)) merged[name] = (merged[name] ?? 0) + perSecond;
+  }
+  return merged;
+}
+
+/** All labels of a rate together. */
+export function sum(rates: Rates): number {
+  return Object.values(rates).reduce((added, perSecond) => added + perSecond, 0);
+}
+
+function total(list: Loss[]): number {
+  return list.filter((loss) => loss.kind === "refused").reduce((added, loss) => added + loss.rate, 0);
+}
+
+function pick(rates: Rates, name: string): Rates {
+  const perSecond = rates[name];
+  return perSecond === undefined ? {} : { [name]: perSecond };
+}
+
+function isNumber(value: number | null | undefined): value is number {
+  return typeof value === "number";
+}

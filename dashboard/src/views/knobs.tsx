@@ -1,0 +1,120 @@
+// Every knob with its value, range and default, to change in place.
+
+import { useEffect, useMemo, useState } from "preact/hooks";
+
+import { type Knob, api } from "../api";
+import { KnobRow } from "../parts/knob-row";
+import { type Place, filtered, grouped, isChanged, places } from "../knobs";
+import { plural } from "../format";
+import { address } from "../route";
+import { useShared } from "../state";
+
+/** Changes that come one after the other, such as a controller's, are read together. */
+const READ_AGAIN_MS = 1000;
+
+export function KnobsView({ place }: { place: string }) {
+  const { knobs, fault, reread } = useKnobs();
+  const [words, setWords] = useState("");
+  const [onlyChanged, setOnlyChanged] = useState(false);
+  const found = useMemo(() => (knobs === null ? [] : filtered(knobs, { place, words, onlyChanged })), [knobs, place, words, onlyChanged]);
+  const all = useMemo(() => (knobs === null ? [] : places(knobs)), [knobs]);
+  if (knobs === null) {
+    return fault === null ? <p class="empty">Reading the knobs …</p> : <p class="fault" role="alert">The knobs could not be read: {fault}</p>;
+  }
+  const changed = knobs.filter(isChanged).length;
+  const here = all.find((one) => one.path === place);
+  return (
+    <>
+      <h1>Knobs</h1>
+      <p class="soft">
+        Everything that can be changed while the gateway runs. A change takes effect at once and drops no request; it ends with
+        the process unless it is kept, and it is recorded with who and why under <a href="#/changes">Events</a>. What is
+        written in the configuration file stays as it is: where a value differs from it, the row says so.
+      </p>
+      <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
+        <label class="inline">
+          <span>Of</span>
+          <select value={place} onChange={(event) => { location.hash = address({ view: "knobs", place: event.currentTarget.value }); }}>
+            <Places all={all} />
+            {here === undefined && <option value={place}>{place} (gone)</option>}
+          </select>
+        </label>
+        <label class="inline">
+          <span>Find</span>
+          <input type="search" value={words} placeholder="queue, timeout …" onInput={(event) => setWords(event.currentTarget.value)} />
+        </label>
+        <label class="inline check">
+          <input type="checkbox" checked={onlyChanged} onChange={(event) => setOnlyChanged(event.currentTarget.checked)} />
+          <span>Only changed ({changed})</span>
+        </label>
+      </form>
+      <p class="soft" role="status">{plural(found.length, "knob")} {onlyChanged ? "changed" : ""}</p>
+      {found.length === 0 && <Nothing onlyChanged={onlyChanged} words={words} isGone={here === undefined} place={place} />}
+      {onlyChanged
+        ? <List title="Changed" knobs={found} showPlace reread={reread} />
+        : grouped(found).map((group) => (
+            <List key={group.subject} title={group.subject} knobs={group.knobs} showPlace={false} reread={reread} />
+          ))}
+    </>
+  );
+}
+
+function List({ title, knobs, showPlace, reread }: { title: string; knobs: Knob[]; showPlace: boolean; reread: () => void }) {
+  if (knobs.length === 0) return null;
+  return (
+    <section class="knobs">
+      <h2>{title.replaceAll("_", " ")}</h2>
+      <ul>
+        {knobs.map((knob) => <KnobRow key={knob.path} knob={knob} showPlace={showPlace} changed={reread} />)}
+      </ul>
+    </section>
+  );
+}
+
+function Places({ all }: { all: Place[] }) {
+  const applications = all.filter((one) => one.kind === "application");
+  const below = (application: Place, kind: Place["kind"]) =>
+    all.filter((one) => one.kind === kind && one.path.startsWith(`${application.path}/`));
+  return (
+    <>
+      {all.filter((one) => one.kind === "gateway").map((one) => <option key="" value="">{one.name}</option>)}
+      {applications.map((application) => (
+        <optgroup key={application.path} label={`Application ${application.name}`}>
+          <option value={application.path}>{application.name}</option>
+          {below(application, "class").map((one) => <option key={one.path} value={one.path}>class {one.name}</option>)}
+          {below(application, "server").map((one) => <option key={one.path} value={one.path}>server {one.name}</option>)}
+        </optgroup>
+      ))}
+    </>
+  );
+}
+
+function Nothing({ onlyChanged, words, isGone, place }: { onlyChanged: boolean; words: string; isGone: boolean; place: string }) {
+  if (isGone) return <p class="empty">There is no {place}, or no longer. Choose another above.</p>;
+  if (words.trim() !== "") return <p class="empty">No knob here has “{words}” in its name or its description.</p>;
+  return onlyChanged ? <p class="empty">Nothing was changed here: all is as the configuration file has it.</p> : null;
+}
+
+/** All knobs, read again when the gateway's version moves. */
+function useKnobs(): { knobs: Knob[] | null; fault: string | null; reread: () => void } {
+  const version = useShared((state) => state.knobsVersion);
+  const [known, setKnown] = useState<{ knobs: Knob[] | null; fault: string | null }>({ knobs: null, fault: null });
+  const [asked, setAsked] = useState(0);
+  useEffect(() => {
+    let isCurrent = true;
+    const read = async () => {
+      try {
+        const { knobs } = await api.knobs();
+        if (isCurrent) setKnown({ knobs, fault: null });
+      } catch (error) {
+        if (isCurrent) setKnown((before) => ({ ...before, fault: error instanceof Error ? error.message : String(error) }));
+      }
+    };
+    const timer = window.setTimeout(read, known.knobs === null || asked > 0 ? 0 : READ_AGAIN_MS);
+    return () => {
+      isCurrent = false;
+      window.clearTimeout(timer);
+    };
+  }, [version, asked]);
+  return { ...known, reread: () => setAsked((times) => times + 1) };
+}

@@ -1,0 +1,107 @@
+// An overview as the gateway answers it, with as many classes as wanted.
+
+import type { Application, Class, Overview } from "../src/api";
+
+export function aClass(name: string, part: Partial<Class> = {}): Class {
+  return {
+    name,
+    path: `shop/${name}`,
+    priority: 3,
+    weight: 1,
+    goodput_within_s: 10,
+    queued: 0,
+    cost: 1,
+    arrived: 10,
+    started: 10,
+    goodput: 10,
+    left: 0,
+    abandoned: 0,
+    retries: 0,
+    refused: {},
+    would_refuse: {},
+    responses: { "2xx": 10 },
+    bytes_in: 0,
+    bytes_out: 1000,
+    waiting_time: { p50: 0.0001, p95: 0.0004, p99: 0.0005 },
+    service_time: { p50: 0.05, p95: 0.1, p99: 0.2 },
+    response_time: { p50: 0.05, p95: 0.1, p99: 0.2 },
+    ...part,
+  };
+}
+
+export function anApplication(part: Partial<Application> = {}): Application {
+  return {
+    name: "shop",
+    hosts: [],
+    mode: "enforce",
+    algorithm: "knee_track",
+    overload: [],
+    in_flight: 17,
+    in_flight_limit: 20,
+    capacity: 143.2,
+    long_streams: 0,
+    awaiting_server: 0,
+    lingering: 0,
+    queued: 0,
+    arrived: 10,
+    started: 10,
+    goodput: 10,
+    left: 0,
+    abandoned: 0,
+    retries: 0,
+    refused: {},
+    would_refuse: {},
+    responses: { "2xx": 10 },
+    classes: [aClass("default")],
+    servers: [
+      {
+        name: "one",
+        address: "10.0.0.2:8000",
+        condition: "up",
+        member: true,
+        draining: false,
+        weight: 1,
+        in_flight: 17,
+        in_flight_max: null,
+        response_time_s: 0.08,
+        requests: 10,
+        upstream_errors: {},
+        connects: 0,
+      },
+    ],
+    ...part,
+  };
+}
+
+export function anOverview(application = anApplication()): Overview {
+  return {
+    at: 1_795_244_400,
+    version: 12,
+    window_s: 5,
+    gateway: {
+      version: "0.1.0",
+      ready: true,
+      started_at: 1_795_240_000,
+      connections_open: 12,
+      connections_parked: 3,
+      spooled_bytes: 0,
+      connections_accepted: 3.2,
+      connections_refused: {},
+      tls_handshakes: {},
+      bad_requests: {},
+      broken_prefaces: 0,
+      events_lost: 0,
+      cpu: 0.31,
+      memory_bytes: 61_234_567,
+      host_cpu: 1.4,
+      memory_available_bytes: 9e9,
+      cpu_pressure: 0.1,
+      memory_pressure: 0,
+      io_pressure: 0,
+      recording: { kept: false, why: "no state_directory is configured" },
+    },
+    listeners: [{ name: "http", address: "[::]:8080", tls: false, application: null }],
+    applications: [application],
+    controllers: [],
+  };
+}

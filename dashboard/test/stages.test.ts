@@ -1,0 +1,75 @@
+import { expect, test } from "vitest";
+
+import { refusal } from "../src/reasons";
+import { type Stage, stages } from "../src/stages";
+import { aClass, anApplication, anOverview } from "./fixture";
+
+const by = (all: Stage[], id: Stage["id"]): Stage => {
+  const found = all.find((stage) => stage.id === id);
+  if (found === undefined) throw new Error(`no stage ${id}`);
+  return found;
+};
+
+/** Every reason of docs/meters.md, with a rate of its own. */
+const REFUSED = {
+  ingress_rate: 1, client_rate: 2, queue_full: 4, codel: 8, wait_too_long: 16, deadline_passed: 32, maintenance: 64,
+  no_server: 128, connections: 256, client_connections: 512, long_streams: 1024,
+};
+
+test("every refusal is shown once, at its stage, and none is lost on the way", () => {
+  const application = anApplication({ arrived: 5000, refused: { ...REFUSED, something_new: 2048 } });
+  const all = stages(anOverview(application), application);
+  const shown = all.flatMap((stage) => stage.losses).reduce((sum, loss) => sum + loss.rate, 0);
+  expect(shown).toBe(4095);
+  expect(by(all, "queue").losses.map((loss) => loss.rate)).toEqual([32, 16, 8, 4]);
+  expect(by(all, "class").losses.map((loss) => loss.name)).toEqual(["something new", "maintenance", "rate of one client", "rate limit"]);
+  expect(by(all, "servers").losses.map((loss) => loss.name)).toEqual(["too many streams", "no server"]);
+  for (const name of Object.keys(REFUSED)) expect(refusal(name).text, name).not.toBe("");
+});
+
+test("what is only watched passes on and is told apart", () => {
+  const application = anApplication({ arrived: 100, mode: "watch", would_refuse: { ingress_rate: 40 } });
+  const stage = by(stages(anOverview(application), application), "class");
+  expect(stage.losses).toMatchObject([{ kind: "watched", rate: 40 }]);
+  expect(stage.onwards).toBe(100);
+  expect(stage.state).toBe("flowing");
+});
+
+test("rates held at the class take from what goes on, those of the queue do not", () => {
+  const application = anApplication({ arrived: 200, started: 90, refused: { ingress_rate: 50, queue_full: 60 } });
+  const all = stages(anOverview(application), application);
+  expect(by(all, "class").onwards).toBe(150);
+  expect(by(all, "queue").onwards).toBe(90);
+  expect(by(all, "queue").state).toBe("losing");
+});
+
+test("servers out of service and their errors are named", () => {
+  const [one] = anApplication().servers;
+  const servers = [one!, { ...one!, condition: "paused", upstream_errors: { connect: 3 } }, { ...one!, draining: true }];
+  const application = anApplication({ servers });
+  const stage = by(stages(anOverview(application), application), "servers");
+  expect(stage.figures[0]).toEqual({ label: "in service", value: "1 of 3" });
+  expect(stage.losses).toMatchObject([{ name: "error: connect", rate: 3, kind: "failed" }]);
+});
+
+test("without a certificate TLS is off, with one its handshakes count by kind", () => {
+  const overview = anOverview();
+  const [application] = overview.applications;
+  expect(by(stages(overview, application!), "tls").state).toBe("off");
+  overview.listeners[0]!.tls = true;
+  overview.gateway.tls_handshakes = { full_tls13: 2, full_tls12: 1, resumed_tls13: 5, failed: 0.5 };
+  const stage = by(stages(overview, application!), "tls");
+  expect(stage.figures.map((figure) => figure.value)).toEqual(["3 per s", "5 per s"]);
+  expect(stage.losses).toMatchObject([{ name: "handshake failed", rate: 0.5 }]);
+});
+
+test("nothing measured yet is a path that stands still, not an error", () => {
+  const application = anApplication({
+    arrived: null, started: null, goodput: null, left: null, abandoned: null, in_flight_limit: 0, in_flight: 0,
+    classes: [aClass("default", { waiting_time: null, service_time: null, response_time: null })],
+    servers: [],
+  });
+  const all = stages(anOverview(application), application);
+  expect(all.map((stage) => stage.losses.length)).toEqual(all.map(() => 0));
+  expect(by(all, "response").figures[1]).toEqual({ label: "of arrivals", value: "–" });
+});
