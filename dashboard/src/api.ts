@@ -64,7 +64,6 @@ export interface Application extends Counts {
   hosts: string[];
   mode: string;
   algorithm: string;
-  overload: string[];
   in_flight: number;
   in_flight_limit: number;
   capacity: number | null;

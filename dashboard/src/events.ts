@@ -15,7 +15,7 @@ export interface Sentence {
 /** Kinds by which the list can be narrowed. */
 export const KINDS: ReadonlyArray<{ kind: string; name: string }> = [
   { kind: "knobs", name: "Changes" },
-  { kind: "overload", name: "Overload" },
+  { kind: "refusals", name: "Refusals" },
   { kind: "server", name: "Servers" },
   { kind: "capacity", name: "Capacity" },
   { kind: "controller", name: "Controllers" },
@@ -30,7 +30,7 @@ export function sentence({ kind, data }: LogEntry): Sentence {
       const why = text("why") === "" ? "" : ` (${text("why")})`;
       return { kind, tone: "plain", text: `${text("who")} set ${changes.map(change).join(", ")}${why}` };
     }
-    case "overload": {
+    case "refusals": {
       const of = `${text("application")}${text("class") === "" ? "" : `/${text("class")}`}`;
       const reason = refusal(text("reason")).name;
       return data["began"] === true

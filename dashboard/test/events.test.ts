@@ -7,8 +7,8 @@ const of = (kind: string, data: Record<string, unknown>) => sentence({ key: "1",
 test("each kind of event is a sentence that can be chosen", () => {
   const all = [
     of("knobs", { who: "ada", why: "sale", changes: [{ path: "shop/mode", from: "enforce", to: "watch", cleared: false }] }),
-    of("overload", { application: "shop", class: "home", began: true, reason: "queue_full" }),
-    of("overload", { application: "shop", class: "home", began: false, reason: "queue_full" }),
+    of("refusals", { application: "shop", class: "home", began: true, reason: "queue_full" }),
+    of("refusals", { application: "shop", class: "home", began: false, reason: "queue_full" }),
     of("server", { application: "shop", server: "one", what: "paused" }),
     of("server", { application: "shop", server: "one", what: "draining" }),
     of("capacity", { application: "shop", cause: "found", before: null, after: 143.2 }),

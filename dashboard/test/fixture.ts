@@ -35,7 +35,6 @@ export function anApplication(part: Partial<Application> = {}): Application {
     hosts: [],
     mode: "enforce",
     algorithm: "knee_track",
-    overload: [],
     in_flight: 17,
     in_flight_limit: 20,
     capacity: 143.2,

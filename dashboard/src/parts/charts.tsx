@@ -39,7 +39,7 @@ export function Charts({ application }: { application: Application }) {
   const busiest = useBusiest(application);
   const timed = chosen !== null && application.classes.some((one) => one.path === chosen) ? chosen : busiest;
   const { data, now, fault } = useMeasured(application.name, timed, range);
-  const common = { from: now - range.length, to: now, empty: "Nothing was measured in this time. Send some requests, or look further back." };
+  const common = { from: beginning(data.flight, now - range.length, now), to: now, empty: "Nothing came in this time. Send some requests, or look further back." };
   return (
     <section aria-labelledby="charts-title">
       <div class="between">
@@ -134,13 +134,20 @@ export function Charts({ application }: { application: Application }) {
   );
 }
 
-/** The class with most arrivals when the charts opened: one that stays, so that the chart does not jump. */
+/** Where the charts begin: as far back as wanted, but not long before the first measurement. */
+function beginning({ at: [first = 0] }: Columns, from: number, now: number): number {
+  return Math.min(Math.max(from, first), now - (now - from) / 5);
+}
+
+/** The class with most goodput when the charts opened: one that stays, so that the chart does not jump. */
 function useBusiest(application: Application): string {
-  const found = useRef("");
-  const isHere = application.classes.some((one) => one.path === found.current);
-  const [most] = [...application.classes].sort((a, b) => (b.arrived ?? 0) - (a.arrived ?? 0));
-  if (!isHere || (found.current === "" && (most?.arrived ?? 0) > 0)) found.current = most?.path ?? "";
-  return found.current;
+  const found = useRef({ path: "", isSettled: false });
+  const isHere = application.classes.some((one) => one.path === found.current.path);
+  if (!isHere || !found.current.isSettled) {
+    const [most] = [...application.classes].sort((a, b) => (b.goodput ?? 0) - (a.goodput ?? 0));
+    found.current = { path: most?.path ?? "", isSettled: (most?.goodput ?? 0) > 0 };
+  }
+  return found.current.path;
 }
 
 type Charted = Record<keyof ReturnType<typeof questions>, Columns>;

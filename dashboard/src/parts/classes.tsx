@@ -17,7 +17,6 @@ const COLUMNS: Array<Column<Class>> = [
     by: (one) => one.name,
     cell: (one) => <a href={address({ view: "knobs", place: one.path })} title={`Knobs of ${one.path}`}>{one.name}</a>,
   },
-  { key: "priority", name: "Priority", by: (one) => one.priority, cell: (one) => one.priority },
   { key: "arrived", name: "Arrive, req/s", by: (one) => one.arrived, cell: (one) => number(one.arrived) },
   { key: "goodput", name: "Goodput, req/s", by: (one) => one.goodput, cell: (one) => <Share one={one} /> },
   { key: "refused", name: "Refused, req/s", by: (one) => sum(one.refused), cell: (one) => <Refused one={one} /> },
@@ -27,6 +26,7 @@ const COLUMNS: Array<Column<Class>> = [
   { key: "p50", name: "Response 50 %", by: (one) => one.response_time?.p50 ?? null, cell: (one) => span(one.response_time?.p50) },
   { key: "p95", name: "95 %", by: (one) => one.response_time?.p95 ?? null, cell: (one) => span(one.response_time?.p95) },
   { key: "p99", name: "99 %", by: (one) => one.response_time?.p99 ?? null, cell: (one) => span(one.response_time?.p99) },
+  { key: "priority", name: "Priority", by: (one) => one.priority, cell: (one) => one.priority },
 ];
 
 export function Classes({ application }: { application: Application }) {

@@ -36,11 +36,12 @@ export function Servers({ application }: { application: Application }) {
     },
     { key: "time", name: "Responds in", by: (one) => one.response_time_s, cell: (one) => span(one.response_time_s) },
     { key: "errors", name: "Errors, per s", by: (one) => sum(one.upstream_errors), cell: (one) => <Errors one={one} /> },
-    { key: "connects", name: "New connections, per s", by: (one) => one.connects, cell: (one) => number(one.connects) },
+    { key: "connects", name: "Connects, per s", by: (one) => one.connects, cell: (one) => number(one.connects) },
     { key: "weight", name: "Weight", by: (one) => one.weight, cell: (one) => number(one.weight) },
   ];
   if (mayChange) {
-    columns.push({
+    // Beside the state, so that it is in sight on narrow screens.
+    columns.splice(2, 0, {
       key: "drain",
       name: "Change",
       isText: true,

@@ -66,13 +66,14 @@ export function Condition({ application }: { application: Application }) {
   const reasons = Object.entries(application.refused)
     .sort(([, a], [, b]) => b - a)
     .map(([name]) => refusal(name).name);
+  const isOverload = Object.keys(application.refused).some((name) => refusal(name).stage === "queue");
   const said =
-    application.servers.length > 0 && up === 0
-      ? { tone: "bad", text: "No server is in service" }
+    up === 0
+      ? { tone: "bad", text: application.servers.length === 0 ? "There is no server" : "No server is in service" }
       : refused > 0
         ? {
             tone: "warn",
-            text: `${application.overload.length > 0 ? "Overloaded" : "Refusing"}: ${share} refused (${reasons.join(", ")})`,
+            text: `${isOverload ? "Overloaded" : "Refusing"}: ${share} refused (${reasons.join(", ")})`,
           }
         : arrived === 0
           ? { tone: "plain", text: "No traffic" }

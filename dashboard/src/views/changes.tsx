@@ -42,7 +42,7 @@ function Events() {
       {shown.length === 0 ? (
         <p class="empty">
           {events.length === 0
-            ? "Nothing has happened yet. Changes of knobs, servers that fail or come back, overload and what controllers say appear here."
+            ? "Nothing has happened yet. Changes of knobs, servers that fail or come back, refusals that begin or end, and what controllers say appear here."
             : "Nothing of the chosen kinds has happened."}
         </p>
       ) : (

@@ -34,7 +34,14 @@ impl Browser {
     pub(crate) fn start() -> Self {
         let profile = tempfile::tempdir().expect("a directory for the browser");
         let mut process = Command::new("timeout")
-            .args([SECONDS_MAX, "chromium", "--headless", "--no-sandbox", "--disable-gpu"])
+            .args([
+                SECONDS_MAX,
+                "chromium",
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--hide-scrollbars",
+            ])
             .args(["--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking"])
             .args(["--disable-component-update", "--disable-sync", "--remote-debugging-port=0"])
             .arg(format!("--user-data-dir={}", profile.path().display()))
@@ -68,7 +75,7 @@ impl Browser {
         let attached =
             browser.call("Target.attachToTarget", json!({ "targetId": target["targetId"], "flatten": true }));
         browser.session = attached["sessionId"].as_str().expect("a session").to_owned();
-        for domain in ["Page", "Runtime", "Log", "Network", "Accessibility"] {
+        for domain in ["Page", "Runtime", "Log", "Network", "Accessibility", "Performance"] {
             browser.call(&format!("{domain}.enable"), json!({}));
         }
         browser
@@ -118,7 +125,8 @@ impl Browser {
                 const end = (how) => {{ seen.disconnect(); clearTimeout(timer); how(); }};
                 const seen = new MutationObserver(() => holds() && end(done));
                 seen.observe(document, {{ subtree: true, childList: true, attributes: true, characterData: true }});
-                addEventListener('load', () => holds() && end(done));
+                // Neither a page that is loaded nor a focus that moves changes the document.
+                for (const event of ['load', 'focusin', 'focusout']) addEventListener(event, () => holds() && end(done));
                 const timer = setTimeout(
                     () => end(() => fail(new Error('this does not come: ' + document.body.innerText.slice(0, 3000)))), {patience});
             }})"
@@ -242,6 +250,16 @@ impl Browser {
             .filter(|event| event["method"] == "Network.requestWillBeSent")
             .filter_map(|event| event["params"]["request"]["url"].as_str().map(str::to_owned))
             .collect()
+    }
+
+    /// Seconds the page's thread has worked so far.
+    pub(crate) fn busy(&mut self) -> f64 {
+        let metrics = self.call("Performance.getMetrics", json!({}));
+        let all = metrics["metrics"].as_array().expect("metrics");
+        all.iter()
+            .find(|one| one["name"] == "TaskDuration")
+            .and_then(|one| one["value"].as_f64())
+            .expect("a duration")
     }
 
     fn call(&mut self, method: &str, params: Json) -> Json {

@@ -168,7 +168,9 @@ fn it_shows_a_gateway_under_load_and_changes_it() {
     browser.until("document.querySelector('.empty pre')");
     review(&mut browser, "controllers");
 
-    let complaints = browser.complaints();
+    // The value that was tried and is not allowed is answered 400, which the browser notes by itself.
+    let complaints: Vec<String> =
+        browser.complaints().into_iter().filter(|said| !said.contains("status of 400")).collect();
     assert!(complaints.is_empty(), "the browser complains: {complaints:#?}");
     let outside: Vec<String> = browser
         .requests()
@@ -247,10 +249,16 @@ fn sixty_classes_are_shown_on_a_phone_and_in_the_dark() {
     review(&mut browser, "phone-application");
     browser.click("a[href='#/app/shop/classes']");
     browser.until("document.querySelectorAll('tbody tr').length === 60");
-    // Long lists are drawn anew each second: what that takes is told, and what must hold on any machine is that
-    // nothing piles up.
-    browser.value("window.drawn = []; new MutationObserver(() => window.drawn.push(performance.now())).observe(document.querySelector('tbody'), { subtree: true, childList: true, characterData: true })");
-    browser.until("window.drawn.length >= 5");
+    // Long lists are drawn anew each second. What that takes is told; what must hold on any machine is that every
+    // update is drawn and nothing piles up.
+    browser.value(
+        "window.updates = 0; new MutationObserver(() => { window.updates += 1; document.body.dataset.updates = window.updates; })
+           .observe(document.querySelector('tbody'), { subtree: true, childList: true, characterData: true }); 0",
+    );
+    let before = browser.busy();
+    browser.until("window.updates >= 5");
+    let took = (browser.busy() - before) * 1e3 / 5.0;
+    eprintln!("60 classes: {took:.1} ms of the page's thread an update");
     let elements = browser.value("document.querySelectorAll('*').length");
     assert!(elements.as_u64().is_some_and(|count| count < 3000), "{elements} elements");
     review(&mut browser, "phone-classes");
