@@ -37,6 +37,16 @@ const REFUSALS: Record<string, Reason> = {
     name: "maintenance",
     text: "The application is closed: set maintenance to false to open it.",
   },
+  horizon_full: {
+    stage: "room",
+    name: "waiting room full",
+    text: "So many wait that no time within the waiting room's horizon can be promised to more.",
+  },
+  room_closed: {
+    stage: "room",
+    name: "doors closed",
+    text: "The waiting room takes no newcomers at present.",
+  },
   queue_full: {
     stage: "queue",
     name: "queue full",
@@ -107,8 +117,7 @@ const HANDSHAKES: Record<string, string> = {
 export function refusal(name: string): Reason {
   const known = REFUSALS[name];
   if (known !== undefined) return known;
-  const stage = name.startsWith("room") || name.startsWith("waiting_room") ? "room" : "class";
-  return { stage, name: name.replaceAll("_", " "), text: "" };
+  return { stage: "class", name: name.replaceAll("_", " "), text: "" };
 }
 
 export function serverError(name: string): string {

@@ -13,16 +13,16 @@ const by = (all: Stage[], id: Stage["id"]): Stage => {
 /** Every reason of docs/meters.md, with a rate of its own. */
 const REFUSED = {
   ingress_rate: 1, client_rate: 2, queue_full: 4, codel: 8, wait_too_long: 16, deadline_passed: 32, maintenance: 64,
-  no_server: 128, connections: 256, client_connections: 512, long_streams: 1024,
+  no_server: 128, connections: 256, client_connections: 512, long_streams: 1024, horizon_full: 4096, room_closed: 8192,
 };
 
 test("every refusal is shown once, at its stage, and none is lost on the way", () => {
-  const application = anApplication({ arrived: 5000, refused: { ...REFUSED, something_new: 2048 } });
+  const application = anApplication({ arrived: 50_000, refused: { ...REFUSED, something_new: 2048 } });
   const all = stages(anOverview(application), application);
   const shown = all.flatMap((stage) => stage.losses).reduce((sum, loss) => sum + loss.rate, 0);
-  expect(shown).toBe(4095);
+  expect(shown).toBe(16_383);
   expect(by(all, "queue").losses.map((loss) => loss.rate)).toEqual([32, 16, 8, 4]);
-  expect(by(all, "class").losses.map((loss) => loss.name)).toEqual(["something new", "maintenance", "rate of one client", "rate limit"]);
+  expect(by(all, "class").losses.map((loss) => loss.name)).toEqual(["doors closed", "waiting room full", "something new", "maintenance", "rate of one client", "rate limit"]);
   expect(by(all, "servers").losses.map((loss) => loss.name)).toEqual(["too many streams", "no server"]);
   for (const name of Object.keys(REFUSED)) expect(refusal(name).text, name).not.toBe("");
 });

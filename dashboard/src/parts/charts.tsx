@@ -135,7 +135,8 @@ export function Charts({ application }: { application: Application }) {
 }
 
 /** Where the charts begin: as far back as wanted, but not long before the first measurement. */
-function beginning({ at: [first = 0] }: Columns, from: number, now: number): number {
+function beginning({ at, values: [measured = []] }: Columns, from: number, now: number): number {
+  const first = at[measured.findIndex((value) => value !== null)] ?? now;
   return Math.min(Math.max(from, first), now - (now - from) / 5);
 }
 
