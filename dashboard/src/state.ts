@@ -71,8 +71,10 @@ export function connect(): void {
     },
     lost: (why) => update({ link: lost(why) }),
     refused: (problem) => {
-      if (problem.status === 401) update({ link: { kind: "unauthorised", why: problem.message } });
-      else update({ link: lost(problem.message) });
+      if (problem.status !== 401) return update({ link: lost(problem.message) });
+      // Asked again and again, the gateway would take it for somebody who guesses.
+      stop?.();
+      update({ link: { kind: "unauthorised", why: problem.message } });
     },
   });
 }

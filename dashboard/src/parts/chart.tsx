@@ -129,7 +129,7 @@ function options(
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
     scales: { x: { time: true }, y: { range: (_plot, _min, max) => [0, top(max)] } },
     axes: [
-      { ...axis, values: (plot, splits) => ticks(splits, (plot.scales["x"]?.max ?? 0) - (plot.scales["x"]?.min ?? 0)), space: 56, size: 26 },
+      { ...axis, values: (plot, splits) => ticks(splits, (plot.scales["x"]?.max ?? 0) - (plot.scales["x"]?.min ?? 0)), space: 64, size: 26 },
       { ...axis, size: 58, values: (_plot, splits) => splits.map((value) => shown.current.axis(value)) },
     ],
     series: [
@@ -173,6 +173,6 @@ function ticks(splits: number[], length: number): string[] {
     const date = new Date(at * 1000);
     if (length > 3 * 86_400) return `${two(date.getDate())}.${two(date.getMonth() + 1)}.`;
     const clock = `${two(date.getHours())}:${two(date.getMinutes())}`;
-    return clock;
+    return length <= 180 ? `${clock}:${two(date.getSeconds())}` : clock;
   });
 }

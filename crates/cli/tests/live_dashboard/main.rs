@@ -397,6 +397,48 @@ fn without_traffic_the_page_says_how_to_send_some() {
 }
 
 #[test]
+fn a_token_is_asked_for_and_who_may_only_look_is_offered_no_change() {
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let (looks, changes) = ("a-token-that-only-looks-0123456789", "a-token-that-may-change-0123456789");
+    for (name, token) in [("looks.token", looks), ("changes.token", changes)] {
+        std::fs::write(directory.path().join(name), token).expect("write a token");
+    }
+    let admin = free_address();
+    let configuration = format!(
+        "admin = \"{admin}\"\n[[listener]]\naddress = \"{}\"\n[application.shop]\nservers = [\"http://127.0.0.1:1\"]\n\
+         [[admin_token]]\nname = \"eve\"\nfile = \"looks.token\"\nrole = \"read\"\n\
+         [[admin_token]]\nname = \"ada\"\nfile = \"changes.token\"\nrole = \"operator\"\n",
+        free_address()
+    );
+    let gateway = Gateway::run_in(directory, &configuration, &Start::default());
+    let mut browser = Browser::start();
+    browser.size(1366, 900);
+    browser.open(&format!("http://{admin}/#/knobs"));
+    browser.until("document.querySelector('#token')");
+    review(&mut browser, "token");
+    browser.click("#token");
+    browser.write("not-a-token-of-this-gateway-01234");
+    browser.press("Enter");
+    browser.until("document.querySelector('#token-why.fault')");
+    browser.click("#token");
+    browser.write(looks);
+    browser.press("Enter");
+    browser.until("document.querySelectorAll('.knob').length > 10");
+    browser.until("document.querySelector('footer').innerText.includes('not change settings (eve)')");
+    assert_eq!(browser.value("document.querySelectorAll('.knob button').length"), 0);
+    // Another tab, another token.
+    browser.value("sessionStorage.clear()");
+    browser.open("about:blank");
+    browser.open(&format!("http://{admin}/#/knobs"));
+    browser.click("#token");
+    browser.write(changes);
+    browser.press("Enter");
+    browser.until("document.querySelectorAll('.knob button').length > 10");
+    browser.until("document.querySelector('footer').innerText.includes('You may change settings (ada)')");
+    gateway.stop_sound();
+}
+
+#[test]
 fn the_page_is_fenced_in_and_not_sent_twice() {
     let admin = free_address();
     let configuration = format!(
