@@ -30,10 +30,10 @@ export function TokenForm({ why }: { why: string }) {
         required
         value={value}
         aria-invalid={wasWrong}
-        aria-describedby="token-why"
+        aria-describedby={wasWrong ? "token-why" : undefined}
         onInput={(event) => setValue(event.currentTarget.value)}
       />
-      <p id="token-why" class={wasWrong ? "fault" : "soft"}>{why}</p>
+      {wasWrong && <p id="token-why" class="fault" role="alert">{why}</p>}
       <button class="primary" type="submit">Use this token</button>
     </form>
   );
