@@ -275,7 +275,8 @@ fn is_open(path: &[&str]) -> bool {
 /// The methods of a path; `None` where nothing is.
 fn allowed(path: &[&str]) -> Option<&'static str> {
     Some(match path {
-        ["" | "healthz" | "readyz" | "metrics"] => "GET, HEAD",
+        ["healthz" | "readyz" | "metrics"] => "GET, HEAD",
+        [name] if page::is_file(name) => "GET, HEAD",
         ["api", "v1", "knobs"] => "GET, PATCH",
         ["api", "v1", "knobs", "revert"] => "POST",
         ["api", "v1", "knobs", "changes"] => "GET",
