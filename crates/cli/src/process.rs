@@ -9,10 +9,10 @@ use std::{
 };
 
 use tidegate_admin::{Admin, Controllers, Recording, room_secrets};
-use tidegate_config::{Address, AdminAccess, Listener, Settings};
-use tidegate_control::knobs::keys;
+use tidegate_config::{Address, AdminAccess, Application, Listener, Settings};
+use tidegate_control::knobs::{ChoiceSet as _, RoomMethod, Value, keys};
 use tidegate_gateway::{FileWatch, Gateway, Inherited, Running, notify};
-use tidegate_runtime::{Clock, Shared};
+use tidegate_runtime::{Clock, RoomSecrets, Shared};
 use tokio::{
     runtime::Runtime,
     signal::unix::{Signal, SignalKind, signal},
@@ -66,8 +66,16 @@ impl Process {
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::work)?;
         let (address, state_bytes_max) = (settings.admin, settings.state_bytes_max);
         let state_directory = settings.state_directory.clone();
-        let secrets =
-            room_secrets(state_directory.as_deref(), Clock::start().now()).map_err(Failure::work)?;
+        let off = Value::Choice(RoomMethod::Off.name());
+        let promises = |app: &Application| app.values.value(keys::ROOM_METHOD.knob()) != off;
+        let secrets = match room_secrets(state_directory.as_deref(), Clock::start().now()) {
+            // Nobody is promised anything yet, so the rest goes on in memory until the directory can be used.
+            Err(error) if !settings.applications.iter().any(promises) => {
+                tracing::error!(%error, "waiting rooms begun before the next start forget their promises then");
+                RoomSecrets::of_this_process()
+            }
+            read => read.map_err(Failure::work)?,
+        };
         let shared = Shared::with_secrets(settings, secrets).map_err(Failure::input)?;
         check::scripts(&shared)?;
         let recording = Recording::start(&shared, state_directory.as_deref(), state_bytes_max);
