@@ -267,9 +267,9 @@ async fn serve(listener: TcpListener, api: Api, tls: Arc<RwLock<Option<Arc<Serve
     }
 }
 
-/// Paths that answer whoever asks: whether traffic may come, and the page, which shows nothing without the API.
+/// Paths that answer whoever asks: the page, which shows nothing without the API.
 fn is_open(path: &[&str]) -> bool {
-    matches!(path, [name] if matches!(*name, "healthz" | "readyz") || page::is_file(name))
+    matches!(path, [name] if page::is_file(name))
 }
 
 /// The methods of a path; `None` where nothing is.
@@ -359,6 +359,16 @@ impl Api {
             let problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail);
             return Err(problem.with(header::ALLOW, allowed.to_owned()));
         }
+        // Who looks whether traffic may come does so as often and by whatever name he likes.
+        if let ["healthz" | "readyz"] = parts.as_slice() {
+            return Ok(if parts == ["healthz"] {
+                text(StatusCode::OK, "text/plain", "ok\n")
+            } else if self.is_ready() {
+                text(StatusCode::OK, "text/plain", "ready\n")
+            } else {
+                text(StatusCode::SERVICE_UNAVAILABLE, "text/plain", "starting or draining\n")
+            });
+        }
         self.access.admit(peer, &head)?;
         let caller = match is_open(&parts) {
             true => Caller::anyone(),
@@ -368,12 +378,6 @@ impl Api {
             (&Method::GET | &Method::HEAD, [name]) if let Some(file) = page::file(&head, name) => {
                 Ok(file.map(Either::Left))
             }
-            (&Method::GET | &Method::HEAD, ["healthz"]) => Ok(text(StatusCode::OK, "text/plain", "ok\n")),
-            (&Method::GET | &Method::HEAD, ["readyz"]) => Ok(if self.is_ready() {
-                text(StatusCode::OK, "text/plain", "ready\n")
-            } else {
-                text(StatusCode::SERVICE_UNAVAILABLE, "text/plain", "starting or draining\n")
-            }),
             (&Method::GET | &Method::HEAD, ["metrics"]) => {
                 let accept = head.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
                 let (content_type, page) = metrics::answer(&self.shared, accept);

@@ -13,7 +13,6 @@ use tidegate_tokens::{Key, Keys};
 
 const TIMES: u32 = 200_000;
 
-#[expect(clippy::disallowed_methods, reason = "an instrument that measures time")]
 fn main() {
     let keys = Keys::new(Key { id: 1, secret: [7; 32] }, &[]).expect("one key has no double");
     let signer = keys.for_application("shop", &["default"]);

@@ -106,6 +106,9 @@ fn a_full_server_takes_no_more_and_says_when_it_has_room_again() {
     assert!(!vacancy.as_mut().enable(), "it was not");
     assert_eq!(server.in_flight(), 0);
     set.configure(&settings);
+    assert!(!vacancy.as_mut().enable(), "nothing has changed");
+    settings.servers[0].values.set(knob, Value::Count(3)).expect("in range");
+    set.configure(&settings);
     assert!(vacancy.as_mut().enable(), "the set has changed");
 }
 

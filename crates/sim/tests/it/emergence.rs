@@ -87,7 +87,8 @@ fn a_retry_storm_outlasts_its_cause_without_control() {
         result.settled(SECOND * 10, SECOND * 5, &(80.0..=f64::MAX), tidegate_sim::Row::goodput)
     };
     let (slow, fast) = (settled(&without), settled(&with));
-    assert!(fast.is_some_and(|time| time <= SECOND * 5), "{fast:?}");
+    // Five seconds are the window itself.
+    assert!(fast.is_some_and(|time| time <= SECOND * 10), "{fast:?}");
     assert!(slow.is_none_or(|time| time > SECOND * 20), "{slow:?}");
 }
 

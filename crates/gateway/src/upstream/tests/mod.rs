@@ -139,6 +139,12 @@ impl Bench {
             .expect("settings that can be published");
     }
 
+    /// The configuration is read again, and says the same.
+    fn reload(&self) {
+        let settings = Settings::clone(&self.shared.snapshot().settings);
+        self.shared.publish(settings).expect("settings that can be published");
+    }
+
     fn servers(&self) -> Vec<ServerStatus> {
         self.application().application.state.servers().list()
     }

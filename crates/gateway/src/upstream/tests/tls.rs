@@ -196,11 +196,11 @@ fn our_certificate_is_shown_and_its_files_are_read_again_when_they_change() {
         assert!(contains(&shown().await, "gateway-one.test"));
         write("gateway-the-second.test");
         assert!(contains(&shown().await, "gateway-one.test"), "not looked at for every connection");
-        bench.edit(|_| {});
+        bench.reload();
         assert!(contains(&shown().await, "gateway-the-second.test"));
         // A file that turns bad leaves what was read before in use.
         std::fs::write(path("client.key"), "nonsense").expect("to be written");
-        bench.edit(|_| {});
+        bench.reload();
         assert!(contains(&shown().await, "gateway-the-second.test"));
     });
 }
