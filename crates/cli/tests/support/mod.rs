@@ -14,7 +14,10 @@ use std::{
     os::{fd::OwnedFd, unix::process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, ChildStderr, Command, Stdio},
-    sync::{Arc, Condvar, Mutex, PoisonError},
+    sync::{
+        Arc, Condvar, Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -221,10 +224,22 @@ pub(crate) fn resident_bytes(pid: u32) -> u64 {
     line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
-/// A loopback address that nobody listens on.
+/// A loopback address that nobody listens on, and each time another. Its port is below those the system gives to
+/// outgoing connections, one of which might otherwise take it before it is listened on, or between two starts.
 pub(crate) fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    listener.local_addr().expect("its address")
+    const PORTS: std::ops::Range<u32> = 20_000..32_000;
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    // Programs that run one after another begin at different ports.
+    let first = std::process::id().wrapping_mul(97);
+    loop {
+        let given = GIVEN.fetch_add(1, Ordering::Relaxed);
+        assert!(given < 100_000, "no free port in {PORTS:?}");
+        let port = PORTS.start + first.wrapping_add(given) % (PORTS.end - PORTS.start);
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, u16::try_from(port).expect("below 32,000")));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
 }
 
 /// A certificate for `localhost` and 127.0.0.1, and its key: PEM files in a directory.
