@@ -12,16 +12,22 @@
 //! | doors that open, rounds drawn by lot | `draws.rs` |
 //! | what sessions cost once they are in | `sessions.rs` |
 //! | what survives the process | `snapshot.rs` |
-//! | all of it together | `room.rs` |
+//! | how much may be promised | `budget.rs` |
+//! | what becomes of it as time passes | `passage.rs` |
+//! | what the check tells the generator, where they are two processes | `report.rs` |
+//! | how it stands | `standing.rs` |
+//! | what each visitor is answered | `room.rs` |
 //!
 //! Source: WebQ (section III: TokenGen, TokenCheck, the array of slots). Departures are numbered in the files.
 //!
 //! Invariants: a promise that is out is never changed; no slot after the present one holds more work than its budget;
 //! nothing is allocated for a visitor.
 
+mod budget;
 mod draws;
 pub mod grammar;
 mod no_shows;
+mod passage;
 mod replay;
 mod report;
 mod room;
@@ -29,6 +35,7 @@ mod sessions;
 mod settings;
 mod slot_table;
 mod snapshot;
+mod standing;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -36,10 +43,11 @@ mod tree;
 use std::time::Duration;
 
 pub use report::{Report, Returned};
-pub use room::{Room, SlotView, Standing};
+pub use room::Room;
 pub use settings::{ClassRoom, RoomSettings, SessionSettings};
 pub use slot_table::{Block, LANES_MAX, Places, SLOTS_MAX, SlotTable, Work};
 pub use snapshot::{RoomSnapshot, SnapshotFault};
+pub use standing::{SlotView, Standing};
 
 use crate::{ClassId, Refusal, Timestamp};
 

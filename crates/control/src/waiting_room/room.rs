@@ -1,11 +1,12 @@
-//! The room: asks and returns, all parts together.
+//! The room: who asks, who comes back and who has a pass, and what each is answered.
 
 use std::time::Duration;
 
 use super::{
     ALL_COUNTS, Answer, Block, Capacity, Entry, Estimate, How, Kind, Pass, PassAnswer, Place, Places,
-    Promise, Report, Returned, RoomCount, RoomSettings, SessionSettings, SlotTable, Work,
-    draws::{Draws, Lot, Round},
+    Promise, Returned, RoomCount, RoomSettings, SessionSettings, SlotTable, Work,
+    budget::expected,
+    draws::{Draws, Lot},
     mix,
     no_shows::NoShows,
     replay::Replay,
@@ -20,20 +21,11 @@ use crate::{
 /// Thousandths of a work unit that a request takes of which nothing is known.
 pub(super) const UNIT: Work = 1000;
 
-/// The present slot takes so much over capacity while people wait, if the short queue runs dry.
-const FEED: f64 = 1.1;
-
-/// The budget follows the capacity in steps of this.
-const STEP: f64 = 0.005;
-
-/// Newcomers have this share of the capacity at least, whatever sessions take.
-const NEWCOMERS_MIN: f64 = 0.01;
-
 /// Who comes later than this after his time has no credit.
-const CREDIT_EPOCH: Duration = Duration::from_secs(900);
+pub(super) const CREDIT_EPOCH: Duration = Duration::from_secs(900);
 const CREDIT_EPOCHS: u64 = 4;
 /// People who come too late in such a time, for which the filter is made.
-const LATE_PLACES: u64 = 1 << 16;
+pub(super) const LATE_PLACES: u64 = 1 << 16;
 
 /// Those who were given a new time go before all but the top priority.
 const OWED_PRIORITY: u8 = 6;
@@ -76,63 +68,31 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 pub struct Room {
     pub(super) settings: RoomSettings,
     /// Lane of each class.
-    lanes: Vec<usize>,
+    pub(super) lanes: Vec<usize>,
     secrets: [u64; 2],
     pub(super) now: Timestamp,
-    capacity: Capacity,
+    pub(super) capacity: Capacity,
     /// What a request of each class takes.
-    costs: Vec<Work>,
+    pub(super) costs: Vec<Work>,
     pub(super) table: SlotTable,
     /// Places taken and not yet given, by class.
-    blocks: Vec<Option<Block>>,
+    pub(super) blocks: Vec<Option<Block>>,
     pub(super) no_shows: NoShows,
-    replay: Replay,
+    pub(super) replay: Replay,
     /// Promises that came too late, by quarters of an hour.
-    late: Replay,
+    pub(super) late: Replay,
     pub(super) draws: Draws,
     pub(super) sessions: Sessions,
-    counts: Vec<[u64; ALL_COUNTS.len()]>,
+    pub(super) counts: Vec<[u64; ALL_COUNTS.len()]>,
     issued: u64,
     /// Work promised in the present slot, and the most in any.
-    issued_work: Work,
+    pub(super) issued_work: Work,
     pub(super) issued_work_max: Work,
     /// When the check last reported, in role `generate`, and what it said of sessions.
-    reported: Option<Timestamp>,
-    reported_excess: f64,
-    reported_follow: Work,
-    returned: Vec<Returned>,
-}
-
-/// How things stand.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Standing {
-    /// People with a time to come, or a lot.
-    pub waiting: u64,
-    /// Wait of the next visitor of the default class; `None`: the horizon is full, or doors are closed.
-    pub next: Option<Duration>,
-    /// Capacity, work units a second.
-    pub capacity: Option<f64>,
-    /// Of it, what is promised to newcomers a second.
-    pub for_newcomers: f64,
-    /// Work units a second done with passes.
-    pub sessions_per_s: f64,
-    /// Largest share of no-shows of any class.
-    pub no_show: f64,
-    /// When doors open, or the round is drawn.
-    pub opens: Option<Timestamp>,
-    /// Role `generate`: the check is lost.
-    pub overdue: bool,
-}
-
-/// One slot, as people look at it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SlotView {
-    /// When it begins.
-    pub at: Timestamp,
-    /// People promised.
-    pub waiting: u32,
-    /// Work expected of them, work units.
-    pub work: f64,
+    pub(super) reported: Option<Timestamp>,
+    pub(super) reported_excess: f64,
+    pub(super) reported_follow: Work,
+    pub(super) returned: Vec<Returned>,
 }
 
 impl Room {
@@ -212,24 +172,6 @@ impl Room {
         }
         self.set_budget(true);
         self.draw();
-    }
-
-    /// Takes what admission knows: its capacity, and what a request of each class costs where one of the default class
-    /// costs 1. To be called at least once a second.
-    pub fn observe(
-        &mut self,
-        now: Timestamp,
-        capacity: Capacity,
-        costs: impl Iterator<Item = (ClassId, Option<f64>)>,
-    ) {
-        self.advance(now);
-        self.capacity = capacity;
-        for (class, cost) in costs {
-            if let (Some(known), Some(cost)) = (self.costs.get_mut(class.index()), cost) {
-                *known = thousandths(cost.clamp(0.001, 1e6)).max(1);
-            }
-        }
-        self.set_budget(false);
     }
 
     /// A visitor without promise or pass.
@@ -376,121 +318,6 @@ impl Room {
         self.sessions.revoke(self.now, pass.number, pass.until);
     }
 
-    /// Fires what is due: slots that are over, doors that open.
-    pub fn advance(&mut self, now: Timestamp) {
-        self.now = self.now.max(now);
-        let (from, to) = (self.table.present(), self.table.slot_of(self.now));
-        if to > from {
-            // A long sleep: what lies between is over, and no step of it would see anything.
-            let first = to.saturating_sub(self.table.horizon() + self.behind() + 8).max(from);
-            for slot in first + 1..=to {
-                self.slot_begins(slot);
-            }
-            self.table.advance(self.now);
-            for block in &mut self.blocks {
-                if block.is_some_and(|block| block.slot <= to) {
-                    *block = None;
-                }
-            }
-            self.issued_work_max = self.issued_work_max.max(self.issued_work);
-            self.issued_work = 0;
-            self.set_budget(false);
-        }
-        self.draw();
-    }
-
-    /// When [`advance`](Self::advance) is to be called, if nothing else happens.
-    #[must_use]
-    pub fn next_timeout(&self) -> Option<Timestamp> {
-        if !self.settings.is_on() {
-            return None;
-        }
-        let next = self.table.begin(self.table.present() + 1);
-        Some(self.draws.closes().map_or(next, |closes| closes.min(next)))
-    }
-
-    /// Counts what only the gateway sees.
-    pub fn count(&mut self, class: ClassId, what: RoomCount) {
-        self.count_many(class, what, 1);
-    }
-
-    /// Tells what has been counted since the last call.
-    pub fn drain_counts(&mut self, mut f: impl FnMut(ClassId, RoomCount, u64)) {
-        for (class, counts) in (0..).zip(&mut self.counts) {
-            for (what, count) in ALL_COUNTS.iter().zip(counts) {
-                if *count > 0 {
-                    f(ClassId(class), *what, std::mem::take(count));
-                }
-            }
-        }
-    }
-
-    /// How things stand.
-    #[must_use]
-    pub fn standing(&self, now: Timestamp) -> Standing {
-        let length = self.table.length();
-        let is_closed = self.settings.method == RoomMethod::Closed;
-        let next = match self.table.next(self.lanes.first().copied().unwrap_or(0)) {
-            _ if is_closed => None,
-            _ if !self.knows_capacity() => Some(Duration::ZERO),
-            // Nobody waits, and the next one would not either.
-            Some(1) if self.table.waiting() == 0 => Some(Duration::ZERO),
-            Some(slots) => Some(length.saturating_mul(u32::try_from(slots).unwrap_or(u32::MAX))),
-            None => None,
-        };
-        Standing {
-            waiting: self.table.waiting() + self.draws.people(),
-            next,
-            capacity: self.capacity.per_s,
-            for_newcomers: units(self.table.budget()) / length.as_secs_f64(),
-            sessions_per_s: self.sessions.per_s(),
-            no_show: self.no_shows.shares().fold(0.0, f64::max),
-            opens: self.draws.closes().filter(|closes| *closes < Timestamp::FAR_FUTURE),
-            overdue: self.is_overdue(now.max(self.now)),
-        }
-    }
-
-    /// Who waits, slot by slot, of slots that have anybody.
-    pub fn slots(&self) -> impl Iterator<Item = SlotView> + '_ {
-        self.table.iter().map(|(slot, work, people)| SlotView {
-            at: self.table.begin(slot),
-            waiting: people,
-            work: units(work),
-        })
-    }
-
-    /// What the check tells the generator: everything since the last report.
-    pub fn report(&mut self, now: Timestamp) -> Report {
-        self.advance(now);
-        Report {
-            capacity: self.capacity.per_s,
-            pace: self.capacity.pace_per_s,
-            costs: self.costs.clone(),
-            follow: self.sessions.follow(),
-            excess: self.sessions.excess_per_s(),
-            returned: std::mem::take(&mut self.returned),
-        }
-    }
-
-    /// The generator takes a report.
-    pub fn heed(&mut self, now: Timestamp, report: &Report) {
-        self.advance(now);
-        self.reported = Some(self.now);
-        self.capacity = Capacity { per_s: report.capacity, pace_per_s: report.pace };
-        self.reported_excess = if report.excess.is_finite() { report.excess.max(0.0) } else { 0.0 };
-        self.reported_follow = report.follow.min(UNIT * 1_000_000);
-        for (known, cost) in self.costs.iter_mut().zip(&report.costs) {
-            *known = (*cost).clamp(1, UNIT * 1_000_000);
-        }
-        let present = self.table.present();
-        for entry in report.returned.iter().take(RETURNED_MAX) {
-            let class = self.known(entry.class);
-            let slot = self.table.slot_of(entry.slot).min(present + 1);
-            self.no_shows.came(slot, class, present, entry.people);
-        }
-        self.set_budget(false);
-    }
-
     /// Panics if the room contradicts itself.
     pub fn check_invariants(&self) {
         self.table.check_invariants();
@@ -508,74 +335,6 @@ impl Room {
         self.replay = Replay::new(self.behind() + self.ahead() + 2);
     }
 
-    /// Makes room for those who may come from now on: once the capacity is known, which says how many.
-    fn open_filters(&mut self) {
-        let present = self.table.present();
-        for slot in present..=present + self.ahead() {
-            self.replay.open(slot, self.places(slot));
-        }
-    }
-
-    /// Slots after its own in which a promise may be used.
-    fn behind(&self) -> u64 {
-        let late = nanos(self.settings.grace + self.settings.clock_tolerance);
-        late.div_ceil(nanos(self.table.length())).min(super::SLOTS_MAX)
-    }
-
-    /// Slots before its own in which a promise may be used.
-    fn ahead(&self) -> u64 {
-        nanos(self.settings.clock_tolerance).div_ceil(nanos(self.table.length())).min(1000) + 1
-    }
-
-    /// People there may be in a slot.
-    fn places(&self, slot: u64) -> u64 {
-        let people = self.table.ahead(slot + 1) - self.table.ahead(slot);
-        let least = self.costs.iter().min().copied().unwrap_or(UNIT).max(1);
-        people.max(self.table.budget() / least)
-    }
-
-    fn slot_begins(&mut self, slot: u64) {
-        let length_s = self.table.length().as_secs_f64();
-        let behind = self.behind();
-        let counts = &mut self.counts;
-        self.no_shows.advance(slot, behind, length_s, |class, people| {
-            if let Some(counts) = counts.get_mut(class) {
-                counts[RoomCount::NoShow as usize] += u64::from(people);
-            }
-        });
-        self.sessions.step(length_s);
-        let opens = slot + self.ahead();
-        let places = self.places(opens);
-        self.replay.open(opens, places);
-        let epoch = nanos(CREDIT_EPOCH);
-        let (was, is) =
-            (self.table.begin(slot - 1).as_nanos() / epoch, self.table.begin(slot).as_nanos() / epoch);
-        if is != was {
-            self.late.open(is, LATE_PLACES);
-        }
-    }
-
-    /// Draws the round whose time has come.
-    fn draw(&mut self) {
-        let now = self.now;
-        let Some(Round { closes, work, people, .. }) = self.draws.pending().map(|round| *round) else {
-            return;
-        };
-        let budget = self.table.budget();
-        if closes > now || budget == 0 {
-            return;
-        }
-        let ahead = match self.table.next(0) {
-            Some(1) if self.table.waiting() == 0 => 0,
-            ahead => ahead.unwrap_or(self.table.horizon()),
-        };
-        let slot = self.table.present() + ahead;
-        if let Some(round) = self.draws.pending() {
-            round.drawn = Some(super::draws::Drawn { slot, budget });
-        }
-        self.table.fill(slot, work, people);
-    }
-
     fn concerns(&self, class: ClassId) -> bool {
         self.settings.is_on()
             && self.settings.classes.get(class.index()).is_some_and(|class| class.queues)
@@ -584,34 +343,13 @@ impl Room {
                 || self.settings.role != RoomRole::Both)
     }
 
-    const fn knows_capacity(&self) -> bool {
-        self.capacity.per_s.is_some() || self.capacity.pace_per_s.is_some()
-    }
-
     /// The class of that id, or the default class if there is no such class.
-    fn known(&self, class: ClassId) -> ClassId {
+    pub(super) fn known(&self, class: ClassId) -> ClassId {
         if class.index() < self.settings.classes.len() { class } else { ClassId(0) }
     }
 
     fn lane(&self, class: ClassId) -> usize {
         self.lanes.get(class.index()).copied().unwrap_or(0)
-    }
-
-    fn cost(&self, class: ClassId) -> Work {
-        self.costs.get(class.index()).copied().unwrap_or(UNIT)
-    }
-
-    /// What a session does after its first request.
-    fn follow(&self) -> Work {
-        if self.settings.sessions.is_none() {
-            return 0;
-        }
-        if self.settings.role == RoomRole::Generate { self.reported_follow } else { self.sessions.follow() }
-    }
-
-    /// When a promise of a slot may be used.
-    fn opens(&self, slot: u64) -> Timestamp {
-        self.table.begin(slot) - self.settings.clock_tolerance
     }
 
     fn take_now(&mut self, class: ClassId) -> bool {
@@ -755,20 +493,6 @@ impl Room {
         Answer::Enter(Entry { how: How::Replayed, hold: self.settings.hold, priority: Some(0), pass: None })
     }
 
-    fn returned(&mut self, slot: u64, class: ClassId) {
-        self.no_shows.came(slot, class, self.table.present(), 1);
-        if self.settings.role != RoomRole::Check {
-            return;
-        }
-        let at = self.table.begin(slot);
-        let known = self.returned.iter().rposition(|entry| entry.slot == at && entry.class == class);
-        if let Some(entry) = known.and_then(|known| self.returned.get_mut(known)) {
-            entry.people = entry.people.saturating_add(1);
-        } else if self.returned.len() < RETURNED_MAX {
-            self.returned.push(Returned { slot: at, class, people: 1 });
-        }
-    }
-
     fn enter(&mut self, class: ClassId, how: How, counts: bool) -> Answer {
         if counts && how == How::Direct {
             self.count(class, RoomCount::Direct);
@@ -791,65 +515,10 @@ impl Room {
         Answer::Enter(Entry { how, hold: self.settings.hold, priority, pass })
     }
 
-    fn count_many(&mut self, class: ClassId, what: RoomCount, count: u64) {
-        if let Some(counts) = self.counts.get_mut(class.index()) {
-            counts[what as usize] += count;
-        }
-    }
-
     fn number(&mut self) -> u64 {
         self.issued += 1;
         mix(self.secrets[0].wrapping_add(self.issued.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
     }
-
-    fn is_overdue(&self, now: Timestamp) -> bool {
-        self.settings.role == RoomRole::Generate
-            && self.reported.is_none_or(|at| now.since(at) >= self.settings.report_timeout)
-    }
-
-    /// Capacity that may be counted on, work units a second.
-    fn counted_on(&self) -> Option<f64> {
-        // While the capacity is being searched for, what may come now is more than what can be promised.
-        let told = self.capacity.per_s.or(self.capacity.pace_per_s.map(|pace| pace / 2.0));
-        let lost = self.settings.role == RoomRole::Generate
-            && self.reported.is_none_or(|at| {
-                self.now.since(at) >= self.settings.report_timeout + self.settings.report_keep
-            });
-        if !lost {
-            return told;
-        }
-        self.settings.floor.or_else(|| told.map(|per_s| per_s / 2.0))
-    }
-
-    fn set_budget(&mut self, whatever: bool) {
-        let length_s = self.table.length().as_secs_f64();
-        let Some(capacity) = self.counted_on() else {
-            self.table.set_budget(0, 0);
-            return;
-        };
-        let excess = self.sessions.excess_per_s() + self.reported_excess;
-        let newcomers = (capacity - excess).max(capacity * NEWCOMERS_MIN);
-        let budget = thousandths(newcomers * self.settings.fill * length_s).max(1);
-        let pace = self.capacity.pace_per_s.unwrap_or(capacity * self.settings.fill);
-        let pace = if self.capacity.per_s.is_some() && self.table.waiting() > 0 {
-            pace.min(capacity * FEED)
-        } else {
-            pace
-        };
-        let present = thousandths((pace - excess).max(pace * NEWCOMERS_MIN) * length_s).max(1);
-        let was = self.table.budget();
-        let moved = budget.abs_diff(was);
-        let budget = if whatever || was == 0 || units(moved) > units(was) * STEP { budget } else { was };
-        self.table.set_budget(budget, present);
-        if was == 0 {
-            self.open_filters();
-        }
-    }
-}
-
-/// Work to be expected of somebody who does not come with probability `share`.
-fn expected(work: Work, share: f64) -> Work {
-    thousandths(units(work) * (1.0 - share.clamp(0.0, 0.99))).max(1)
 }
 
 pub(super) const fn whole_ms(at: Timestamp) -> Timestamp {
@@ -858,14 +527,4 @@ pub(super) const fn whole_ms(at: Timestamp) -> Timestamp {
 
 pub(super) fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "work for people to look at, or for a ratio")]
-fn units(work: Work) -> f64 {
-    work as f64 / 1e3
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative; `as` saturates")]
-fn thousandths(units: f64) -> Work {
-    (units * 1e3).round() as Work
 }

@@ -1,0 +1,103 @@
+//! How much may be promised: what is known of the capacity, less what sessions take.
+
+use super::{Capacity, Room, Work, room::UNIT};
+use crate::{ClassId, Timestamp, knobs::RoomRole};
+
+/// The present slot takes so much over capacity while people wait, if the short queue runs dry.
+const FEED: f64 = 1.1;
+
+/// The budget follows the capacity in steps of this.
+const STEP: f64 = 0.005;
+
+/// Newcomers have this share of the capacity at least, whatever sessions take.
+const NEWCOMERS_MIN: f64 = 0.01;
+
+impl Room {
+    /// Takes what admission knows: its capacity, and what a request of each class costs where one of the default class
+    /// costs 1. To be called at least once a second.
+    pub fn observe(
+        &mut self,
+        now: Timestamp,
+        capacity: Capacity,
+        costs: impl Iterator<Item = (ClassId, Option<f64>)>,
+    ) {
+        self.advance(now);
+        self.capacity = capacity;
+        for (class, cost) in costs {
+            if let (Some(known), Some(cost)) = (self.costs.get_mut(class.index()), cost) {
+                *known = thousandths(cost.clamp(0.001, 1e6)).max(1);
+            }
+        }
+        self.set_budget(false);
+    }
+
+    pub(super) const fn knows_capacity(&self) -> bool {
+        self.capacity.per_s.is_some() || self.capacity.pace_per_s.is_some()
+    }
+
+    pub(super) fn cost(&self, class: ClassId) -> Work {
+        self.costs.get(class.index()).copied().unwrap_or(UNIT)
+    }
+
+    /// What a session does after its first request.
+    pub(super) fn follow(&self) -> Work {
+        if self.settings.sessions.is_none() {
+            return 0;
+        }
+        if self.settings.role == RoomRole::Generate { self.reported_follow } else { self.sessions.follow() }
+    }
+
+    /// Capacity that may be counted on, work units a second.
+    fn counted_on(&self) -> Option<f64> {
+        // While the capacity is being searched for, what may come now is more than what can be promised.
+        let told = self.capacity.per_s.or(self.capacity.pace_per_s.map(|pace| pace / 2.0));
+        let lost = self.settings.role == RoomRole::Generate
+            && self.reported.is_none_or(|at| {
+                self.now.since(at) >= self.settings.report_timeout + self.settings.report_keep
+            });
+        if !lost {
+            return told;
+        }
+        self.settings.floor.or_else(|| told.map(|per_s| per_s / 2.0))
+    }
+
+    pub(super) fn set_budget(&mut self, whatever: bool) {
+        let length_s = self.table.length().as_secs_f64();
+        let Some(capacity) = self.counted_on() else {
+            self.table.set_budget(0, 0);
+            return;
+        };
+        let excess = self.sessions.excess_per_s() + self.reported_excess;
+        let newcomers = (capacity - excess).max(capacity * NEWCOMERS_MIN);
+        let budget = thousandths(newcomers * self.settings.fill * length_s).max(1);
+        let pace = self.capacity.pace_per_s.unwrap_or(capacity * self.settings.fill);
+        let pace = if self.capacity.per_s.is_some() && self.table.waiting() > 0 {
+            pace.min(capacity * FEED)
+        } else {
+            pace
+        };
+        let present = thousandths((pace - excess).max(pace * NEWCOMERS_MIN) * length_s).max(1);
+        let was = self.table.budget();
+        let moved = budget.abs_diff(was);
+        let budget = if whatever || was == 0 || units(moved) > units(was) * STEP { budget } else { was };
+        self.table.set_budget(budget, present);
+        if was == 0 {
+            self.open_filters();
+        }
+    }
+}
+
+/// Work to be expected of somebody who does not come with probability `share`.
+pub(super) fn expected(work: Work, share: f64) -> Work {
+    thousandths(units(work) * (1.0 - share.clamp(0.0, 0.99))).max(1)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "work for people to look at, or for a ratio")]
+pub(super) fn units(work: Work) -> f64 {
+    work as f64 / 1e3
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative; `as` saturates")]
+pub(super) fn thousandths(units: f64) -> Work {
+    (units * 1e3).round() as Work
+}

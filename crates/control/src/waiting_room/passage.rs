@@ -1,0 +1,117 @@
+//! What becomes of the room as time passes: slots that begin and end, filters that open, rounds that are drawn.
+
+use super::{
+    Room, RoomCount,
+    draws::{Drawn, Round},
+    room::{CREDIT_EPOCH, LATE_PLACES, UNIT, nanos},
+    slot_table::SLOTS_MAX,
+};
+use crate::Timestamp;
+
+impl Room {
+    /// Fires what is due: slots that are over, doors that open.
+    pub fn advance(&mut self, now: Timestamp) {
+        self.now = self.now.max(now);
+        let (from, to) = (self.table.present(), self.table.slot_of(self.now));
+        if to > from {
+            // A long sleep: what lies between is over, and no step of it would see anything.
+            let first = to.saturating_sub(self.table.horizon() + self.behind() + 8).max(from);
+            for slot in first + 1..=to {
+                self.slot_begins(slot);
+            }
+            self.table.advance(self.now);
+            for block in &mut self.blocks {
+                if block.is_some_and(|block| block.slot <= to) {
+                    *block = None;
+                }
+            }
+            self.issued_work_max = self.issued_work_max.max(self.issued_work);
+            self.issued_work = 0;
+            self.set_budget(false);
+        }
+        self.draw();
+    }
+
+    /// When [`advance`](Self::advance) is to be called, if nothing else happens.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Timestamp> {
+        if !self.settings.is_on() {
+            return None;
+        }
+        let next = self.table.begin(self.table.present() + 1);
+        Some(self.draws.closes().map_or(next, |closes| closes.min(next)))
+    }
+
+    /// Makes room for those who may come from now on: once the capacity is known, which says how many.
+    pub(super) fn open_filters(&mut self) {
+        let present = self.table.present();
+        for slot in present..=present + self.ahead() {
+            self.replay.open(slot, self.places(slot));
+        }
+    }
+
+    /// Slots after its own in which a promise may be used.
+    pub(super) fn behind(&self) -> u64 {
+        let late = nanos(self.settings.grace + self.settings.clock_tolerance);
+        late.div_ceil(nanos(self.table.length())).min(SLOTS_MAX)
+    }
+
+    /// Slots before its own in which a promise may be used.
+    pub(super) fn ahead(&self) -> u64 {
+        nanos(self.settings.clock_tolerance).div_ceil(nanos(self.table.length())).min(1000) + 1
+    }
+
+    /// People there may be in a slot.
+    pub(super) fn places(&self, slot: u64) -> u64 {
+        let people = self.table.ahead(slot + 1) - self.table.ahead(slot);
+        let least = self.costs.iter().min().copied().unwrap_or(UNIT).max(1);
+        people.max(self.table.budget() / least)
+    }
+
+    /// When a promise of a slot may be used.
+    pub(super) fn opens(&self, slot: u64) -> Timestamp {
+        self.table.begin(slot) - self.settings.clock_tolerance
+    }
+
+    pub(super) fn slot_begins(&mut self, slot: u64) {
+        let length_s = self.table.length().as_secs_f64();
+        let behind = self.behind();
+        let counts = &mut self.counts;
+        self.no_shows.advance(slot, behind, length_s, |class, people| {
+            if let Some(counts) = counts.get_mut(class) {
+                counts[RoomCount::NoShow as usize] += u64::from(people);
+            }
+        });
+        self.sessions.step(length_s);
+        let opens = slot + self.ahead();
+        let places = self.places(opens);
+        self.replay.open(opens, places);
+        let epoch = nanos(CREDIT_EPOCH);
+        let (was, is) =
+            (self.table.begin(slot - 1).as_nanos() / epoch, self.table.begin(slot).as_nanos() / epoch);
+        if is != was {
+            self.late.open(is, LATE_PLACES);
+        }
+    }
+
+    /// Draws the round whose time has come.
+    pub(super) fn draw(&mut self) {
+        let now = self.now;
+        let Some(Round { closes, work, people, .. }) = self.draws.pending().map(|round| *round) else {
+            return;
+        };
+        let budget = self.table.budget();
+        if closes > now || budget == 0 {
+            return;
+        }
+        let ahead = match self.table.next(0) {
+            Some(1) if self.table.waiting() == 0 => 0,
+            ahead => ahead.unwrap_or(self.table.horizon()),
+        };
+        let slot = self.table.present() + ahead;
+        if let Some(round) = self.draws.pending() {
+            round.drawn = Some(Drawn { slot, budget });
+        }
+        self.table.fill(slot, work, people);
+    }
+}
