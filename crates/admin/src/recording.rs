@@ -128,18 +128,17 @@ impl State {
         self.with_writer(Writer::status)
     }
 
-    /// Puts what was read from the state directory in place of the archives, with what has been
+    /// Puts what was read from the state directory in place of the archives, followed by what has been
     /// measured since the start, which it gives to be written.
     fn take_up(&self, shared: &Shared, mut archives: Archives) -> Vec<Batch> {
         let mut pending = lock(&self.pending);
-        let mut batches: Vec<Batch> = pending.take().into_iter().flatten().collect();
         let mut last = Batch::default();
         lock(shared.archives()).finish(|path, scope, point| last.add(path, scope, point));
-        batches.push(last);
-        for batch in &batches {
-            batch.restore(&mut archives);
-        }
-        archives.resume();
+        let measured = pending.take().into_iter().flatten().chain([last]);
+        let mut batches: Vec<Batch> = measured.map(|batch| batch.append_to(&mut archives)).collect();
+        let mut end = Batch::default();
+        archives.finish(|path, scope, point| end.add(path, scope, point));
+        batches.push(end);
         *lock(shared.archives()) = archives;
         batches
     }

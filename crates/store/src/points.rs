@@ -63,12 +63,17 @@ impl Batch {
         self.points.is_empty()
     }
 
-    /// Puts its points into archives, as if they had been read from the database.
-    pub fn restore(&self, archives: &mut Archives) {
-        for BatchPoint { path, scope, resolution, slot, bytes } in &self.points {
-            // What both have is there already.
-            let _ = archives.restore(path, *scope, *resolution, *slot, bytes);
+    /// Adds its points to archives that go on where others ended, and gives those that closed there.
+    /// Only those of the finest resolution: the coarser ones are made of them anew, together with what
+    /// is there already of the same time.
+    #[must_use]
+    pub fn append_to(&self, archives: &mut Archives) -> Self {
+        let mut closed = Self::default();
+        for BatchPoint { path, scope, slot, bytes, .. } in self.points.iter().filter(|p| p.resolution == 0) {
+            // Its bytes are sound; there may be too many subjects, as when it was measured.
+            let _ = archives.append(path, *scope, *slot, bytes, |point| closed.add(path, *scope, point));
         }
+        closed
     }
 }
 

@@ -124,15 +124,7 @@ fn a_disk_that_cannot_be_written_is_tried_until_it_can() {
     serve(&front, &mut client, 10);
     disk.remount("rw");
     events.next_where("recording", |data| data["kept"] == true);
-    // What arrives in the second in which the archives change over may be missing from them.
-    for attempt in 1.. {
-        let before = arrived(&front);
-        assert_eq!(client.get("/", "").expect("an answer").status, 200);
-        std::thread::sleep(Duration::from_millis(1500));
-        if arrived(&front) > before {
-            break;
-        }
-        assert!(attempt < 20, "nothing is measured any more");
-    }
+    serve(&front, &mut client, 10);
+    assert_eq!(arrived(&front), 20.0, "nothing is lost when the archives change over");
     front.gateway.stop_sound();
 }

@@ -316,16 +316,23 @@ fn critical_requests_stay_fast_beside_regular_ones() {
     let extent = Extent::of_environment();
     let capacity = capacity();
     let span = if extent.full { Duration::from_secs(20) } else { Duration::from_secs(6) };
-    // Two slots for whoever comes, or one of the two for regular requests alone. What is left of the
-    // origin by critical requests is filled from a queue long enough not to run dry.
-    let arms = [("limit 2", ""), ("limit 2, regular at most 1", "in_flight.max = 1\n")];
+    // Two slots for whoever comes; one of the two for regular requests alone; and that with a critical
+    // request taking both, so that no regular one starts beside it. What is left of the origin by
+    // critical requests is filled from a queue long enough not to run dry.
+    let arms = [
+        ("limit 2", "", ""),
+        ("limit 2, regular at most 1", "in_flight.max = 1\n", ""),
+        ("limit 2, regular at most 1, critical weighs 2", "in_flight.max = 1\n", "weight = 2\n"),
+    ];
     let mut figures = arms.map(|_| (Vec::new(), Vec::new(), Vec::new()));
     for repetition in 0..extent.repetitions {
-        for ((_, regular_knobs), (mean_ratio, p95_ratio, regular_share)) in arms.iter().zip(&mut figures) {
+        for ((_, regular_knobs, critical_knobs), (mean_ratio, p95_ratio, regular_share)) in
+            arms.iter().zip(&mut figures)
+        {
             let knobs = format!(
                 "in_flight.algorithm = \"fixed\"\nin_flight.limit = 2\n\
                  [application.app.class.default]\nqueue.max = 20\n{regular_knobs}\
-                 [application.app.class.critical]\npriority = 7\n\
+                 [application.app.class.critical]\npriority = 7\n{critical_knobs}\
                  [[application.app.rule]]\nclass = \"critical\"\nheader = {{ x-class = \"critical\" }}\n"
             );
             let critical = || {
@@ -351,7 +358,7 @@ fn critical_requests_stay_fast_beside_regular_ones() {
         }
     }
     let mut checks = Vec::new();
-    for ((arm, _), (mean_ratio, p95_ratio, regular_share)) in arms.iter().zip(&mut figures) {
+    for ((arm, ..), (mean_ratio, p95_ratio, regular_share)) in arms.iter().zip(&mut figures) {
         let (mean, p95, share) = (median(mean_ratio), median(p95_ratio), median(regular_share));
         checks.push(verdict(&format!("{arm}: critical mean, beside regular over alone"), mean, "<=", 1.8));
         checks.push(verdict(&format!("{arm}: critical p95, beside regular over alone"), p95, "<=", 1.5));

@@ -180,6 +180,40 @@ pub(super) fn read_distribution(reader: &mut Reader<'_>, mut see: impl FnMut(usi
     Some(sum_nanos)
 }
 
+/// Reads the scalars of one point into `sums`, which are clear; `None` also if a count is none of theirs.
+pub(super) fn read_scalars_into(reader: &mut Reader<'_>, sums: &mut Sums, is_finest: bool) -> Option<()> {
+    let mut sound = true;
+    read_scalars(reader, sums.levels.len(), is_finest, |scalar| match scalar {
+        Scalar::Unmeasured(bits) => sums.unmeasured = bits,
+        Scalar::Level(position, level) => sums.levels[position] = level,
+        Scalar::Count(cell, count) => match sums.counts.get_mut(cell) {
+            Some(sums) => *sums = count,
+            None => sound = false,
+        },
+    })?;
+    sound.then_some(())
+}
+
+/// Reads the distribution of one point into one that is clear.
+pub(super) fn read_distribution_into(reader: &mut Reader<'_>, distribution: &mut Distribution) -> Option<()> {
+    let mut buckets = Vec::new();
+    let sum = read_distribution(reader, |bucket, n| buckets.push((bucket, n)))?;
+    distribution.merge(buckets, u128::from(sum));
+    Some(())
+}
+
+/// Reads a whole point of the finest resolution, as [`Closed`](super::Closed) has it, into `sums`, which
+/// are clear.
+pub(super) fn read_finest_point(bytes: &[u8], sums: &mut Sums) -> Option<()> {
+    let mut reader = Reader::new(bytes);
+    sums.measured_us = reader.number()?;
+    read_scalars_into(&mut reader, sums, true)?;
+    for distribution in &mut sums.distributions {
+        read_distribution_into(&mut reader, distribution)?;
+    }
+    reader.rest().is_empty().then_some(())
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

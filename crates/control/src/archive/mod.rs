@@ -125,12 +125,34 @@ impl Archives {
         slot: u64,
         bytes: &[u8],
     ) -> Result<(), Broken> {
-        let step = self.layout.resolutions().get(resolution).ok_or(Broken)?.step;
+        self.subject_at(path, scope, resolution, slot).ok_or(Broken)?.archive.restore(resolution, slot, bytes)
+    }
+
+    /// Adds a point of the finest resolution that other archives gave, after those that are here;
+    /// `closed` gets every point that will not change any more. See [`Archive::append`].
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`]; nothing changes.
+    pub fn append(
+        &mut self,
+        path: &str,
+        scope: Scope,
+        slot: u64,
+        bytes: &[u8],
+        closed: impl FnMut(Closed<'_>),
+    ) -> Result<(), Broken> {
+        self.subject_at(path, scope, 0, slot).ok_or(Broken)?.archive.append(slot, bytes, closed)
+    }
+
+    /// The subject at `path`, seen at `slot` of a resolution.
+    fn subject_at(&mut self, path: &str, scope: Scope, resolution: usize, slot: u64) -> Option<&mut Subject> {
+        let step = self.layout.resolutions().get(resolution)?.step;
         let step_nanos = u64::try_from(step.as_nanos()).unwrap_or(u64::MAX);
         let at = Timestamp::from_nanos(slot.saturating_mul(step_nanos));
-        let subject = self.subject(path, scope, at).ok_or(Broken)?;
+        let subject = self.subject(path, scope, at)?;
         subject.seen = subject.seen.max(at);
-        subject.archive.restore(resolution, slot, bytes)
+        Some(subject)
     }
 
     /// Makes the open points of the coarser resolutions from the points that were restored.

@@ -83,7 +83,30 @@ impl Archive {
         assert_eq!(reading.scope(), self.scope, "a reading of another scope");
         let to_us = to.as_nanos() / 1000;
         let measured_us = (to.since(from).as_nanos() / 1000).clamp(1, u128::from(u32::MAX)) as u64;
-        let mut slot = to_us.saturating_sub(measured_us.div_ceil(2)) / self.step_us();
+        let slot = to_us.saturating_sub(measured_us.div_ceil(2)) / self.step_us();
+        self.open_for(slot, &mut closed).add_reading(reading, measured_us);
+    }
+
+    /// Adds a point of the finest resolution that other archives of the same scope and layout gave, as if
+    /// its readings came now: one that begins before the last that is here ended goes on in the next.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`]; nothing changes.
+    pub fn append(
+        &mut self,
+        slot: u64,
+        bytes: &[u8],
+        mut closed: impl FnMut(Closed<'_>),
+    ) -> Result<(), Broken> {
+        let mut sums = Sums::new(self.scope);
+        codec::read_finest_point(bytes, &mut sums).ok_or(Broken)?;
+        self.open_for(slot, &mut closed).add(&sums);
+        Ok(())
+    }
+
+    /// The open point of the finest resolution for what was measured at `slot`.
+    fn open_for(&mut self, mut slot: u64, closed: &mut impl FnMut(Closed<'_>)) -> &mut Sums {
         let next = self.next_slot();
         if slot < next {
             if next - slot <= HELD_POINTS {
@@ -93,9 +116,9 @@ impl Archive {
             }
         }
         if self.tracks[0].open().is_some_and(|(open, _)| open != slot) {
-            self.close_finest(&mut closed);
+            self.close_finest(closed);
         }
-        self.tracks[0].open_at(slot).add_reading(reading, measured_us);
+        self.tracks[0].open_at(slot)
     }
 
     /// The earliest slot of the finest resolution that can still be added to.

@@ -305,10 +305,63 @@ proptest! {
         prop_assert_eq!(archive.query(&query), back_again.query(&query));
     }
 
+    /// A process goes on where another ended, often within a second, and reads only later what that one kept.
+    #[test]
+    fn what_another_archive_goes_on_with_is_as_if_one_had_measured_it_all(
+        steps in steps(), split in any::<prop::sample::Index>(), (meter, label, stat) in questions(),
+        back in 1..2000_u64, step in prop::option::of(1..40_u64),
+    ) {
+        let layout = layout(&[(1, 60), (5, 300), (20, 3600)]);
+        let split = split.index(steps.len());
+        let kept = std::cell::RefCell::new(Vec::new());
+        let keep = |point: Closed<'_>| kept.borrow_mut().push((point.resolution, point.slot, point.bytes.to_vec()));
+        let (mut whole, mut first) = (Archive::new(Scope::Class, &layout), Archive::new(Scope::Class, &layout));
+        let (mut second, mut later) = (Archive::new(Scope::Class, &layout), Vec::new());
+        let mut later_points = |point: Closed<'_>| {
+            if point.resolution == 0 {
+                later.push((point.slot, point.bytes.to_vec()));
+            }
+        };
+        let mut n = 0;
+        let end = run(&steps, |from, to, reading| {
+            if n == split {
+                whole.finish(|_| {});
+            }
+            whole.record(from, to, reading);
+            if n < split {
+                first.record_and(from, to, reading, keep);
+            } else {
+                second.record_and(from, to, reading, &mut later_points);
+            }
+            n += 1;
+        });
+        first.finish(keep);
+        second.finish(later_points);
+        whole.finish(|_| {});
+        let restored = || {
+            let mut archive = Archive::new(Scope::Class, &layout);
+            for (resolution, slot, bytes) in &*kept.borrow() {
+                archive.restore(*resolution, *slot, bytes).unwrap();
+            }
+            archive.resume();
+            archive
+        };
+        let mut joined = restored();
+        for (slot, bytes) in &later {
+            joined.append(*slot, bytes, keep).unwrap();
+        }
+        joined.finish(keep);
+        let query =
+            Query { meter, label, from: end - secs(back), to: end, step: step.map(secs), stat, of: None };
+        prop_assert_eq!(joined.query(&query), whole.query(&query));
+        prop_assert_eq!(restored().query(&query), whole.query(&query), "what was kept of both");
+    }
+
     #[test]
     fn any_bytes_are_restored_or_refused(slot in any::<u64>(), bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut archives = Archives::new(Layout::default());
         let _ = archives.restore("a/b", Scope::Class, 1, slot, &bytes);
+        let _ = archives.append("a/c", Scope::Class, slot, &bytes, |_| {});
         archives.resume();
     }
 }
@@ -363,6 +416,23 @@ fn a_clock_set_back_a_little_is_held_and_set_back_far_forgets_the_future() {
         }
         assert_eq!(sum(&coarse, 0.0, 1700.0), Some(137.0), "at {step} s");
     }
+}
+
+#[test]
+fn two_processes_within_one_second_lose_nothing() {
+    let mut archives = Archives::new(Layout::default());
+    let mut kept = Vec::new();
+    for (from, to, n) in [(10.0, 10.3, 3), (10.3, 11.0, 10)] {
+        let mut process = Archives::new(Layout::default());
+        process.record("a/b", at(from), at(to), &arrived(n));
+        process.finish(|_, _, point| kept.push((point.slot, point.bytes.to_vec())));
+    }
+    let [(slot, first), (same_slot, second)] = kept.as_slice() else { panic!("{kept:?}") };
+    assert_eq!(slot, same_slot);
+    archives.restore("a/b", Scope::Class, 0, *slot, first).unwrap();
+    archives.append("a/b", Scope::Class, *slot, second, |_| {}).unwrap();
+    let archive = archives.get("a/b").unwrap();
+    assert_eq!(one(archive, &query(Meter::ARRIVED, 0.0, 20.0, Stat::Sum)), Some(13.0));
 }
 
 #[test]

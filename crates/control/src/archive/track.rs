@@ -315,16 +315,10 @@ impl Track {
                 sums.clear();
                 sums.measured_us = u64::from(head.measured_us);
                 let Some((scalars, distributions)) = readers.split_first_mut() else { return };
-                let levels = sums.levels.len();
-                let _ = codec::read_scalars(scalars, levels, self.is_finest, |scalar| match scalar {
-                    Scalar::Unmeasured(bits) => sums.unmeasured = bits,
-                    Scalar::Level(position, level) => sums.levels[position] = level,
-                    Scalar::Count(cell, count) => sums.counts[cell] = count,
-                });
+                // They were checked when they were pushed.
+                let _ = codec::read_scalars_into(scalars, &mut sums, self.is_finest);
                 for (reader, distribution) in distributions.iter_mut().zip(&mut sums.distributions) {
-                    let mut buckets = Vec::new();
-                    let sum = codec::read_distribution(reader, |bucket, n| buckets.push((bucket, n)));
-                    distribution.merge(buckets, u128::from(sum.unwrap_or(0)));
+                    let _ = codec::read_distribution_into(reader, distribution);
                 }
                 if self.is_finest {
                     sums.settle(self.step_us);

@@ -63,7 +63,7 @@ pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Outcome, Lab
     let (live, web) = (&scaled(live, options.scale), &with_phases_scaled(web, options.scale));
     let stand = Stand::new(web, live, &arms, options.tidegate)?;
     let capacity = stand.capacity()?;
-    let mut notes: Vec<String> = stand.note().into_iter().collect();
+    let mut notes = stand.notes();
     let repetitions = options.repetitions.unwrap_or(live.repetitions);
     let count = repetitions as usize * live.loads.len() * arms.len();
     let mut runs = Vec::with_capacity(count);

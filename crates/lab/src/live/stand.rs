@@ -1,6 +1,8 @@
 //! What every cell stands on: the origin, the programs, the processors, the capacity.
 
 use std::{
+    fs::File,
+    io::Write as _,
     net::{SocketAddr, TcpStream, ToSocketAddrs},
     path::{Path, PathBuf},
     time::Duration,
@@ -33,6 +35,26 @@ pub(super) struct Processors {
     pub(super) rest: Vec<usize>,
 }
 
+/// Keeps the processors from halting as long as it lives, by the kernel's interface for latency that must
+/// not be exceeded. A virtual processor that has halted is woken by the host, on a busy one milliseconds late,
+/// and then it is the host that is measured.
+struct Awake {
+    request: Option<File>,
+}
+
+impl Awake {
+    /// As far as this user may.
+    fn keep() -> Self {
+        let open = || {
+            let mut file = File::options().write(true).open("/dev/cpu_dma_latency")?;
+            // In microseconds; in force until the file is closed.
+            file.write_all(&0_i32.to_ne_bytes())?;
+            Ok::<_, std::io::Error>(file)
+        };
+        Self { request: open().ok() }
+    }
+}
+
 /// What is the same for all cells.
 pub(super) struct Stand<'e> {
     web: &'e Web,
@@ -40,6 +62,7 @@ pub(super) struct Stand<'e> {
     tidegate: PathBuf,
     pub(super) processors: Processors,
     folder: tempfile::TempDir,
+    awake: Awake,
 }
 
 /// Origin and front of one cell.
@@ -75,14 +98,20 @@ impl<'e> Stand<'e> {
         let folder = tempfile::Builder::new().prefix("tidegate-lab-").tempdir().map_err(|source| {
             LabError::File { path: std::env::temp_dir(), attempt: "create a folder in", source }
         })?;
-        Ok(Self { web, live, tidegate: tidegate.to_owned(), processors: Processors::here(), folder })
+        let (tidegate, awake) = (tidegate.to_owned(), Awake::keep());
+        Ok(Self { web, live, tidegate, processors: Processors::here(), folder, awake })
     }
 
     /// What a reader of the figures must know of the machine.
-    pub(super) fn note(&self) -> Option<String> {
-        self.processors.origin.is_empty().then(|| {
-            "this machine has one processor: origin, proxy and load disturb each other, and the figures with them".to_owned()
-        })
+    pub(super) fn notes(&self) -> Vec<String> {
+        let one = self.processors.origin.is_empty().then_some(
+            "this machine has one processor: origin, proxy and load disturb each other, and the figures with them",
+        );
+        let halting = self.awake.request.is_none().then_some(
+            "processors may halt when idle, and on a virtual machine wake late: percentiles of short response \
+             times are too high (as root, /dev/cpu_dma_latency is used to keep them awake)",
+        );
+        one.into_iter().chain(halting).map(str::to_owned).collect()
     }
 
     /// Requests a second of the origin alone, as two clients in a closed loop find it.

@@ -81,15 +81,22 @@ fn a_retry_storm_outlasts_its_cause_without_control() {
         repeat: false,
         poisson: true,
     };
-    let without = run(&scenario, &mut Direct);
-    let with = run(&scenario, &mut gateway(&scenario));
     let settled = |result: &RunResult| {
         result.settled(SECOND * 10, SECOND * 5, &(80.0..=f64::MAX), tidegate_sim::Row::goodput)
     };
-    let (slow, fast) = (settled(&without), settled(&with));
-    // Five seconds are the window itself.
-    assert!(fast.is_some_and(|time| time <= SECOND * 10), "{fast:?}");
-    assert!(slow.is_none_or(|time| time > SECOND * 20), "{slow:?}");
+    // A second in forty has fewer than 80 arrivals by chance, and begins the five anew.
+    let mut settled_behind_gateway = Vec::new();
+    for seed in 1..10 {
+        scenario.seed = seed;
+        let slow = settled(&run(&scenario, &mut Direct));
+        assert!(slow.is_none_or(|time| time > SECOND * 20), "seed {seed}: {slow:?}");
+        settled_behind_gateway
+            .push(settled(&run(&scenario, &mut gateway(&scenario))).unwrap_or(Duration::MAX));
+    }
+    settled_behind_gateway.sort();
+    // The storm's last try begins three pauses and three patiences of 1 s after its end: 0.5 + 1 + 2 + 3 s.
+    let median = settled_behind_gateway[4];
+    assert!(median <= Duration::from_millis(6500), "{settled_behind_gateway:?}");
 }
 
 /// More threads than processors, each with a working set: past the knee throughput falls although nobody leaves.
