@@ -1,6 +1,6 @@
 //! `/api/v1/applications/{application}/capacity`: what is known of the capacity and why it moved, told and searched anew.
 
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 
 use http::{Method, StatusCode};
 use serde_json::{Map, Value as Json, json};
@@ -12,39 +12,52 @@ use tidegate_control::{
 use tidegate_runtime::{Application, Shared};
 
 use crate::{
-    knobs::{WHO_MAX, WHY_MAX, object, text},
+    access::Caller,
+    body::object,
+    measurements::number,
     parameters::bad,
     problem::Problem,
+    record::{Action, Done, Reasons, Record},
 };
 
 /// For how long something may be told.
 const VALID_FOR: Kind = Kind::Span { min: Duration::from_millis(1), max: Duration::from_hours(24) };
 
 /// Answers a request for the capacity of `application`; `rest` are the segments behind it.
-pub(crate) fn handle(
+pub(crate) async fn handle(
     shared: &Shared,
+    record: &Record,
     method: &Method,
-    application: &str,
-    rest: &[&str],
+    (application, rest): (&str, &[&str]),
     body: &[u8],
+    caller: &Caller,
 ) -> Result<Json, Problem> {
     let snapshot = shared.snapshot();
     let found = snapshot.application_named(application).and_then(|at| snapshot.applications.get(at));
     let Some(found) = found else {
         return Err(Problem::new(StatusCode::NOT_FOUND, format!("no application is named {application:?}")));
     };
-    match (method, rest) {
-        (&Method::GET, []) => {}
-        (&Method::POST, []) => tell(found, body)?,
-        (&Method::POST, ["rediscover"]) => rediscover(found, body)?,
+    let act: Act<'_> = match (method, rest) {
+        (&Method::GET, []) => return Ok(describe(found, shared.clock().now())),
+        (&Method::POST, []) => tell(found, body, caller)?,
+        (&Method::POST, ["rediscover"]) => rediscover(found, body, caller)?,
         _ => {
             return Err(Problem::new(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "GET and POST for the capacity of an application; POST for capacity/rediscover",
             ));
         }
-    }
-    Ok(describe(found, shared.clock().now()))
+    };
+    let path = format!("{}/capacity", found.settings.name);
+    let done = || {
+        let now = shared.clock().now();
+        let from_to = (act.act)(now);
+        Ok::<_, Infallible>(Done::action(act.action, &path, from_to, &act.reasons, (shared.version(), now)))
+    };
+    let Ok(recorded) = record.write(done).await;
+    let mut answer = describe(found, shared.clock().now());
+    answer["change"] = recorded.id.into();
+    Ok(answer)
 }
 
 /// `GET /api/v1/capacity`: of every application.
@@ -55,8 +68,16 @@ pub(crate) fn list(shared: &Shared) -> Json {
     json!({ "capacity": all })
 }
 
+/// Something to be done.
+struct Act<'a> {
+    action: Action,
+    reasons: Reasons,
+    /// Does it, and says from what to what.
+    act: Box<dyn FnOnce(Timestamp) -> [String; 2] + Send + 'a>,
+}
+
 /// `{"per_s": "120/s" or null, "valid_for"?: "30s", "who"?, "why"?}`.
-fn tell(application: &Application, body: &[u8]) -> Result<(), Problem> {
+fn tell<'a>(application: &'a Application, body: &[u8], caller: &Caller) -> Result<Act<'a>, Problem> {
     let mut asked = object(body, &["per_s", "valid_for", "who", "why"])?;
     let per_s = match asked.remove("per_s") {
         Some(Json::Null) => None,
@@ -65,7 +86,8 @@ fn tell(application: &Application, body: &[u8]) -> Result<(), Problem> {
             Ok(_) => None,
             Err(fault) => return Err(bad(format!("per_s: {fault}"))),
         },
-        _ => {
+        Some(other) => return Err(bad(format!("per_s: {other}: give a text such as \"120/s\", or null"))),
+        None => {
             return Err(bad(
                 "\"per_s\" is missing: give the capacity, such as \"120/s\", or null to take back what was told",
             ));
@@ -79,17 +101,22 @@ fn tell(application: &Application, body: &[u8]) -> Result<(), Problem> {
         },
         Some(other) => return Err(bad(format!("valid_for: {other}: expected {}", VALID_FOR.expected()))),
     };
-    let (who, why) = reasons(&mut asked)?;
-    application.state.gate().tell_capacity(per_s, valid_for);
-    let application = &application.settings.name;
-    tracing::info!(application, per_s, ?valid_for, who, why, "capacity told, requests a second");
-    Ok(())
+    let reasons = Reasons::read(&mut asked, caller)?;
+    let gate = application.state.gate();
+    let act = move |now| {
+        let before = gate.capacity().told.and_then(|told| told.per_s(now));
+        gate.tell_capacity(per_s, valid_for);
+        let text = |per_s: Option<f64>| per_s.map_or(Value::None, Value::Rate).to_string();
+        let lasts = per_s.and(valid_for).map(|span| format!(" for {}", Value::Span(span)));
+        [text(before), text(per_s) + &lasts.unwrap_or_default()]
+    };
+    Ok(Act { action: Action::Capacity, reasons, act: Box::new(act) })
 }
 
 /// `{"who"?, "why"?}`.
-fn rediscover(application: &Application, body: &[u8]) -> Result<(), Problem> {
+fn rediscover<'a>(application: &'a Application, body: &[u8], caller: &Caller) -> Result<Act<'a>, Problem> {
     let mut asked = object(body, &["who", "why"])?;
-    let (who, why) = reasons(&mut asked)?;
+    let reasons = Reasons::read(&mut asked, caller)?;
     let algorithm = application.settings.values.get(keys::IN_FLIGHT_ALGORITHM).0;
     if !matches!(algorithm, Algorithm::KneeTrack | Algorithm::PowerRatio) {
         return Err(Problem::new(
@@ -100,45 +127,53 @@ fn rediscover(application: &Application, body: &[u8]) -> Result<(), Problem> {
             ),
         ));
     }
-    application.state.gate().rediscover();
-    tracing::info!(application = application.settings.name, who, why, "capacity is searched anew");
-    Ok(())
+    let gate = application.state.gate();
+    let act = move |_| {
+        let before = gate.capacity().per_s;
+        gate.rediscover();
+        let before = before.map_or_else(|| Value::None.to_string(), |per_s| format!("{per_s:.1}/s"));
+        [before, "searched anew".to_owned()]
+    };
+    Ok(Act { action: Action::Search, reasons, act: Box::new(act) })
 }
 
-fn reasons(asked: &mut Map<String, Json>) -> Result<(String, String), Problem> {
-    let who = text(asked, "who", WHO_MAX)?.unwrap_or_else(|| "api".to_owned());
-    Ok((who, text(asked, "why", WHY_MAX)?.unwrap_or_default()))
-}
-
-fn describe(application: &Application, now: Timestamp) -> Json {
-    let (settings, state) = (&application.settings, &application.state);
-    let capacity = state.gate().capacity();
-    let levels = state.gate().levels();
+/// How the capacity stands, with the last time it moved.
+pub(crate) fn standing(application: &Application, now: Timestamp) -> Json {
+    let capacity = application.state.gate().capacity();
     let told = capacity.told.and_then(|told| {
         let until = (told.until() != Timestamp::FAR_FUTURE).then(|| seconds(told.until()));
         Some(json!({ "per_s": told.per_s(now)?, "until": until }))
     });
+    json!({
+        "capacity_per_s": capacity.per_s.map(number),
+        "work_per_s": capacity.work_per_s.map(number),
+        "limit_holds": capacity.limit_holds,
+        "given_per_s": capacity.bounds.given(),
+        "floor_per_s": capacity.bounds.floor,
+        "ceiling_per_s": capacity.bounds.ceiling,
+        "told": told,
+        "moved": application.state.capacity_events().last().map(event),
+    })
+}
+
+fn describe(application: &Application, now: Timestamp) -> Json {
+    let (settings, state) = (&application.settings, &application.state);
+    let levels = state.gate().levels();
     let costs: Map<String, Json> = application
         .classes
         .iter()
         .zip(levels.costs.iter().chain(std::iter::repeat(&None)))
         .map(|(class, cost)| (class.name.clone(), json!(cost.map(|cost| cost as f64 / 1e3))))
         .collect();
-    json!({
-        "application": settings.name,
-        "algorithm": settings.values.get(keys::IN_FLIGHT_ALGORITHM).0.name(),
-        "capacity_per_s": capacity.per_s,
-        "work_per_s": capacity.work_per_s,
-        "in_flight_limit": levels.limit,
-        "limit_holds": capacity.limit_holds,
-        "given_per_s": capacity.bounds.given(),
-        "floor_per_s": capacity.bounds.floor,
-        "ceiling_per_s": capacity.bounds.ceiling,
-        "told": told,
-        "costs": costs,
-        "servers": servers(application, capacity.per_s),
-        "events": state.capacity_events().iter().map(event).collect::<Vec<_>>(),
-    })
+    let mut described = standing(application, now);
+    let per_s = described["capacity_per_s"].as_f64();
+    described["application"] = settings.name.as_str().into();
+    described["algorithm"] = settings.values.get(keys::IN_FLIGHT_ALGORITHM).0.name().into();
+    described["in_flight_limit"] = levels.limit.into();
+    described["costs"] = costs.into();
+    described["servers"] = servers(application, per_s).into();
+    described["events"] = state.capacity_events().iter().map(event).collect();
+    described
 }
 
 fn servers(application: &Application, per_s: Option<f64>) -> Vec<Json> {

@@ -61,6 +61,8 @@ macro_rules! kinds {
 kinds! {
     /// Knobs were changed.
     Knobs = "knobs";
+    /// Something was done that is no change of knobs: a capacity told, a server added, a key changed.
+    Action = "action";
     /// A controller says something, is stopped, begins or ends.
     Controller = "controller";
     /// A server goes out of service or comes back, joins, drains or leaves.

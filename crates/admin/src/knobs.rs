@@ -1,9 +1,6 @@
 //! `/api/v1/knobs`: every knob with its value, changed while running, and the record of changes.
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use http::StatusCode;
 use serde_json::{Map, Value as Json, json};
@@ -14,60 +11,40 @@ use tidegate_control::{
 };
 use tidegate_runtime::{ChangeError, KnobChange, Origin, Shared};
 use tidegate_store::{Change, ChangeRecord};
-use tokio::sync::Mutex;
 
 use crate::{
     access::Caller,
-    events::{Events, Kind as EventKind, seconds},
+    body::{flag, object},
+    events::{Kind as EventKind, seconds},
     parameters::{Parameters, bad},
     problem::Problem,
+    record::{Done, Reasons, Record, Recorded},
     recording::State,
 };
 
 /// Most knobs changed at once.
 const CHANGES_MAX: usize = 1000;
-/// Changes remembered without a state directory.
-const REMEMBERED_MAX: usize = 1000;
-/// Longest name of who changes, in bytes.
-pub(crate) const WHO_MAX: usize = 64;
-/// Longest reason, in bytes.
-pub(crate) const WHY_MAX: usize = 500;
-/// Changes shown unless asked otherwise, and at most.
-const SHOWN: usize = 100;
-const SHOWN_MAX: usize = 1000;
 
 /// Changes knobs, one change after the other, and records each.
 #[derive(Clone, Debug)]
 pub(crate) struct Knobs {
     shared: Arc<Shared>,
     state: Arc<State>,
-    events: Arc<Events>,
-    /// Changes of this process, the latest last, where there is no state directory. Held while a
-    /// change is made, so that the record has the order in which they took effect.
-    remembered: Arc<Mutex<VecDeque<ChangeRecord>>>,
+    record: Arc<Record>,
 }
 
 /// What a change asks for.
 #[derive(Debug)]
 struct Asked {
     changes: Vec<(KnobPath, Option<Value>)>,
-    who: String,
-    why: String,
+    reasons: Reasons,
     lasting: bool,
     dry_run: bool,
 }
 
-/// A change that was made.
-struct InForce {
-    done: Vec<KnobChange>,
-    version: u64,
-    described: Vec<Json>,
-    record: Change,
-}
-
 impl Knobs {
-    pub(crate) fn new(shared: Arc<Shared>, state: Arc<State>, events: Arc<Events>) -> Self {
-        Self { shared, state, events, remembered: Arc::default() }
+    pub(crate) const fn new(shared: Arc<Shared>, state: Arc<State>, record: Arc<Record>) -> Self {
+        Self { shared, state, record }
     }
 
     /// `GET`: every knob whose path begins with `path`; with `changed=true` those changed since the start.
@@ -120,40 +97,23 @@ impl Knobs {
                 "\"id\" is missing: give the number of a change, as /api/v1/knobs/changes shows it",
             ));
         };
-        let record = self.find(id).await?;
-        let changes = reversed(&record, &self.shared.snapshot().settings)?;
-        let why = text(&mut object, "why", WHY_MAX)?.unwrap_or_else(|| format!("revert of change {id}"));
-        let asked = Asked {
-            changes,
-            who: caller.who(text(&mut object, "who", WHO_MAX)?),
-            why,
-            lasting: record.lasting,
-            dry_run: flag(&mut object, "dry_run")?,
-        };
-        self.make(asked).await
+        let (record, what) = self.record.of_knobs(id).await?;
+        let changes = reversed(&record, &what, &self.shared.snapshot().settings)?;
+        let mut reasons = Reasons::read(&mut object, caller)?;
+        if reasons.why.is_empty() {
+            reasons.why = format!("revert of change {id}");
+        }
+        let dry_run = flag(&mut object, "dry_run")?;
+        self.make(Asked { changes, reasons, lasting: record.lasting, dry_run }).await
     }
 
-    /// `GET …/changes`: what was changed, the latest first.
-    pub(crate) async fn changes(&self, query: Option<&str>) -> Result<Json, Problem> {
-        let parameters = Parameters::read(query, &["limit", "before"])?;
-        let limit = parameters
-            .parsed("limit", "a whole number from 1 to 1000", |text| {
-                text.parse().ok().filter(|limit| (1..=SHOWN_MAX).contains(limit))
-            })?
-            .unwrap_or(SHOWN);
-        let before = parameters.parsed("before", "the number of a change", |text| text.parse().ok())?;
-        let records = self.records(before, limit).await?;
-        let changes: Vec<Json> = records
-            .iter()
-            .map(|record| {
-                json!({
-                    "id": record.id, "at": seconds(record.at), "who": record.who, "why": record.why,
-                    "lasting": record.lasting,
-                    "changes": serde_json::from_str::<Json>(&record.knobs).unwrap_or(Json::Null),
-                })
-            })
-            .collect();
-        Ok(json!({ "changes": changes }))
+    /// Knobs of one server, which end with the process unless they are taken back before.
+    pub(crate) async fn change_server(
+        &self,
+        changes: Vec<(KnobPath, Option<Value>)>,
+        reasons: Reasons,
+    ) -> Result<Json, Problem> {
+        self.make(Asked { changes, reasons, lasting: false, dry_run: false }).await
     }
 
     async fn make(&self, asked: Asked) -> Result<Json, Problem> {
@@ -163,8 +123,7 @@ impl Knobs {
                 "a lasting change needs a state_directory in the configuration: leave \"lasting\" away, or write it there",
             ));
         }
-        let mut remembered = self.remembered.lock().await;
-        let Asked { changes, who, why, lasting, dry_run } = asked;
+        let Asked { changes, reasons: Reasons { who, why }, lasting, dry_run } = asked;
         let origin = Origin { who, why, at: self.shared.clock().now(), lasting };
         if dry_run {
             let done = self.shared.change_knobs(&changes, &origin, true).map_err(problem)?;
@@ -172,30 +131,14 @@ impl Knobs {
             let changes = described(&done, |path| before.contains_key(path));
             return Ok(json!({ "dry_run": true, "version": self.shared.version(), "changes": changes }));
         }
-        let InForce { version, described, record, .. } =
-            self.put_in_force(&changes, origin).map_err(problem)?;
-        let kept = self.keep(record.clone()).await;
-        let failed = match kept {
-            Some(Err(ref error)) if lasting => Some(Problem::new(
+        let put = || self.put_in_force(&changes, origin).map(|(_, done)| done);
+        let Recorded { id, version, what, unwritten } = self.record.write(put).await.map_err(problem)?;
+        match unwritten {
+            Some(error) if lasting => Err(Problem::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 format!("the change is in force, but will end with this process: {error}"),
             )),
-            _ => None,
-        };
-        let id = match kept {
-            Some(Ok(id)) => Some(id),
-            // Recorded when the disk can be written again, unless the process ends before.
-            Some(Err(_)) => {
-                let change = Change { lasting: false, overrides: Vec::new(), ..record.clone() };
-                let _ = self.state.with_writer(|writer| writer.note(change));
-                None
-            }
-            None => Some(remember(&mut remembered, record.clone())),
-        };
-        self.tell(id, version, &record, &described);
-        match failed {
-            Some(problem) => Err(problem),
-            None => Ok(json!({ "id": id, "version": version, "changes": described })),
+            _ => Ok(json!({ "id": id, "version": version, "changes": what })),
         }
     }
 
@@ -206,82 +149,43 @@ impl Knobs {
         changes: &[(KnobPath, Option<Value>)],
         origin: Origin,
     ) -> Result<Vec<KnobChange>, ChangeError> {
-        let mut remembered = self.remembered.blocking_lock();
-        let InForce { done, version, described, record } = self.put_in_force(changes, origin)?;
-        let noted = self.state.with_writer(|writer| writer.note(record.clone()));
-        let id = match noted {
-            Some(true) => None,
-            Some(false) | None => Some(remember(&mut remembered, record.clone())),
-        };
-        self.tell(id, version, &record, &described);
-        Ok(done)
+        self.record.write_soon(|| self.put_in_force(changes, origin))
     }
 
-    /// Makes a change, says so in the log, and gives what is to be recorded of it.
+    /// Makes a change, and gives what is to be recorded of it.
     fn put_in_force(
         &self,
         changes: &[(KnobPath, Option<Value>)],
         origin: Origin,
-    ) -> Result<InForce, ChangeError> {
+    ) -> Result<(Vec<KnobChange>, Done), ChangeError> {
         let before = self.shared.overrides();
         let done = self.shared.change_knobs(changes, &origin, false)?;
         let version = self.shared.version();
         let Origin { who, why, at, lasting } = origin;
-        for KnobChange { path, from, to, .. } in &done {
-            tracing::info!(who, why, lasting, "{path}: {from} -> {to}");
-        }
         let overrides = changes
             .iter()
             .filter(|(_, value)| lasting || value.is_none())
             .map(|(path, value)| (path.to_string(), value.map(|value| value.to_string())))
             .collect();
-        let described = described(&done, |path| before.contains_key(path));
-        let knobs = Json::Array(described.clone()).to_string();
-        Ok(InForce { done, version, described, record: Change { at, who, why, lasting, knobs, overrides } })
-    }
-
-    fn tell(&self, id: Option<i64>, version: u64, record: &Change, described: &[Json]) {
-        let Change { at, who, why, lasting, .. } = record;
-        let data = json!({
-            "id": id, "version": version, "who": who, "why": why, "lasting": lasting, "changes": described,
-        });
-        self.events.publish(*at, EventKind::Knobs, data);
-    }
-
-    /// Has the state directory record a change, off this thread; `None` without one.
-    async fn keep(&self, change: Change) -> Option<Result<i64, tidegate_store::Error>> {
-        let state = Arc::clone(&self.state);
-        tokio::task::spawn_blocking(move || state.with_writer(|writer| writer.record(change)))
-            .await
-            .unwrap_or(Some(Err(tidegate_store::Error::Closed)))
-    }
-
-    async fn records(&self, before: Option<i64>, limit: usize) -> Result<Vec<ChangeRecord>, Problem> {
-        let state = Arc::clone(&self.state);
-        let kept =
-            tokio::task::spawn_blocking(move || state.with_writer(|writer| writer.changes(before, limit)))
-                .await
-                .unwrap_or(Some(Err(tidegate_store::Error::Closed)));
-        if let Some(Ok(records)) = kept {
-            return Ok(records);
-        }
-        let remembered = self.remembered.lock().await;
-        let older = remembered.iter().rev().filter(|record| before.is_none_or(|before| record.id < before));
-        Ok(older.take(limit).cloned().collect())
-    }
-
-    async fn find(&self, id: i64) -> Result<ChangeRecord, Problem> {
-        let found = self.records(id.checked_add(1), 1).await?.into_iter().find(|record| record.id == id);
-        found.ok_or_else(|| {
-            Problem::new(StatusCode::NOT_FOUND, format!("there is no change {id}, or no longer"))
-        })
+        let what = described(&done, |path| before.contains_key(path));
+        let knobs = Json::from(what.clone()).to_string();
+        let change = Change { at, who, why, lasting, knobs, overrides };
+        Ok((done, Done { kind: EventKind::Knobs, version, what, change }))
     }
 }
 
-/// Whether a knob's path is `prefix` or below it: `shop` has `shop/mode`, not `shopping/mode`.
+/// Whether a knob's path is `prefix` or below it: `shop` has `shop/mode`, not `shopping/mode`; `shop/queue` has
+/// `shop/queue.max`, not what is in a class `queue.fast`.
 fn is_below(path: &str, prefix: &str) -> bool {
     match path.strip_prefix(prefix) {
-        Some(rest) => prefix.is_empty() || rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/'),
+        Some(rest) => {
+            let is_of_its_name = rest.starts_with('.') && !rest.contains('/');
+            prefix.is_empty()
+                || rest.is_empty()
+                || prefix.ends_with('/')
+                || rest.starts_with('/')
+                || is_of_its_name
+        }
         None => false,
     }
 }
@@ -350,16 +254,18 @@ fn described(changes: &[KnobChange], was_changed: impl Fn(&KnobPath) -> bool) ->
 }
 
 /// The changes that take a record back, if nothing of it was changed since.
-fn reversed(record: &ChangeRecord, settings: &Settings) -> Result<Vec<(KnobPath, Option<Value>)>, Problem> {
+fn reversed(
+    record: &ChangeRecord,
+    what: &[Json],
+    settings: &Settings,
+) -> Result<Vec<(KnobPath, Option<Value>)>, Problem> {
     let broken = || {
         Problem::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             format!("the record of change {} is broken", record.id),
         )
     };
-    let changes: Vec<Json> = serde_json::from_str(&record.knobs).map_err(|_| broken())?;
-    changes
-        .iter()
+    what.iter()
         .map(|change| {
             let field = |name: &str| change.get(name).and_then(Json::as_str).ok_or_else(broken);
             let path = KnobPath::parse(field("path")?).map_err(|fault| bad(fault.to_string()))?;
@@ -375,16 +281,6 @@ fn reversed(record: &ChangeRecord, settings: &Settings) -> Result<Vec<(KnobPath,
             Ok((path, was_changed.then_some(from)))
         })
         .collect()
-}
-
-fn remember(remembered: &mut VecDeque<ChangeRecord>, change: Change) -> i64 {
-    let Change { at, who, why, lasting, knobs, .. } = change;
-    let id = remembered.back().map_or(1, |last| last.id + 1);
-    if remembered.len() == REMEMBERED_MAX {
-        remembered.pop_front();
-    }
-    remembered.push_back(ChangeRecord { id, at, who, why, lasting, knobs });
-    id
 }
 
 impl Asked {
@@ -423,43 +319,10 @@ impl Asked {
         }
         Ok(Self {
             changes,
-            who: caller.who(text(&mut object, "who", WHO_MAX)?),
-            why: text(&mut object, "why", WHY_MAX)?.unwrap_or_default(),
+            reasons: Reasons::read(&mut object, caller)?,
             lasting: flag(&mut object, "lasting")?,
             dry_run: flag(&mut object, "dry_run")?,
         })
-    }
-}
-
-/// An object that has these members only.
-pub(crate) fn object(body: &[u8], known: &[&str]) -> Result<Map<String, Json>, Problem> {
-    let object: Map<String, Json> =
-        serde_json::from_slice(body).map_err(|error| bad(format!("the body is no JSON object: {error}")))?;
-    match object.keys().find(|name| !known.contains(&name.as_str())) {
-        Some(name) => Err(bad(format!("{name:?} is not known here: there is {}", known.join(", ")))),
-        None => Ok(object),
-    }
-}
-
-pub(crate) fn text(
-    object: &mut Map<String, Json>,
-    name: &str,
-    max: usize,
-) -> Result<Option<String>, Problem> {
-    match object.remove(name) {
-        None | Some(Json::Null) => Ok(None),
-        Some(Json::String(text)) if text.len() <= max && !text.chars().any(char::is_control) => {
-            Ok(Some(text))
-        }
-        Some(_) => Err(bad(format!("{name}: give a text of one line, at most {max} bytes"))),
-    }
-}
-
-fn flag(object: &mut Map<String, Json>, name: &str) -> Result<bool, Problem> {
-    match object.remove(name) {
-        None => Ok(false),
-        Some(Json::Bool(flag)) => Ok(flag),
-        Some(other) => Err(bad(format!("{name}: {other} is not allowed here: expected true or false"))),
     }
 }
 

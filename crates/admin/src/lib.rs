@@ -1,6 +1,7 @@
 //! The HTTP API, metrics and health of a running gateway, on an address of its own.
 
 mod access;
+mod body;
 mod capacity;
 mod controllers;
 mod events;
@@ -13,6 +14,7 @@ mod page;
 mod parameters;
 mod patience;
 mod problem;
+mod record;
 mod recording;
 mod rooms;
 mod server;

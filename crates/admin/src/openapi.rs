@@ -2,9 +2,12 @@
 
 use serde_json::{Map, Value as Json, json};
 use tidegate_config::Role;
-use tidegate_control::knobs::ChoiceSet as _;
+use tidegate_control::{capacity::Cause, knobs::ChoiceSet as _, waiting_room::ROOM_COUNTS};
 
-use crate::events::Kind;
+use crate::{
+    events::Kind,
+    record::{Action, WHO_MAX, WHY_MAX},
+};
 
 /// The document, of which docs/openapi.json is a copy.
 #[must_use]
@@ -24,7 +27,7 @@ pub fn openapi() -> Json {
         "components": {
             "securitySchemes": { "token": {
                 "type": "http", "scheme": "bearer",
-                "description": "Asked for where [[admin_token]] or admin_tls.client_ca is configured. Changes need the role operator.",
+                "description": "Asked for where [[admin_token]] or admin_tls.client_ca is configured. The role read may GET; all else needs the role operator, and is answered 403 without it.",
             } },
             "responses": { "problem": {
                 "description": "What is wrong, and how to mend it",
@@ -122,11 +125,11 @@ fn paths() -> Json {
             ),
         },
         "/api/v1/knobs/changes": { "get": operation(
-            "changes", "The record of changes, the latest first.", &[limit, before], None,
+            "changes", "The record of changes of knobs, capacities, servers and keys, the latest first.", &[limit, before], None,
             &[("200", answer("Changes", schema("changes"))), problem("400")],
         ) },
         "/api/v1/knobs/revert": { "post": operation(
-            "revert", "Takes a recorded change back, unless its knobs were changed since.", &[], Some(schema("revert")),
+            "revert", "Takes a recorded change of knobs back, unless they were changed since.", &[], Some(schema("revert")),
             &with_body(&[("200", answer("What was changed, or would be", schema("changed"))), problem("404"), problem("409")]),
         ) },
         "/api/v1/controllers": { "get": operation(
@@ -143,18 +146,61 @@ fn paths() -> Json {
             ),
             "post": operation(
                 "add_server", "Adds a server; it is gone after a restart.", &[], Some(schema("new_server")),
-                &with_body(&[("200", answer("Servers", schema("servers"))), problem("404"), problem("409")]),
+                &with_body(&[("200", answer("Servers", schema("servers_changed"))), problem("404"), problem("409")]),
             ),
         },
         "/api/v1/applications/{application}/servers/{server}": {
             "parameters": [path_parameter("application"), path_parameter("server")],
             "patch": operation(
-                "change_server", "Changes knobs of a server.", &[], Some(schema("server_knobs")),
-                &with_body(&[("200", answer("Servers", schema("servers"))), problem("404")]),
+                "change_server", "Changes knobs of a server, as PATCH of /api/v1/knobs does.", &[], Some(schema("server_knobs")),
+                &with_body(&[("200", answer("Servers", schema("servers_changed"))), problem("404")]),
             ),
             "delete": operation(
-                "remove_server", "Removes a server; what runs there ends.", &[], None,
-                &[("200", answer("Servers", schema("servers"))), problem("400"), problem("404")],
+                "remove_server", "Removes a server; what runs there ends.",
+                &[query("who", "Who does it, for the record."), query("why", "Why, for the record.")], None,
+                &[
+                    ("200", answer("Servers", schema("servers_changed"))),
+                    problem("400"), problem("404"), problem("500"),
+                ],
+            ),
+        },
+        "/api/v1/capacity": { "get": operation(
+            "capacities", "What the servers of each application can do.", &[], None,
+            &[("200", answer("Capacities", schema("capacities")))],
+        ) },
+        "/api/v1/applications/{application}/capacity": {
+            "parameters": [path_parameter("application")],
+            "get": operation(
+                "capacity", "What an application's servers can do, each server's part, what classes cost, and why it moved.",
+                &[], None, &[("200", answer("The capacity", schema("capacity"))), problem("400"), problem("404")],
+            ),
+            "post": operation(
+                "tell_capacity", "Tells the capacity, for a time or until it is told anew, in place of what is found.", &[],
+                Some(schema("told_capacity")),
+                &with_body(&[("200", answer("The capacity", schema("capacity"))), problem("404")]),
+            ),
+        },
+        "/api/v1/applications/{application}/capacity/rediscover": {
+            "parameters": [path_parameter("application")],
+            "post": operation(
+                "rediscover_capacity", "Forgets the capacity that was found and searches anew.", &[], Some(schema("reasons")),
+                &with_body(&[("200", answer("The capacity", schema("capacity"))), problem("404"), problem("409")]),
+            ),
+        },
+        "/api/v1/waiting-rooms": { "get": operation(
+            "waiting_rooms", "Who waits at each application, and what the next visitor is told.", &[], None,
+            &[("200", answer("Waiting rooms", schema("waiting_rooms")))],
+        ) },
+        "/api/v1/waiting-rooms/keys": { "post": operation(
+            "rotate_waiting_room_key", "Signs tokens with a new key from now on; those of the last seven hold.", &[],
+            Some(schema("reasons")),
+            &with_body(&[("200", answer("The new key", schema("waiting_room_key"))), problem("409")]),
+        ) },
+        "/api/v1/applications/{application}/waiting-room": {
+            "parameters": [path_parameter("application")],
+            "get": operation(
+                "waiting_room", "Who waits at an application, by the times that were promised.", &[], None,
+                &[("200", answer("The waiting room", schema("waiting_room"))), problem("400"), problem("404")],
             ),
         },
     })
@@ -170,15 +216,24 @@ fn schemas() -> Json {
     let maybe = |name: &str| json!({ "type": [name, "null"] });
     let rates = json!({ "type": "object", "additionalProperties": { "type": "number" } });
     let list = |items: Json| json!({ "type": "array", "items": items });
-    let line = |max: usize| json!({ "type": ["string", "null"], "maxLength": max, "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]*$" });
+    let line = |max: usize| json!({ "type": ["string", "null"], "maxLength": max, "pattern": LINE });
+    let (who, why) = (line(WHO_MAX), line(WHY_MAX));
     let value = json!({ "type": ["string", "number", "boolean", "null"] });
-    let change = object(&[
-        ("path", text.clone()),
-        ("from", text.clone()),
-        ("to", text.clone()),
-        ("was_changed", flag.clone()),
-        ("cleared", flag.clone()),
-    ]);
+    let actions: Vec<_> = Action::ALL.iter().map(|action| action.name()).collect();
+    let change = json!({
+        "type": "object", "required": ["path", "from", "to"],
+        "properties": {
+            "path": text, "from": text, "to": text,
+            "what": { "type": "string", "enum": actions, "description": "What was done, if no knob was changed." },
+            "was_changed": { "type": "boolean", "description": "Of a knob: whether what it was before had been set by a change, too." },
+            "cleared": { "type": "boolean", "description": "Of a knob: whether a change was taken back." },
+        },
+    });
+    let causes: Vec<_> = Cause::ALL.iter().map(|cause| cause.name()).collect();
+    let counts = json!({
+        "type": "object", "required": ROOM_COUNTS,
+        "properties": ROOM_COUNTS.iter().map(|what| ((*what).to_owned(), whole.clone())).collect::<Map<_, _>>(),
+    });
     json!({
         "problem": object(&[("title", text.clone()), ("status", whole.clone()), ("detail", text.clone())]),
         "session": object(&[
@@ -197,8 +252,16 @@ fn schemas() -> Json {
             ("applications", list(object(&[
                 ("name", text.clone()), ("mode", text.clone()), ("refusing", list(text.clone())),
                 ("in_flight", whole.clone()), ("in_flight_limit", whole.clone()), ("capacity", maybe("number")),
+                ("estimate", described(json!({ "type": "object" }), "As in capacity, without costs, servers and events.")),
+                ("room", json!({
+                    "type": ["object", "null"],
+                    "description": "As in waiting_room, of all classes together, with who waits from now on in at most 60 bars; null: there is none.",
+                    "properties": { "ahead": object(&[
+                        ("from", number.clone()), ("step_s", number.clone()), ("waiting", list(whole.clone())),
+                    ]) },
+                })),
                 ("queued", whole.clone()), ("arrived", maybe("number")), ("goodput", maybe("number")),
-                ("refused", rates.clone()), ("responses", rates.clone()),
+                ("refused", rates.clone()), ("responses", rates.clone()), ("room_rates", rates.clone()),
                 ("classes", list(object(&[
                     ("name", text.clone()), ("path", text.clone()), ("queued", maybe("integer")), ("arrived", maybe("number")),
                     ("goodput", maybe("number")), ("refused", rates),
@@ -234,7 +297,7 @@ fn schemas() -> Json {
                 "description": "Paths of knobs and their new values; null takes a change back.",
                 "examples": [{ "app/in_flight.min": 2 }],
             })),
-            ("who", line(64)), ("why", line(500)), ("lasting", flag.clone()), ("dry_run", flag.clone()),
+            ("who", who.clone()), ("why", why.clone()), ("lasting", flag.clone()), ("dry_run", flag.clone()),
         ]),
         "changed": json!({
             "type": "object", "required": ["version", "changes"],
@@ -242,11 +305,11 @@ fn schemas() -> Json {
         }),
         "changes": object(&[("changes", list(object(&[
             ("id", whole.clone()), ("at", number.clone()), ("who", text.clone()), ("why", text.clone()),
-            ("lasting", flag.clone()), ("changes", list(change)),
+            ("lasting", flag.clone()), ("revertible", flag.clone()), ("changes", list(change)),
         ])))]),
         "revert": closed(&["id"], &[
             ("id", json!({ "type": "integer", "format": "int64", "minimum": i64::MIN, "maximum": i64::MAX })),
-            ("who", line(64)), ("why", line(500)), ("dry_run", flag.clone()),
+            ("who", who.clone()), ("why", why.clone()), ("dry_run", flag.clone()),
         ]),
         "controllers": object(&[("controllers", list(object(&[
             ("name", text.clone()), ("state", json!({ "type": "string", "enum": ["running", "stopped"] })),
@@ -254,25 +317,106 @@ fn schemas() -> Json {
             ("memory_bytes", whole.clone()), ("held", whole.clone()),
         ])))]),
         "applications": object(&[("applications", list(text.clone()))]),
-        "servers": object(&[("servers", list(object(&[
+        "server": object(&[
             ("name", text.clone()), ("address", text.clone()), ("condition", text.clone()), ("member", flag.clone()),
-            ("draining", flag.clone()), ("in_flight", whole.clone()), ("weight", whole),
+            ("draining", flag.clone()), ("in_flight", whole.clone()), ("weight", whole.clone()),
             ("response_time_ms", maybe("number")),
-        ])))]),
+        ]),
+        "servers": object(&[("servers", list(schema("server")))]),
+        "servers_changed": object(&[("servers", list(schema("server"))), ("change", changed_as())]),
         "new_server": json!({
             "type": "object", "required": ["url"],
             "properties": {
                 "url": { "type": "string", "examples": ["http://127.0.0.1:8000"] },
-                "name": { "type": "string", "minLength": 1 },
+                "name": { "type": ["string", "null"], "minLength": 1, "maxLength": 253, "pattern": LINE },
+                "who": who, "why": why,
             },
             "additionalProperties": value,
             "description": "Its address, its name, and knobs of servers.",
         }),
         "server_knobs": json!({
-            "type": "object", "additionalProperties": value, "examples": [{ "drain": true }],
-            "description": "Knobs of servers and their values.",
+            "type": "object", "properties": { "who": who, "why": why }, "additionalProperties": value,
+            "examples": [{ "drain": true }],
+            "description": "Knobs of servers and their values; null takes a change back.",
         }),
+        "reasons": closed(&[], &[("who", who.clone()), ("why", why.clone())]),
+        "told_capacity": closed(&["per_s"], &[
+            ("per_s", json!({
+                "type": ["string", "null"], "examples": ["120/s", "90/min"],
+                "description": "Requests per time; null takes back what was told.",
+            })),
+            ("valid_for", json!({
+                "type": ["string", "null"], "examples": ["30s"],
+                "description": "1ms to 1d; until it is told anew if left away.",
+            })),
+            ("who", who), ("why", why),
+        ]),
+        "capacities": object(&[("capacity", list(schema("capacity")))]),
+        "capacity": with_more(object(&[
+            ("application", text.clone()), ("algorithm", text.clone()),
+            ("capacity_per_s", described(maybe("number"), "Requests a second of the present mix; null: not known.")),
+            ("work_per_s", described(maybe("number"), "Work units a second; a request of the class default is one.")),
+            ("in_flight_limit", whole.clone()),
+            ("limit_holds", described(flag.clone(), "Whether the limit keeps something waiting.")),
+            ("given_per_s", maybe("number")), ("floor_per_s", maybe("number")), ("ceiling_per_s", maybe("number")),
+            ("told", json!({
+                "type": ["object", "null"], "required": ["per_s", "until"],
+                "properties": { "per_s": number, "until": maybe("number") },
+                "description": "What was told and is in force.",
+            })),
+            ("costs", json!({
+                "type": "object", "additionalProperties": maybe("number"),
+                "description": "Work units of a request of each class; null: not learnt yet.",
+            })),
+            ("moved", json!({ "type": ["object", "null"], "description": "The last of the events." })),
+            ("servers", list(object(&[
+                ("name", text.clone()), ("address", text.clone()),
+                ("share", described(maybe("number"), "Its part of the whole, 0 to 1.")), ("capacity_per_s", maybe("number")),
+            ]))),
+            ("events", described(list(object(&[
+                ("at", number.clone()), ("cause", json!({ "type": "string", "enum": causes })),
+                ("before_per_s", maybe("number")), ("after_per_s", maybe("number")),
+            ])), "The last 256 moves, the latest last.")),
+        ]), &[("change", changed_as())]),
+        "waiting_rooms": object(&[("waiting_rooms", list(schema("waiting_room")))]),
+        "waiting_room": with_more(object(&[
+            ("application", text.clone()), ("method", text.clone()), ("role", text), ("waiting", whole.clone()),
+            ("next_wait_s", described(maybe("number"), "What the next visitor is told; null: nothing can be promised.")),
+            ("work_per_s", maybe("number")), ("work_for_newcomers_per_s", number.clone()),
+            ("work_of_sessions_per_s", number.clone()), ("no_show_share", number.clone()),
+            ("opens_at", described(maybe("number"), "When doors open or the round is drawn.")), ("report_overdue", flag),
+            ("counts", json!({
+                "type": "object", "additionalProperties": counts, "description": "What happened since the start, by class.",
+            })),
+        ]), &[("slots", described(list(object(&[
+            ("at", number.clone()), ("waiting", whole.clone()), ("work", number),
+        ])), "Slots that somebody waits for, the next first, 3,600 at most; only of one room."))]),
+        "waiting_room_key": object(&[("id", whole), ("change", changed_as())]),
     })
+}
+
+/// A text of one line.
+const LINE: &str = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$";
+
+/// Of answers to what was recorded.
+fn changed_as() -> Json {
+    described(
+        json!({ "type": ["integer", "null"] }),
+        "Its number in the record of changes; null until that is on the disk.",
+    )
+}
+
+fn described(mut schema: Json, about: &str) -> Json {
+    schema["description"] = about.into();
+    schema
+}
+
+/// Members that are not always there.
+fn with_more(mut object: Json, members: &[(&str, Json)]) -> Json {
+    for (name, schema) in members {
+        object["properties"][*name] = schema.clone();
+    }
+    object
 }
 
 fn operation(

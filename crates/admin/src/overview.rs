@@ -13,11 +13,13 @@ use tidegate_control::{
 use tidegate_runtime::{Application, HostSample};
 
 use crate::{
+    capacity,
     events::seconds,
     measurements::{number, read_span, recording},
     parameters::Parameters,
     problem::Problem,
     server::Api,
+    waiting_rooms,
 };
 
 /// Time over which rates and percentiles are, unless asked otherwise.
@@ -45,10 +47,14 @@ impl Api {
         let to = Timestamp::from_nanos((now - RECORDED_AFTER).as_nanos() / second * second);
         let archives = shared.archives().lock().unwrap_or_else(PoisonError::into_inner);
         let lately = Lately { archives: &archives, from: to - window, to };
-        let applications: Vec<Json> =
+        let mut applications: Vec<Json> =
             snapshot.applications.iter().map(|application| self.application(application, &lately)).collect();
         let gateway = self.gateway(&lately);
         drop(archives);
+        for (row, application) in applications.iter_mut().zip(&snapshot.applications) {
+            row["estimate"] = capacity::standing(application, now);
+            row["room"] = waiting_rooms::live(shared, application, now);
+        }
         json!({
             "at": seconds(now),
             "version": snapshot.version,
@@ -163,8 +169,12 @@ const SUMMED: &[(&str, Meter)] = &[
 ];
 
 /// The same of those that are split.
-const SPLIT: &[(&str, Meter)] =
-    &[("refused", Meter::REFUSED), ("would_refuse", Meter::WOULD_REFUSE), ("responses", Meter::RESPONSES)];
+const SPLIT: &[(&str, Meter)] = &[
+    ("refused", Meter::REFUSED),
+    ("would_refuse", Meter::WOULD_REFUSE),
+    ("responses", Meter::RESPONSES),
+    ("room_rates", Meter::ROOM),
+];
 
 fn servers(application: &Application, lately: &Lately<'_>) -> Vec<Json> {
     let row = |server: tidegate_runtime::servers::ServerStatus| {

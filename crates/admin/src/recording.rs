@@ -20,6 +20,7 @@ use tidegate_store::{Batch, Database, Status, Writer};
 use crate::{
     events::Events,
     knobs::{self, Knobs},
+    record::Record,
     rooms::{self, Keeper},
 };
 
@@ -31,6 +32,7 @@ const PENDING_MAX: usize = 3600;
 pub struct Recording {
     state: Arc<State>,
     knobs: Knobs,
+    record: Arc<Record>,
     events: Arc<Events>,
     stop: Option<mpsc::SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -77,13 +79,14 @@ impl Recording {
             *state.writer.write().unwrap_or_else(PoisonError::into_inner) = Some(writer);
         }
         let events = Arc::new(Events::new(shared.clock().now()));
-        let knobs = Knobs::new(Arc::clone(shared), Arc::clone(&state), Arc::clone(&events));
+        let record = Arc::new(Record::new(Arc::clone(&state), Arc::clone(&events)));
+        let knobs = Knobs::new(Arc::clone(shared), Arc::clone(&state), Arc::clone(&record));
         let (stop, stopped) = mpsc::sync_channel(0);
         let (shared, recorded) = (Arc::clone(shared), Arc::clone(&state));
         let thread = std::thread::Builder::new()
             .name("tidegate-record".to_owned())
             .spawn(move || recorded.record(&shared, &stopped))?;
-        Ok(Self { state, knobs, events, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { state, knobs, record, events, stop: Some(stop), thread: Some(thread) })
     }
 
     /// Another process has taken this one's place.
@@ -98,6 +101,11 @@ impl Recording {
     /// Through which knobs are changed, so that it is recorded.
     pub(crate) fn knobs(&self) -> Knobs {
         self.knobs.clone()
+    }
+
+    /// Where it is written who did what.
+    pub(crate) fn record(&self) -> Arc<Record> {
+        Arc::clone(&self.record)
     }
 
     /// Where it is told what happens.

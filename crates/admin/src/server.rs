@@ -40,8 +40,9 @@ use crate::{
     overview, page,
     patience::Patient,
     problem::Problem,
+    record::Record,
     recording::{Recording, State},
-    servers,
+    servers::Servers,
     stream::{self, Stream},
     tls::{self, AdminTlsError},
     waiting_rooms,
@@ -138,6 +139,7 @@ impl Admin {
             shared: Arc::clone(&shared),
             state: recording.state(),
             knobs: recording.knobs(),
+            record: recording.record(),
             events: recording.events(),
             watch: Arc::default(),
             readers: Arc::new(Semaphore::new(stream::READERS_MAX)),
@@ -207,6 +209,7 @@ pub(crate) struct Api {
     pub(crate) started: Timestamp,
     access: Arc<Access>,
     knobs: Knobs,
+    record: Arc<Record>,
     events: Arc<Events>,
     /// Places for readers of events.
     readers: Arc<Semaphore>,
@@ -384,25 +387,29 @@ impl Api {
                 Ok(text(StatusCode::OK, content_type, page))
             }
             (method, ["api", "v1", "applications", application, "servers", rest @ ..]) if rest.len() < 2 => {
+                let (application, body) = (unescape(application)?, read(body).await?);
                 let server = rest.first().map(|name| unescape(name)).transpose()?;
-                let body = read(body).await?;
-                let answer =
-                    servers::handle(&self.shared, method, &unescape(application)?, server.as_deref(), &body)?;
-                Ok(json_response(&answer))
+                let Self { shared, knobs, record, .. } = self;
+                let servers = Servers { shared, knobs, record, caller: &caller };
+                let of = (application.as_str(), server.as_deref());
+                Ok(json_response(&servers.handle(method, of, head.uri.query(), &body).await?))
             }
             (&Method::GET, ["api", "v1", "capacity"]) => Ok(json_response(&capacity::list(&self.shared))),
             (&Method::GET, ["api", "v1", "waiting-rooms"]) => {
                 Ok(json_response(&waiting_rooms::list(&self.shared)))
             }
             (&Method::POST, ["api", "v1", "waiting-rooms", "keys"]) => {
-                Ok(json_response(&waiting_rooms::rotate(&self.shared, &self.state, &read(body).await?)?))
+                let Self { shared, state, record, .. } = self;
+                let body = read(body).await?;
+                Ok(json_response(&waiting_rooms::rotate(shared, state, record, &body, &caller).await?))
             }
             (&Method::GET, ["api", "v1", "applications", application, "waiting-room"]) => {
                 Ok(json_response(&waiting_rooms::of(&self.shared, &unescape(application)?)?))
             }
             (method, ["api", "v1", "applications", application, "capacity", rest @ ..]) => {
                 let (application, body) = (unescape(application)?, read(body).await?);
-                Ok(json_response(&capacity::handle(&self.shared, method, &application, rest, &body)?))
+                let (Self { shared, record, .. }, of) = (self, (application.as_str(), rest));
+                Ok(json_response(&capacity::handle(shared, record, method, of, &body, &caller).await?))
             }
             (&Method::GET, ["api", "v1", "measurements"]) => {
                 let (content_type, text_of) = measurements::answer(&self.shared, head.uri.query())?;
@@ -422,7 +429,7 @@ impl Api {
                 Ok(json_response(&self.knobs.change(&read(body).await?, &caller).await?))
             }
             (&Method::GET, ["api", "v1", "knobs", "changes"]) => {
-                Ok(json_response(&self.knobs.changes(head.uri.query()).await?))
+                Ok(json_response(&self.record.list(head.uri.query()).await?))
             }
             (&Method::POST, ["api", "v1", "knobs", "revert"]) => {
                 Ok(json_response(&self.knobs.revert(&read(body).await?, &caller).await?))

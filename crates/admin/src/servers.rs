@@ -1,65 +1,124 @@
 //! `/api/v1/applications/{application}/servers`: servers listed, added, drained and removed while running.
 
 use http::{Method, StatusCode};
-use serde_json::{Value as Json, json};
-use tidegate_config::{Server, ServerUrl, Settings};
-use tidegate_control::knobs::{Knob, Scope, Values};
-use tidegate_runtime::Shared;
+use serde_json::{Map, Value as Json, json};
+use tidegate_config::{KnobPath, Server, ServerUrl, Settings, Target};
+use tidegate_control::knobs::{Knob, Scope, Value, Values};
+use tidegate_runtime::{PublishError, Shared};
 
-use crate::problem::Problem;
+use crate::{
+    access::Caller,
+    body::{any_object, text},
+    knobs::Knobs,
+    parameters::bad,
+    problem::Problem,
+    record::{Action, Done, Reasons, Record, Recorded},
+};
 
-/// Answers a request for the servers of `application`, or for one of them.
-pub(crate) fn handle(
-    shared: &Shared,
-    method: &Method,
-    application: &str,
-    server: Option<&str>,
-    body: &[u8],
-) -> Result<Json, Problem> {
-    let snapshot = shared.snapshot();
-    let Some(position) = snapshot.application_named(application) else {
-        return Err(Problem::new(StatusCode::NOT_FOUND, format!("no application is named {application:?}")));
-    };
-    let has_tls = snapshot.applications[position].settings.upstream.tls.is_some();
-    match (method, server) {
-        (&Method::GET, None) => Ok(list(shared, application)),
-        (&Method::POST, None) => {
-            let server = parse_new(body, has_tls)?;
-            let name = server.name.clone();
-            edit(shared, application, |servers| {
-                if servers.iter().any(|other| other.name == name) {
-                    let detail =
-                        format!("a server named {name:?} is there already: PATCH it, or give another name");
-                    return Err(Problem::new(StatusCode::CONFLICT, detail));
+/// Longest name of a server that is added, in bytes.
+const NAME_MAX: usize = 253;
+
+/// Answers requests for the servers of applications, and records what they change.
+pub(crate) struct Servers<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) knobs: &'a Knobs,
+    pub(crate) record: &'a Record,
+    pub(crate) caller: &'a Caller,
+}
+
+impl Servers<'_> {
+    /// A request for the servers of `application`, or for one of them.
+    pub(crate) async fn handle(
+        &self,
+        method: &Method,
+        (application, server): (&str, Option<&str>),
+        query: Option<&str>,
+        body: &[u8],
+    ) -> Result<Json, Problem> {
+        let snapshot = self.shared.snapshot();
+        let Some(position) = snapshot.application_named(application) else {
+            return Err(Problem::new(
+                StatusCode::NOT_FOUND,
+                format!("no application is named {application:?}"),
+            ));
+        };
+        let settings = &snapshot.applications[position].settings;
+        let change = match (method, server) {
+            (&Method::GET, None) => return Ok(list(self.shared, application)),
+            (&Method::POST, None) => {
+                let mut asked = any_object(body)?;
+                let reasons = Reasons::read(&mut asked, self.caller)?;
+                let server = parse_new(asked, settings.upstream.tls.is_some())?;
+                self.add(application, server, &reasons).await?
+            }
+            (&Method::PATCH, Some(name)) => {
+                if !settings.servers.iter().any(|server| server.name == name) {
+                    return Err(no_server(name));
                 }
-                servers.push(server);
-                Ok(())
-            })?;
-            Ok(list(shared, application))
-        }
-        (&Method::PATCH, Some(name)) => {
-            let changes = parse_object(body)?;
-            edit(shared, application, |servers| {
-                let server = find(servers, name)?;
-                for (knob, value) in &changes {
-                    set(server, knob, value)?;
-                }
-                Ok(())
-            })?;
-            Ok(list(shared, application))
-        }
-        (&Method::DELETE, Some(name)) => {
-            edit(shared, application, |servers| {
-                find(servers, name)?;
-                servers.retain(|server| server.name != name);
-                Ok(())
-            })?;
-            Ok(list(shared, application))
-        }
-        _ => Err(Problem::new(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "GET and POST for the servers of an application; PATCH and DELETE for one of them",
-        )),
+                let mut asked = any_object(body)?;
+                let reasons = Reasons::read(&mut asked, self.caller)?;
+                let changes = parse_knobs(application, name, &asked)?;
+                self.knobs.change_server(changes, reasons).await?["id"].take()
+            }
+            (&Method::DELETE, Some(name)) => {
+                let reasons = Reasons::of_query(query, self.caller)?;
+                self.remove(application, name, &reasons).await?
+            }
+            _ => {
+                return Err(Problem::new(
+                    StatusCode::METHOD_NOT_ALLOWED,
+                    "GET and POST for the servers of an application; PATCH and DELETE for one of them",
+                ));
+            }
+        };
+        let mut answer = list(self.shared, application);
+        answer["change"] = change;
+        Ok(answer)
+    }
+
+    async fn add(&self, application: &str, server: Server, reasons: &Reasons) -> Result<Json, Problem> {
+        let (name, address) = (server.name.clone(), server.address.to_string());
+        self.act(application, &name, reasons, |servers| {
+            if servers.iter().any(|other| other.name == name) {
+                let detail =
+                    format!("a server named {name:?} is there already: PATCH it, or give another name");
+                return Err(Problem::new(StatusCode::CONFLICT, detail));
+            }
+            servers.push(server);
+            Ok(["none".to_owned(), address])
+        })
+        .await
+    }
+
+    async fn remove(&self, application: &str, name: &str, reasons: &Reasons) -> Result<Json, Problem> {
+        self.act(application, name, reasons, |servers| {
+            let position = servers.iter().position(|server| server.name == name);
+            let server = servers.remove(position.ok_or_else(|| no_server(name))?);
+            Ok([server.address.to_string(), "none".to_owned()])
+        })
+        .await
+    }
+
+    /// Edits the servers of an application, publishes the result and records it; nothing changes on a problem.
+    async fn act(
+        &self,
+        application: &str,
+        name: &str,
+        reasons: &Reasons,
+        change: impl FnOnce(&mut Vec<Server>) -> Result<[String; 2], Problem>,
+    ) -> Result<Json, Problem> {
+        let path = format!("{application}/servers/{name}");
+        let done = || {
+            let from_to = edit(self.shared, application, change)?;
+            // One of its name that comes later begins as it is configured.
+            let forgotten = self.shared.forget_server(application, name);
+            let at = (self.shared.version(), self.shared.clock().now());
+            let mut done = Done::action(Action::Server, &path, from_to, reasons, at);
+            done.change.overrides = forgotten.iter().map(|path| (path.to_string(), None)).collect();
+            Ok(done)
+        };
+        let Recorded { id, .. } = self.record.write(done).await?;
+        Ok(id.into())
     }
 }
 
@@ -88,9 +147,7 @@ fn list(shared: &Shared, application: &str) -> Json {
 }
 
 /// `{"url": "http://…", "name"?: "…", "<knob>"?: …}`.
-fn parse_new(body: &[u8], has_tls: bool) -> Result<Server, Problem> {
-    let mut object = parse_object(body)?;
-    let bad = |detail: String| Problem::new(StatusCode::BAD_REQUEST, detail);
+fn parse_new(mut object: Map<String, Json>, has_tls: bool) -> Result<Server, Problem> {
     let Some(Json::String(url)) = object.remove("url") else {
         return Err(bad(
             "\"url\" is missing: give the server's address, such as \"http://10.0.0.2:8080\"".to_owned()
@@ -105,57 +162,68 @@ fn parse_new(body: &[u8], has_tls: bool) -> Result<Server, Problem> {
             format!("url: {theirs} where the application's servers are spoken to by {ours}: write {ours}");
         return Err(bad(detail));
     }
-    let mut server = Server {
-        name: url.address.default_name(),
-        address: url.address,
-        values: Values::defaults(Scope::Server),
+    let name = match text(&mut object, "name", NAME_MAX)? {
+        None => url.address.default_name(),
+        Some(name) if name.is_empty() => return Err(bad("name: is empty: give one, or leave it away")),
+        Some(name) => name,
     };
-    match object.remove("name") {
-        None => {}
-        Some(Json::String(name)) if !name.is_empty() => server.name = name,
-        Some(other) => return Err(bad(format!("name: {other} is no name: give a string that is not empty"))),
-    }
-    for (knob, value) in &object {
-        set(&mut server, knob, value)?;
+    let mut server = Server { name, address: url.address, values: Values::defaults(Scope::Server) };
+    for (name, value) in &object {
+        let (knob, value) = parse_knob(name, value)?;
+        server.values.set(knob, value).map_err(|fault| bad(format!("{name}: {fault}")))?;
     }
     Ok(server)
 }
 
-fn parse_object(body: &[u8]) -> Result<serde_json::Map<String, Json>, Problem> {
-    serde_json::from_slice(body).map_err(|error| {
-        Problem::new(StatusCode::BAD_REQUEST, format!("the body is no JSON object: {error}"))
-    })
+/// `{"<knob>": value, or null to take a change back, …}`.
+fn parse_knobs(
+    application: &str,
+    server: &str,
+    object: &Map<String, Json>,
+) -> Result<Vec<(KnobPath, Option<Value>)>, Problem> {
+    if object.is_empty() {
+        return Err(bad("no knob is given: give one such as {\"drain\": true}"));
+    }
+    let target = Target::Server { application: application.to_owned(), server: server.to_owned() };
+    let changes = object.iter().map(|(name, value)| {
+        let (knob, value) = match value {
+            Json::Null => (find_knob(name)?, None),
+            value => parse_knob(name, value).map(|(knob, value)| (knob, Some(value)))?,
+        };
+        Ok((KnobPath { target: target.clone(), knob }, value))
+    });
+    changes.collect()
 }
 
-fn find<'a>(servers: &'a mut [Server], name: &str) -> Result<&'a mut Server, Problem> {
-    servers
-        .iter_mut()
-        .find(|server| server.name == name)
-        .ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, format!("no server is named {name:?}")))
-}
-
-fn set(server: &mut Server, name: &str, value: &Json) -> Result<(), Problem> {
-    let bad = |detail: String| Problem::new(StatusCode::BAD_REQUEST, detail);
-    let Some(knob) = Knob::find(Scope::Server, name) else {
-        let names: Vec<_> =
-            Knob::ALL.iter().filter(|k| k.scope() == Scope::Server).map(|k| k.name()).collect();
-        return Err(bad(format!("{name}: servers have no such knob, but {}", names.join(", "))));
-    };
+fn parse_knob(name: &str, value: &Json) -> Result<(Knob, Value), Problem> {
+    let knob = find_knob(name)?;
     let text = match value {
         Json::String(text) => text.clone(),
         other => other.to_string(),
     };
     let value = knob.parse(&text).map_err(|fault| bad(format!("{name}: {fault}")))?;
-    server.values.set(knob, value).map_err(|fault| bad(format!("{name}: {fault}")))
+    Ok((knob, value))
 }
 
-/// Edits the servers of an application and publishes the result; nothing changes on a problem.
-fn edit(
+fn find_knob(name: &str) -> Result<Knob, Problem> {
+    Knob::find(Scope::Server, name).ok_or_else(|| {
+        let names: Vec<_> =
+            Knob::ALL.iter().filter(|k| k.scope() == Scope::Server).map(|k| k.name()).collect();
+        bad(format!("{name}: servers have no such knob, but {}", names.join(", ")))
+    })
+}
+
+fn no_server(name: &str) -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, format!("no server is named {name:?}"))
+}
+
+fn edit<T>(
     shared: &Shared,
     application: &str,
-    change: impl FnOnce(&mut Vec<Server>) -> Result<(), Problem>,
-) -> Result<(), Problem> {
-    let mut outcome = Ok(());
+    change: impl FnOnce(&mut Vec<Server>) -> Result<T, Problem>,
+) -> Result<T, Problem> {
+    let mut outcome =
+        Err(Problem::new(StatusCode::NOT_FOUND, format!("no application is named {application:?} any more")));
     shared
         .edit(|settings: &mut Settings| {
             if let Some(found) = settings.applications.iter_mut().find(|a| a.name == application) {
@@ -166,6 +234,6 @@ fn edit(
                 }
             }
         })
-        .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+        .map_err(|error: PublishError| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     outcome
 }

@@ -1,9 +1,11 @@
 //! `/api/v1/applications/{application}/waiting-room`: who waits, what was promised and kept, what the next visitor is told.
 
+use std::time::Duration;
+
 use http::StatusCode;
 use serde_json::{Map, Value as Json, json};
 use tidegate_control::{
-    ClassId,
+    ClassId, Timestamp,
     knobs::{ChoiceSet, keys},
     meters::Meter,
     waiting_room::{ROOM_COUNTS, SlotView},
@@ -11,11 +13,17 @@ use tidegate_control::{
 use tidegate_runtime::{Application, Readings, Shared, Subject};
 
 use crate::{
-    knobs::{WHO_MAX, WHY_MAX, object, text},
+    access::Caller,
+    body::object,
+    events::seconds,
     problem::Problem,
+    record::{Action, Done, Reasons, Record},
     recording::State,
     rooms,
 };
+
+/// Bars in which the overview shows who waits.
+const BARS_MAX: u64 = 60;
 
 /// `GET /api/v1/waiting-rooms`: of every application, without its slots.
 pub(crate) fn list(shared: &Shared) -> Json {
@@ -39,55 +47,114 @@ pub(crate) fn of(shared: &Shared, application: &str) -> Result<Json, Problem> {
 }
 
 /// `POST /api/v1/waiting-rooms/keys`: signs with a new key; tokens of the last seven hold.
-pub(crate) fn rotate(shared: &Shared, state: &State, body: &[u8]) -> Result<Json, Problem> {
+pub(crate) async fn rotate(
+    shared: &Shared,
+    state: &State,
+    record: &Record,
+    body: &[u8],
+    caller: &Caller,
+) -> Result<Json, Problem> {
     let mut asked = object(body, &["who", "why"])?;
-    let who = text(&mut asked, "who", WHO_MAX)?.unwrap_or_else(|| "api".to_owned());
-    let why = text(&mut asked, "why", WHY_MAX)?.unwrap_or_default();
+    let reasons = Reasons::read(&mut asked, caller)?;
     let Some(directory) = state.directory() else {
         return Err(Problem::new(
             StatusCode::CONFLICT,
             "keys are kept in a state_directory, and the configuration names none",
         ));
     };
-    let id = rooms::rotate(shared, directory)
-        .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
-    tracing::info!(id, who, why, "tokens of waiting rooms are signed with a new key");
-    Ok(json!({ "id": id }))
+    let mut id = 0;
+    let done = || {
+        id = rooms::rotate(shared, directory)
+            .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+        let from_to = [id.wrapping_sub(1), id].map(|id| format!("key {id}"));
+        let at = (shared.version(), shared.clock().now());
+        Ok::<_, Problem>(Done::action(Action::RoomKey, "waiting_room.keys", from_to, &reasons, at))
+    };
+    let recorded = record.write(done).await?;
+    Ok(json!({ "id": id, "change": recorded.id }))
+}
+
+/// Of one, for the overview: what happened in all its classes, and who waits in few bars; null where there is none.
+pub(crate) fn live(shared: &Shared, application: &Application, now: Timestamp) -> Json {
+    let room = application.state.waiting_room();
+    if !room.is_on() {
+        return Json::Null;
+    }
+    let mut live = standing(application);
+    let totals = shared.totals().read();
+    let counted = |at: usize| -> u64 {
+        let of = |readings: &Readings| readings.counts(Meter::ROOM).get(at).copied().unwrap_or(0);
+        class_ids(application).filter_map(|id| totals.get(&Subject::Class(application.id, id))).map(of).sum()
+    };
+    let counts = ROOM_COUNTS.iter().enumerate().map(|(at, what)| ((*what).to_owned(), json!(counted(at))));
+    live.insert("counts".to_owned(), Json::Object(counts.collect()));
+    let length = application.settings.values.get(keys::ROOM_SLOT);
+    live.insert("ahead".to_owned(), bars(&room.slots(), length, now));
+    Json::Object(live)
 }
 
 fn describe(shared: &Shared, application: &Application) -> Map<String, Json> {
-    let (settings, room) = (&application.settings, application.state.waiting_room());
-    let standing = room.standing();
     let totals = shared.totals().read();
     let counts: Map<String, Json> = application
         .classes
         .iter()
-        .enumerate()
-        .map(|(index, class)| {
-            let id = ClassId(u16::try_from(index).unwrap_or(u16::MAX));
-            (class.name.clone(), counts(totals.get(&Subject::Class(application.id, id))))
-        })
+        .zip(class_ids(application))
+        .map(|(class, id)| (class.name.clone(), counts(totals.get(&Subject::Class(application.id, id)))))
         .collect();
-    let seconds = |span: std::time::Duration| span.as_secs_f64();
-    let at = |at: tidegate_control::Timestamp| at.as_nanos() as f64 / 1e9;
-    let room = json!({
-        "application": settings.name,
-        "method": settings.values.get(keys::ROOM_METHOD).0.name(),
-        "role": settings.values.get(keys::ROOM_ROLE).0.name(),
+    let mut room = standing(application);
+    room.insert("application".to_owned(), application.settings.name.as_str().into());
+    room.insert("counts".to_owned(), Json::Object(counts));
+    room
+}
+
+fn class_ids(application: &Application) -> impl Iterator<Item = ClassId> {
+    (0..application.classes.len()).map(|index| ClassId(u16::try_from(index).unwrap_or(u16::MAX)))
+}
+
+fn standing(application: &Application) -> Map<String, Json> {
+    let values = &application.settings.values;
+    let standing = application.state.waiting_room().standing();
+    let at = |at: Timestamp| at.as_nanos() as f64 / 1e9;
+    let standing = json!({
+        "method": values.get(keys::ROOM_METHOD).0.name(),
+        "role": values.get(keys::ROOM_ROLE).0.name(),
         "waiting": standing.waiting,
-        "next_wait_s": standing.next.map(seconds),
+        "next_wait_s": standing.next.map(|wait| wait.as_secs_f64()),
         "work_per_s": standing.capacity,
         "work_for_newcomers_per_s": standing.for_newcomers,
         "work_of_sessions_per_s": standing.sessions_per_s,
         "no_show_share": standing.no_show,
         "opens_at": standing.opens.map(at),
         "report_overdue": standing.overdue,
-        "counts": counts,
     });
-    match room {
-        Json::Object(room) => room,
+    match standing {
+        Json::Object(standing) => standing,
         _ => Map::new(),
     }
+}
+
+/// Who waits for slots to come, from now on, added up to at most [`BARS_MAX`] spans of the same length.
+fn bars(slots: &[SlotView], length: Duration, now: Timestamp) -> Json {
+    let nanos = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX).max(1);
+    let slots: Vec<&SlotView> = slots.iter().filter(|slot| slot.at > now).collect();
+    let (Some(first), Some(last)) = (slots.first(), slots.last()) else {
+        return json!({ "from": seconds(now), "step_s": length.as_secs_f64(), "waiting": [] });
+    };
+    let first_nanos = first.at.as_nanos();
+    let from = first_nanos - first_nanos.saturating_sub(now.as_nanos()) / nanos * nanos;
+    let each = ((last.at.as_nanos() - from) / nanos + 1).div_ceil(BARS_MAX) * nanos;
+    let mut waiting = vec![0_u64; usize::try_from((last.at.as_nanos() - from) / each + 1).unwrap_or(0)];
+    for slot in slots {
+        let bar = usize::try_from((slot.at.as_nanos() - from) / each).unwrap_or(usize::MAX);
+        if let Some(bar) = waiting.get_mut(bar) {
+            *bar += u64::from(slot.waiting);
+        }
+    }
+    json!({
+        "from": seconds(Timestamp::from_nanos(from)),
+        "step_s": Duration::from_nanos(each).as_secs_f64(),
+        "waiting": waiting,
+    })
 }
 
 fn counts(readings: Option<&Readings>) -> Json {
@@ -99,4 +166,37 @@ fn counts(readings: Option<&Readings>) -> Json {
 
 fn slot(slot: &SlotView) -> Json {
     json!({ "at": slot.at.as_nanos() as f64 / 1e9, "waiting": slot.waiting, "work": slot.work })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slots(of: &[(u64, u32)]) -> Vec<SlotView> {
+        let slot = |&(second, waiting): &(u64, u32)| SlotView {
+            at: Timestamp::from_nanos(second * 1_000_000_000),
+            waiting,
+            work: f64::from(waiting),
+        };
+        of.iter().map(slot).collect()
+    }
+
+    #[test]
+    fn who_waits_is_shown_from_now_on_in_few_bars() {
+        let (second, now) = (Duration::from_secs(1), Timestamp::from_nanos(100_400_000_000));
+        let show = |of: &[(u64, u32)]| bars(&slots(of), second, now);
+        assert_eq!(show(&[]), json!({ "from": 100.4, "step_s": 1.0, "waiting": [] }));
+        assert_eq!(
+            show(&[(103, 2), (104, 7)]),
+            json!({ "from": 101.0, "step_s": 1.0, "waiting": [0, 0, 2, 7] })
+        );
+        // People of the slot that is now come in.
+        assert_eq!(show(&[(99, 1), (100, 3)])["waiting"], json!([]));
+        assert_eq!(show(&[(99, 1), (100, 3), (101, 4)])["waiting"], json!([4]));
+        let many: Vec<(u64, u32)> = (101..3701).map(|at| (at, 2)).collect();
+        let shown = show(&many);
+        assert_eq!((&shown["step_s"], shown["waiting"].as_array().map(Vec::len)), (&json!(60.0), Some(60)));
+        assert_eq!(shown["waiting"][59], 120);
+        assert_eq!(show(&[(101, 1), (1_000_101, 5)])["waiting"].as_array().map(Vec::len), Some(60));
+    }
 }

@@ -12,7 +12,7 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct Follow {
-    /// Only events of these kinds, with commas: knobs, controller, server, capacity, refusals, …
+    /// Only events of these kinds, with commas: knobs, action, controller, server, capacity, refusals, …
     #[arg(long, value_name = "KINDS")]
     kinds: Option<String>,
     /// Begin with what the gateway remembers; without it, with what happens from now on.
@@ -68,10 +68,11 @@ pub(crate) fn follow(follow: &Follow) -> Result<(), Failure> {
 fn in_words(name: &str, data: &Json) -> String {
     let text = |field: &str| data[field].as_str().unwrap_or_default().to_owned();
     let told = match name {
-        "knobs" => {
+        "knobs" | "action" => {
             let changes = data["changes"].as_array().into_iter().flatten().map(|change| {
                 let field = |name: &str| change[name].as_str().unwrap_or_default();
-                format!("{}: {} -> {}", field("path"), field("from"), field("to"))
+                let what = change["what"].as_str().map_or_else(String::new, |what| format!("{what} "));
+                format!("{what}{}: {} -> {}", field("path"), field("from"), field("to"))
             });
             let why = match text("why") {
                 why if why.is_empty() => String::new(),
@@ -117,6 +118,9 @@ mod tests {
         let knobs = json!({ "at": 3_723.9, "who": "ada", "why": "sale",
             "changes": [{ "path": "shop/mode", "from": "watch", "to": "enforce" }] });
         assert_eq!(in_words("knobs", &knobs), "01:02:03Z knobs ada (sale): shop/mode: watch -> enforce");
+        let action = json!({ "who": "bob", "why": "",
+            "changes": [{ "what": "server", "path": "shop/servers/two", "from": "none", "to": "10.0.0.2:80" }] });
+        assert_eq!(in_words("action", &action), "action bob: server shop/servers/two: none -> 10.0.0.2:80");
         let refusals = json!({ "at": 0.0, "application": "shop", "class": "home", "reason": "queue_full", "began": true });
         assert_eq!(
             in_words("refusals", &refusals),

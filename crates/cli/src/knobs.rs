@@ -10,7 +10,7 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct Get {
-    /// Knobs whose path is this or begins with it, such as shop/checkout; all if it is left away.
+    /// Knobs whose path is this or begins with it, such as shop/checkout or shop/waiting_room; all if it is left away.
     #[arg(default_value = "")]
     path: String,
     /// Only knobs that were changed since the start, or whose change lasts.

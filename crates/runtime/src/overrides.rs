@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::PoisonError};
 
-use tidegate_config::{KnobFault, KnobPath, Settings};
+use tidegate_config::{KnobFault, KnobPath, Settings, Target};
 use tidegate_control::{Timestamp, knobs::Value};
 
 use crate::{PublishError, Shared, shared::Files};
@@ -133,6 +133,19 @@ impl Shared {
             }
         }
         Ok(done)
+    }
+
+    /// Forgets what was changed of a server that is no more, so that another of its name begins as it is
+    /// configured. Says which knobs those were.
+    pub fn forget_server(&self, application: &str, server: &str) -> Vec<KnobPath> {
+        let of_it = |path: &KnobPath| match &path.target {
+            Target::Server { application: of, server: name } => of == application && name == server,
+            _ => false,
+        };
+        let mut layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone = layers.overrides.keys().filter(|path| of_it(path)).cloned().collect();
+        layers.overrides.retain(|path, _| !of_it(path));
+        gone
     }
 
     /// What is configured, without the knobs changed since.

@@ -32,7 +32,7 @@ pub(super) fn lines(overview: &Json, address: &str, only: Option<&str>) -> Vec<L
     for application in each(&overview["applications"]) {
         if only.is_none_or(|only| application["name"] == only) {
             lines.push(row(Tone::Row, String::new()));
-            lines.extend(of_application(application));
+            lines.extend(of_application(application, overview["at"].as_f64().unwrap_or(0.0)));
         }
     }
     for controller in each(&overview["controllers"]) {
@@ -80,7 +80,7 @@ fn gateway(overview: &Json, address: &str) -> Vec<Line> {
     lines
 }
 
-fn of_application(application: &Json) -> Vec<Line> {
+fn of_application(application: &Json, at: f64) -> Vec<Line> {
     let capacity = match application["capacity"].as_f64() {
         Some(capacity) => format!(" · capacity {capacity:.1}/s"),
         None => String::new(),
@@ -109,6 +109,8 @@ fn of_application(application: &Json) -> Vec<Line> {
             ),
         ),
     ];
+    lines.extend(capacity_of(application, at));
+    lines.extend(room_of(application, at));
     let refused = split(&application["refused"]);
     if !refused.is_empty() {
         lines.push(row(Tone::Alarm, format!("  refused each second: {refused}")));
@@ -176,6 +178,77 @@ fn of_application(application: &Json) -> Vec<Line> {
     }
     if each(&application["servers"]).next().is_none() {
         lines.push(row(Tone::Alarm, "  no server: every request is refused".to_owned()));
+    }
+    lines
+}
+
+/// Where the capacity comes from, and why it moved last.
+fn capacity_of(application: &Json, at: f64) -> Option<Line> {
+    let estimate = &application["estimate"];
+    let mut parts = Vec::new();
+    let rate = |value: &Json| value.as_f64().map(|per_s| format!("{per_s:.1}/s"));
+    if let Some(told) = rate(&estimate["told"]["per_s"]) {
+        let ends = estimate["told"]["until"].as_f64();
+        let ends = ends.map_or_else(String::new, |until| format!(" for {}", span(until - at)));
+        parts.push(format!("told {told}{ends}"));
+    }
+    if let Some(given) = rate(&estimate["given_per_s"]) {
+        parts.push(format!("given {given}"));
+    } else {
+        parts.extend(rate(&estimate["floor_per_s"]).map(|floor| format!("floor {floor}")));
+        parts.extend(rate(&estimate["ceiling_per_s"]).map(|ceiling| format!("ceiling {ceiling}")));
+    }
+    let moved = &estimate["moved"];
+    if let Some(when) = moved["at"].as_f64() {
+        let known = |value: &Json| rate(value).unwrap_or_else(|| "unknown".to_owned());
+        parts.push(format!(
+            "moved {} ago by {}: {} -> {}",
+            span(at - when),
+            word(&moved["cause"]),
+            known(&moved["before_per_s"]),
+            known(&moved["after_per_s"])
+        ));
+    }
+    (!parts.is_empty()).then(|| row(Tone::Row, format!("  capacity: {}", parts.join(" · "))))
+}
+
+/// Who waits, what the next visitor is told, and what became of promises.
+fn room_of(application: &Json, at: f64) -> Vec<Line> {
+    let room = &application["room"];
+    if !room.is_object() {
+        return Vec::new();
+    }
+    let next = match (room["next_wait_s"].as_f64(), word(&room["method"])) {
+        (Some(wait), _) if wait > 0.0 => format!("the next waits {}", span(wait)),
+        (Some(_), _) => "the next goes on at once".to_owned(),
+        (None, method) if method == "closed" => "doors are closed".to_owned(),
+        (None, _) => "no time can be promised to the next".to_owned(),
+    };
+    let opens = room["opens_at"].as_f64().filter(|opens| *opens > at);
+    let opens = opens.map_or_else(String::new, |opens| format!(" · opens in {}", span(opens - at)));
+    let per_s = |what: &str| application["room_rates"][what].as_f64().unwrap_or(0.0);
+    let counts = |what: &str| whole(&room["counts"][what]);
+    let no_shows = room["no_show_share"].as_f64().unwrap_or(0.0) * 100.0;
+    let mut lines = vec![row(
+        Tone::Row,
+        format!(
+            "  waiting room ({}): {} wait · {next}{opens} · {:.1}/s told a time · {:.1}/s came in time",
+            word(&room["method"]),
+            whole(&room["waiting"]),
+            per_s("promised"),
+            per_s("kept"),
+        ),
+    )];
+    let missed = format!(
+        "  promises since the start: {} kept, {} missed · {} did not come (expected of {no_shows:.0} %)",
+        counts("kept"),
+        counts("missed"),
+        counts("no_show"),
+    );
+    let tone = if per_s("missed") > 0.0 { Tone::Alarm } else { Tone::Row };
+    lines.push(row(tone, missed));
+    if room["report_overdue"] == true {
+        lines.push(row(Tone::Alarm, "  waiting room: the check does not report".to_owned()));
     }
     lines
 }
@@ -291,5 +364,45 @@ mod tests {
         }
         assert!(lines.iter().all(|line| line.text.chars().count() <= 120), "{all}");
         assert!(super::lines(&overview, "x", Some("other")).len() < 6);
+        assert!(
+            !all.contains("waiting room") && !all.contains("capacity:"),
+            "nothing of what there is not: {all}"
+        );
+    }
+
+    #[test]
+    fn capacity_and_waiting_room_have_their_lines() {
+        let mut overview = json!({
+            "at": 4000.0, "window_s": 2.0, "gateway": {}, "applications": [{ "name": "shop",
+                "estimate": { "told": { "per_s": 120.0, "until": 4030.0 }, "given_per_s": null, "floor_per_s": 20.0,
+                    "moved": { "at": 3988.0, "cause": "fall", "before_per_s": 150.0, "after_per_s": null } },
+                "room": { "method": "fifo", "waiting": 250, "next_wait_s": 62.0, "no_show_share": 0.2, "opens_at": null,
+                    "counts": { "kept": 40, "missed": 3, "no_show": 7 } },
+                "room_rates": { "promised": 10.0, "kept": 4.0 } }],
+        });
+        let told = |overview: &Json| {
+            let lines = lines(overview, "x", None);
+            lines.into_iter().map(|line| (line.tone, line.text)).collect::<Vec<_>>()
+        };
+        let all = told(&overview);
+        for line in [
+            "  capacity: told 120.0/s for 0 min 30 s · floor 20.0/s · moved 0 min 12 s ago by fall: 150.0/s -> unknown",
+            "  waiting room (fifo): 250 wait · the next waits 1 min 2 s · 10.0/s told a time · 4.0/s came in time",
+            "  promises since the start: 40 kept, 3 missed · 7 did not come (expected of 20 %)",
+        ] {
+            assert!(all.contains(&(Tone::Row, line.to_owned())), "{line}: {all:#?}");
+            assert!(line.chars().count() <= 120, "{line}");
+        }
+        let room = &mut overview["applications"][0]["room"];
+        (room["method"], room["next_wait_s"], room["report_overdue"]) =
+            ("closed".into(), Json::Null, true.into());
+        overview["applications"][0]["room_rates"] = json!({ "missed": 0.5 });
+        let all = told(&overview);
+        assert!(all.iter().any(|(_, text)| text.contains("doors are closed")), "{all:#?}");
+        assert_eq!(
+            all.iter().filter(|(tone, _)| *tone == Tone::Alarm).count(),
+            3,
+            "missed, overdue, no server: {all:#?}"
+        );
     }
 }

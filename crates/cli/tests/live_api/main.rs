@@ -7,6 +7,7 @@ mod access;
 mod changes;
 mod disk;
 mod programs;
+mod record;
 mod stream;
 
 use std::{fs, net::SocketAddr, path::Path, process::Command};
