@@ -57,6 +57,65 @@ export interface Counts {
   refused: Rates;
   would_refuse: Rates;
   responses: Rates;
+  /** What happened in the waiting room. */
+  room_rates: Rates;
+}
+
+/** What the servers can do, as found, given or told. */
+export interface Estimate {
+  /** Requests a second of the present mix. */
+  capacity_per_s: number | null;
+  /** Work units a second: a request of the class default is one. */
+  work_per_s: number | null;
+  limit_holds: boolean;
+  given_per_s: number | null;
+  floor_per_s: number | null;
+  ceiling_per_s: number | null;
+  /** Told by somebody, until then or until told anew. */
+  told: { per_s: number; until: number | null } | null;
+  moved: CapacityMove | null;
+}
+
+export interface CapacityMove {
+  at: number;
+  cause: string;
+  before_per_s: number | null;
+  after_per_s: number | null;
+}
+
+/** All that is known of a capacity. */
+export interface Capacity extends Estimate {
+  /** Work units of a request, by class; `null`: not learnt yet. */
+  costs: Record<string, number | null>;
+  servers: Array<{ name: string; address: string; share: number | null; capacity_per_s: number | null }>;
+  /** The latest last. */
+  events: CapacityMove[];
+}
+
+/** An application's waiting room. */
+export interface Room {
+  method: string;
+  role: string;
+  waiting: number;
+  /** `null`: nothing can be promised to the next visitor. */
+  next_wait_s: number | null;
+  work_per_s: number | null;
+  work_for_newcomers_per_s: number;
+  work_of_sessions_per_s: number;
+  no_show_share: number;
+  /** When doors open, or the round is drawn. */
+  opens_at: number | null;
+  report_overdue: boolean;
+  /** What happened since the start. */
+  counts: Record<string, number>;
+  ahead: Ahead;
+}
+
+/** Who waits from a time on, in spans of the same length. */
+export interface Ahead {
+  from: number;
+  step_s: number;
+  waiting: number[];
 }
 
 export interface Application extends Counts {
@@ -67,6 +126,9 @@ export interface Application extends Counts {
   in_flight: number;
   in_flight_limit: number;
   capacity: number | null;
+  estimate: Estimate;
+  /** `null`: there is none. */
+  room: Room | null;
   long_streams: number;
   awaiting_server: number;
   lingering: number;
@@ -137,12 +199,14 @@ export interface Knob {
   changed?: { who: string; why: string; at: number; lasting: boolean };
 }
 
+/** A knob that was changed, or something else that was done, such as a server added. */
 export interface KnobChange {
   path: string;
   from: string;
   to: string;
-  was_changed: boolean;
-  cleared: boolean;
+  what?: string;
+  was_changed?: boolean;
+  cleared?: boolean;
 }
 
 export interface ChangeRecord {
@@ -151,6 +215,7 @@ export interface ChangeRecord {
   who: string;
   why: string;
   lasting: boolean;
+  revertible: boolean;
   changes: KnobChange[];
 }
 
@@ -219,10 +284,15 @@ function send<T>(method: string, path: string, body: unknown): Promise<T> {
   return ask<T>(path, { method, headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
 }
 
+function of(application: string): string {
+  return `api/v1/applications/${encodeURIComponent(application)}`;
+}
+
 export const api = {
   session: () => ask<Session>("api/v1/session"),
   overview: () => ask<Overview>("api/v1/overview"),
-  knobs: () => ask<{ version: number; knobs: Knob[] }>("api/v1/knobs"),
+  /** Every knob, or those of a path and below it. */
+  knobs: (path = "") => ask<{ version: number; knobs: Knob[] }>(`api/v1/knobs?path=${encodeURIComponent(path)}`),
   change: (request: ChangeRequest) =>
     send<{ changes: KnobChange[] }>("PATCH", "api/v1/knobs", { who: "dashboard", ...request }),
   changes: (before?: number) =>
@@ -230,11 +300,10 @@ export const api = {
   revert: (id: number, why: string) =>
     send<{ changes: KnobChange[] }>("POST", "api/v1/knobs/revert", { id, why, who: "dashboard" }),
   editServer: (application: string, server: string, knobs: Record<string, unknown>) =>
-    send<unknown>(
-      "PATCH",
-      `api/v1/applications/${encodeURIComponent(application)}/servers/${encodeURIComponent(server)}`,
-      knobs,
-    ),
+    send<unknown>("PATCH", `${of(application)}/servers/${encodeURIComponent(server)}`, { who: "dashboard", ...knobs }),
+  capacity: (application: string) => ask<Capacity>(`${of(application)}/capacity`),
+  rediscover: (application: string, why: string) =>
+    send<Capacity>("POST", `${of(application)}/capacity/rediscover`, { why, who: "dashboard" }),
   measurements: (query: Record<string, string>, signal?: AbortSignal) =>
     ask<Measured>(`api/v1/measurements?${new URLSearchParams(query)}`, signal === undefined ? {} : { signal }),
 };

@@ -3,7 +3,7 @@
 import type { LogEntry } from "./state";
 import type { KnobChange } from "./api";
 import { number, words } from "./format";
-import { condition, refusal } from "./reasons";
+import { cause, condition, refusal } from "./reasons";
 
 export interface Sentence {
   /** For the label and the filter. */
@@ -14,7 +14,8 @@ export interface Sentence {
 
 /** Kinds by which the list can be narrowed. */
 export const KINDS: ReadonlyArray<{ kind: string; name: string }> = [
-  { kind: "knobs", name: "Changes" },
+  { kind: "knobs", name: "Changes of knobs" },
+  { kind: "action", name: "Other changes" },
   { kind: "refusals", name: "Refusals" },
   { kind: "server", name: "Servers" },
   { kind: "capacity", name: "Capacity" },
@@ -29,6 +30,11 @@ export function sentence({ kind, data }: LogEntry): Sentence {
       const changes = (data["changes"] as KnobChange[] | undefined) ?? [];
       const why = text("why") === "" ? "" : ` (${text("why")})`;
       return { kind, tone: "plain", text: `${text("who")} set ${changes.map(change).join(", ")}${why}` };
+    }
+    case "action": {
+      const done = (data["changes"] as KnobChange[] | undefined) ?? [];
+      const why = text("why") === "" ? "" : ` (${text("why")})`;
+      return { kind, tone: "plain", text: `${text("who")} ${done.map(action).join(", ")}${why}` };
     }
     case "refusals": {
       const of = `${text("application")}${text("class") === "" ? "" : `/${text("class")}`}`;
@@ -54,9 +60,9 @@ export function sentence({ kind, data }: LogEntry): Sentence {
       };
     }
     case "capacity": {
-      const now = data["after"] === null ? "unknown" : `${number(data["after"] as number)} work units/s`;
+      const now = data["after"] === null ? "unknown" : `${number(data["after"] as number)} req/s`;
       const before = data["before"] === null ? "" : ` (was ${number(data["before"] as number)})`;
-      return { kind, tone: "plain", text: `${text("application")}: capacity ${words(text("cause"))}: ${now}${before}` };
+      return { kind, tone: "plain", text: `${text("application")}: capacity ${now}${before}: ${cause(text("cause")).text}` };
     }
     case "controller": {
       const what = text("what");
@@ -81,4 +87,23 @@ export function sentence({ kind, data }: LogEntry): Sentence {
 
 function change({ path, from, to, cleared }: KnobChange): string {
   return cleared ? `${path} back to ${to}` : `${path}: ${from} → ${to}`;
+}
+
+/** What was done that is no change of a knob, as the end of a sentence that begins with who did it. */
+export function action({ what, path, from, to }: KnobChange): string {
+  const place = path.slice(0, path.lastIndexOf("/"));
+  switch (what) {
+    case "capacity":
+      return to === "none" ? `took back the capacity told of ${place}, ${from}` : `told a capacity of ${place}: ${to}${from === "none" ? "" : `, was ${from}`}`;
+    case "search":
+      return `had the capacity of ${place} searched anew, was ${from === "none" ? "not known" : from}`;
+    case "server": {
+      const server = `server ${path.slice(path.lastIndexOf("/servers/") + 9)} of ${path.slice(0, path.lastIndexOf("/servers/"))}`;
+      return from === "none" ? `added ${server}: ${to}` : `removed ${server}: ${from}`;
+    }
+    case "waiting_room_key":
+      return "had tokens of waiting rooms signed with a new key";
+    default:
+      return `${words(what ?? "")} ${path}: ${from} → ${to}`;
+  }
 }

@@ -32,6 +32,12 @@ export function span(seconds: number | null | undefined): string {
   return `${whole.format(seconds / 86_400)} d`;
 }
 
+/** How long ago something was, given in seconds. */
+export function ago(seconds: number): string {
+  if (seconds < 1) return "just now";
+  return seconds < 10 ? `${Math.floor(seconds)} s ago` : `${span(seconds)} ago`;
+}
+
 /** A number of bytes. */
 export function bytes(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING;

@@ -123,6 +123,27 @@ export function scaled(value: string, factor: number): string | null {
   return `${scaledTo}${unit}`;
 }
 
+/** Whether a knob's value is a moment, in seconds since 1970. */
+export function isTime(knob: Knob): boolean {
+  return nameOf(knob.path) === "waiting_room.opens_at";
+}
+
+/** A moment as a field for local times has it; empty where there is none. */
+export function localTime(value: string): string {
+  const at = Number(value);
+  if (value.trim() === "" || !Number.isFinite(at)) return "";
+  const date = new Date(at * 1000);
+  const two = (part: number) => String(part).padStart(2, "0");
+  const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  return `${day}T${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+}
+
+/** The moment that such a field has, as the knob has it. */
+export function ofLocalTime(text: string): string {
+  const at = new Date(text).getTime();
+  return Number.isFinite(at) ? String(Math.floor(at / 1000)) : "none";
+}
+
 /** The part of a problem's text that is about one knob: its lines begin with the knob's path. */
 export function faultOf(detail: string, path: string): string {
   const own = detail

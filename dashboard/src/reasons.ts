@@ -1,7 +1,7 @@
 // Why requests and connections are refused, answered with an error, or left: a name and a sentence for each.
 
 /** Where on a request's path something happens. */
-export type StageId = "listener" | "tls" | "class" | "room" | "queue" | "limit" | "servers" | "response";
+export type StageId = "listener" | "tls" | "class" | "room" | "queue" | "limit" | "capacity" | "servers" | "response";
 
 export interface Reason {
   stage: StageId;
@@ -113,6 +113,30 @@ const HANDSHAKES: Record<string, string> = {
   failed: "failed handshakes",
 };
 
+/** Why an estimate of the capacity has moved. */
+const CAUSES: Record<string, { name: string; text: string }> = {
+  found: { name: "found", text: "a search has found it" },
+  fall: { name: "fell", text: "the servers have become slower" },
+  rise: { name: "rose", text: "the servers have become faster" },
+  costs: { name: "costs learnt", text: "what requests of the classes cost was learnt anew" },
+  more: { name: "found more", text: "a probe above the limit found more" },
+  search: { name: "searched anew", text: "a probe found that more in flight gives more: it is searched anew" },
+  proof: { name: "did more", text: "more than the estimate was done for a second" },
+  servers: { name: "servers changed", text: "a server was lost or added" },
+  told: { name: "searched anew", text: "somebody had it searched anew" },
+  given: { name: "given", text: "somebody gave it or took it back, or what was told for a time has ended" },
+};
+
+/** Who gets which place in a waiting room. */
+const METHODS: Record<string, string> = {
+  off: "no waiting room",
+  fifo: "first come, first served",
+  random: "places are drawn in rounds",
+  event: "doors open at a time",
+  wait: "everyone waits",
+  closed: "doors closed",
+};
+
 /** The reason of a refusal. One this page does not know is told by its name, at the class. */
 export function refusal(name: string): Reason {
   const known = REFUSALS[name];
@@ -126,6 +150,15 @@ export function serverError(name: string): string {
 
 export function algorithm(name: string): string {
   return ALGORITHMS[name] ?? name;
+}
+
+export function cause(name: string): { name: string; text: string } {
+  const shown = name.replaceAll("_", " ");
+  return CAUSES[name] ?? { name: shown, text: shown };
+}
+
+export function method(name: string): string {
+  return METHODS[name] ?? name.replaceAll("_", " ");
 }
 
 export function condition(name: string): { name: string; text: string; tone: "good" | "warn" | "bad" } {

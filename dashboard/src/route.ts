@@ -10,9 +10,9 @@ export type Route =
   | { view: "controllers" }
   | { view: "gateway" };
 
-export type Tab = "path" | "classes" | "servers";
+export type Tab = "path" | "capacity" | "room" | "classes" | "servers";
 
-const TABS: readonly Tab[] = ["path", "classes", "servers"];
+const TABS: readonly Tab[] = ["path", "capacity", "room", "classes", "servers"];
 
 /** Reads an address's fragment; what is not known is the beginning. */
 export function parseRoute(fragment: string): Route {

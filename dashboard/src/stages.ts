@@ -1,8 +1,9 @@
 // One request's path as stages: what passes each, what waits there, and what is lost there and why.
 
-import type { Application, Counts, Overview, Rates } from "./api";
-import { number, percent, plural, rate, span } from "./format";
-import { type StageId, algorithm, refusal, serverError } from "./reasons";
+import type { Ahead, Application, Counts, Overview, Rates, Room } from "./api";
+import { ago, number, percent, plural, rate, span } from "./format";
+import { type StageId, algorithm, cause, method, refusal, serverError } from "./reasons";
+import type { Tab } from "./route";
 
 /** What leaves the path at a stage. */
 export interface Loss {
@@ -11,8 +12,8 @@ export interface Loss {
   text: string;
   /** Per second. */
   rate: number;
-  /** `watched` would be refused if the mode were enforce, and goes on; `left` is the client's own doing. */
-  kind: "refused" | "watched" | "left" | "failed";
+  /** `watched` would be refused if the mode were enforce, and goes on; `left` is the client's own doing, and `told` a time to come back at. */
+  kind: "refused" | "watched" | "left" | "told" | "failed";
 }
 
 export interface Figure {
@@ -28,6 +29,10 @@ export interface Stage {
   figures: Figure[];
   /** How full it is, if it has a bound. */
   gauge?: { value: number; max: number; label: string };
+  /** Who waits from now on. */
+  ahead?: Ahead;
+  /** Where there is more of it. */
+  tab?: Tab;
   losses: Loss[];
   /** What goes on from here, per second; `null` if that is counted in something else than requests. */
   onwards: number | null;
@@ -46,11 +51,11 @@ export function stages(overview: Overview, application: Application): Stage[] {
   const up = application.servers.filter((server) => inService(server)).length;
   const waits = application.classes.map((one) => one.waiting_time?.p95).filter(isNumber);
   const arrived = application.arrived ?? 0;
-  const refusedAtClass = total(lost.class) + total(lost.room);
+  const sorted = Math.max(0, arrived - total(lost.class));
   const waited = application.queued > 0 || waits.some((wait) => wait > 0.001);
   const errors = Object.entries(merge(application.servers.map((server) => server.upstream_errors)));
 
-  const all: Array<Omit<Stage, "state"> & { state?: Stage["state"] }> = [
+  const all: Unjudged[] = [
     {
       id: "listener",
       name: "Listener",
@@ -107,9 +112,10 @@ export function stages(overview: Overview, application: Application): Stage[] {
         { label: "sorted into", value: plural(application.classes.length, "class", "classes") },
       ],
       losses: [],
-      onwards: Math.max(0, arrived - refusedAtClass),
+      onwards: sorted,
       onwardsUnit: "req/s",
     },
+    roomStage(application, overview.at, Math.max(0, sorted - total(lost.room))),
     {
       id: "queue",
       name: "Queue",
@@ -139,6 +145,7 @@ export function stages(overview: Overview, application: Application): Stage[] {
       onwards: application.started,
       onwardsUnit: "req/s",
     },
+    capacityStage(application, overview.at),
     {
       id: "servers",
       name: "Servers",
@@ -177,18 +184,112 @@ export function stages(overview: Overview, application: Application): Stage[] {
   });
 }
 
+/** A stage whose state follows from what it loses, unless it says it. */
+type Unjudged = Omit<Stage, "state"> & { state?: Stage["state"] };
+
+/** `goes` is what it does not refuse, a second. */
+function roomStage({ room, room_rates: rates }: Application, now: number, goes: number): Unjudged {
+  const stage = { id: "room", name: "Waiting room", tab: "room", onwardsUnit: "req/s" } as const;
+  if (room === null) {
+    return {
+      ...stage,
+      hint: "None: whoever finds no place is refused. With one, he is told when to come back.",
+      figures: [{ label: "doors", value: method("off") }],
+      losses: [],
+      onwards: goes,
+      state: "off",
+    };
+  }
+  const told = ["promised", "early", "late", "missed"].reduce((added, what) => added + (rates[what] ?? 0), 0);
+  return {
+    ...stage,
+    hint: "When more come than the servers can take, each is told a time, and is let in then.",
+    figures: [
+      { label: "doors", value: doors(room, now) },
+      { label: "wait", value: plural(room.waiting, "person", "people") },
+      { label: "the next waits", value: nextWait(room) },
+      { label: "promises kept", value: kept(room) },
+    ],
+    ahead: room.ahead,
+    losses: losses({ told }, () => ({
+      name: "told a time",
+      text: "Visitors who were told when to come back, or came before it.",
+      kind: "told" as const,
+    })),
+    onwards: Math.max(0, goes - told),
+  };
+}
+
+/** Who gets which place, and when that begins. */
+export function doors(room: Room, now: number): string {
+  const opens = room.opens_at !== null && room.opens_at > now ? ` (in ${span(room.opens_at - now)})` : "";
+  return `${method(room.method)}${opens}`;
+}
+
+/** What the next visitor is told. */
+export function nextWait(room: Room): string {
+  if (room.next_wait_s !== null) return room.next_wait_s === 0 ? "not at all" : span(room.next_wait_s);
+  return room.method === "closed" ? "for doors to open" : "no time to promise";
+}
+
+/** Promises whose time has come: the share that was kept, and how many were not. */
+export function kept({ counts }: Room): string {
+  const [came, missed] = [counts["kept"] ?? 0, counts["missed"] ?? 0];
+  if (came + missed === 0) return "none was due yet";
+  return missed === 0 ? `all ${number(came)}` : `${percent(came / (came + missed))}, ${number(missed)} missed`;
+}
+
+function capacityStage(application: Application, now: number): Unjudged {
+  const { estimate, started } = application;
+  const stage = { id: "capacity", name: "Capacity", tab: "capacity", losses: [], onwards: started, onwardsUnit: "req/s" } as const;
+  const capacity = estimate.capacity_per_s;
+  if (capacity === null) {
+    const finds = findsCapacity(application);
+    return {
+      ...stage,
+      losses: [],
+      hint: finds
+        ? "What the servers can do at most. It is found as soon as they are asked for more than they can."
+        : "What the servers can do at most. KneeTrack finds it, or it is given.",
+      figures: [{ label: "servers can do", value: finds ? "not found yet" : "not known" }],
+      state: "off",
+    };
+  }
+  const { moved } = estimate;
+  return {
+    ...stage,
+    losses: [],
+    hint: "What the servers can do at most. More than that only waits.",
+    figures: [
+      { label: "servers can do", value: rate(capacity) },
+      { label: "how it is known", value: source(application) },
+      ...(moved === null ? [] : [{ label: `moved ${ago(now - moved.at)}`, value: cause(moved.cause).name }]),
+    ],
+    gauge: { value: started ?? 0, max: capacity, label: `${percent((started ?? 0) / capacity)} of the capacity in use` },
+  };
+}
+
+/** Whether its algorithm finds a capacity and not only a limit. */
+export function findsCapacity({ algorithm: name }: Application): boolean {
+  return name === "knee_track" || name === "power_ratio";
+}
+
+/** Where the capacity comes from. */
+export function source({ estimate, algorithm: name }: Application): string {
+  if (estimate.told !== null) return "told by somebody";
+  return estimate.given_per_s === null ? `found by ${algorithm(name)}` : "given by hand";
+}
+
 /** What is lost of an application's requests at each stage. */
 function lossesByStage(application: Application): Record<StageId, Loss[]> {
   const by: Record<StageId, Loss[]> = {
-    listener: [], tls: [], class: [], room: [], queue: [], limit: [], servers: [], response: [],
+    listener: [], tls: [], class: [], room: [], queue: [], limit: [], capacity: [], servers: [], response: [],
   };
   for (const kind of ["refused", "watched"] as const) {
     const rates = kind === "refused" ? application.refused : application.would_refuse;
     for (const [name, perSecond] of Object.entries(rates)) {
       const reason = refusal(name);
-      // What the class's stage cannot tell apart, the room's shows; there is no card of its own without one.
-      const stage = reason.stage === "room" ? "class" : reason.stage;
-      by[stage].push({ name: reason.name, text: reason.text, rate: perSecond, kind });
+      by[reason.stage].push({ name: reason.name, text: reason.text, rate: perSecond, kind });
     }
   }
   for (const list of Object.values(by)) list.sort((a, b) => b.rate - a.rate);

@@ -1,6 +1,6 @@
 // An overview as the gateway answers it, with as many classes as wanted.
 
-import type { Application, Class, Overview } from "../src/api";
+import type { Application, Class, Overview, Room } from "../src/api";
 
 export function aClass(name: string, part: Partial<Class> = {}): Class {
   return {
@@ -20,6 +20,7 @@ export function aClass(name: string, part: Partial<Class> = {}): Class {
     refused: {},
     would_refuse: {},
     responses: { "2xx": 10 },
+    room_rates: {},
     bytes_in: 0,
     bytes_out: 1000,
     waiting_time: { p50: 0.0001, p95: 0.0004, p99: 0.0005 },
@@ -51,6 +52,18 @@ export function anApplication(part: Partial<Application> = {}): Application {
     refused: {},
     would_refuse: {},
     responses: { "2xx": 10 },
+    room_rates: {},
+    estimate: {
+      capacity_per_s: 143.2,
+      work_per_s: 143.2,
+      limit_holds: false,
+      given_per_s: null,
+      floor_per_s: null,
+      ceiling_per_s: null,
+      told: null,
+      moved: { at: 1_795_244_340, cause: "fall", before_per_s: 160, after_per_s: 143.2 },
+    },
+    room: null,
     classes: [aClass("default")],
     servers: [
       {
@@ -68,6 +81,24 @@ export function anApplication(part: Partial<Application> = {}): Application {
         connects: 0,
       },
     ],
+    ...part,
+  };
+}
+
+export function aRoom(part: Partial<Room> = {}): Room {
+  return {
+    method: "fifo",
+    role: "both",
+    waiting: 250,
+    next_wait_s: 62,
+    work_per_s: 10,
+    work_for_newcomers_per_s: 9,
+    work_of_sessions_per_s: 1,
+    no_show_share: 0.2,
+    opens_at: null,
+    report_overdue: false,
+    counts: { direct: 10, promised: 300, kept: 40, missed: 0, no_show: 10 },
+    ahead: { from: 1_795_244_401, step_s: 1, waiting: [4, 4, 4] },
     ...part,
   };
 }

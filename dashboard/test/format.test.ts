@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { bytes, number, percent, plural, rate, span, time } from "../src/format";
+import { ago, bytes, number, percent, plural, rate, span, time } from "../src/format";
 
 test("numbers keep the digits that matter, and nothing is not zero", () => {
   expect([1234.6, 99.96, 12.34, 0.5, 0.02, 0.001, 7].map((value) => number(value))).toEqual(
@@ -33,4 +33,8 @@ test("one is not several", () => {
   expect([plural(1, "class", "classes"), plural(60, "class", "classes"), plural(0, "knob")]).toEqual(
     ["1 class", "60 classes", "0 knobs"],
   );
+});
+
+test("how long ago is told in whole seconds", () => {
+  expect([0.2, 2.7, 12.4, 3600].map(ago)).toEqual(["just now", "2 s ago", "12 s ago", "60 min ago"]);
 });

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import type { Knob } from "../src/api";
-import { choices, faultOf, filtered, grouped, nameOf, placeOf, places, scaled } from "../src/knobs";
+import { choices, faultOf, filtered, grouped, localTime, nameOf, ofLocalTime, placeOf, places, scaled } from "../src/knobs";
 
 const knob = (path: string, part: Partial<Knob> = {}): Knob => ({
   path, value: "1", configured: "1", default: "1", drift: false, allowed: "a whole number from 1 to 10", doc: "How many.", ...part,
@@ -66,4 +66,9 @@ test("half and double keep the unit", () => {
 test("a fault is shown at its field without its path", () => {
   expect(faultOf("shop/a: too small\nshop/b: too large", "shop/b")).toBe("too large");
   expect(faultOf("the state directory is full", "shop/b")).toBe("the state directory is full");
+});
+
+test("a moment is written as a time of this zone and back", () => {
+  for (const at of ["1795244400", "1"]) expect(ofLocalTime(localTime(at))).toBe(at);
+  expect([localTime("none"), localTime(""), ofLocalTime("")]).toEqual(["", "", "none"]);
 });

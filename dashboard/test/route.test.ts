@@ -7,6 +7,8 @@ test("every route has an address that leads back to it", () => {
     { view: "applications" },
     { view: "application", name: "a b/c", tab: "path" },
     { view: "application", name: "shop", tab: "servers" },
+    { view: "application", name: "shop", tab: "room" },
+    { view: "application", name: "shop", tab: "capacity" },
     { view: "knobs", place: "" },
     { view: "knobs", place: "shop/servers/10.0.0.2:8000" },
     { view: "changes" },

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import { refusal } from "../src/reasons";
 import { type Stage, stages } from "../src/stages";
-import { aClass, anApplication, anOverview } from "./fixture";
+import { aClass, aRoom, anApplication, anOverview } from "./fixture";
 
 const by = (all: Stage[], id: Stage["id"]): Stage => {
   const found = all.find((stage) => stage.id === id);
@@ -22,7 +22,8 @@ test("every refusal is shown once, at its stage, and none is lost on the way", (
   const shown = all.flatMap((stage) => stage.losses).reduce((sum, loss) => sum + loss.rate, 0);
   expect(shown).toBe(16_383);
   expect(by(all, "queue").losses.map((loss) => loss.rate)).toEqual([32, 16, 8, 4]);
-  expect(by(all, "class").losses.map((loss) => loss.name)).toEqual(["doors closed", "waiting room full", "something new", "maintenance", "rate of one client", "rate limit"]);
+  expect(by(all, "class").losses.map((loss) => loss.name)).toEqual(["something new", "maintenance", "rate of one client", "rate limit"]);
+  expect(by(all, "room").losses.map((loss) => loss.name)).toEqual(["doors closed", "waiting room full"]);
   expect(by(all, "servers").losses.map((loss) => loss.name)).toEqual(["too many streams", "no server"]);
   for (const name of Object.keys(REFUSED)) expect(refusal(name).text, name).not.toBe("");
 });
@@ -72,4 +73,52 @@ test("nothing measured yet is a path that stands still, not an error", () => {
   const all = stages(anOverview(application), application);
   expect(all.map((stage) => stage.losses.length)).toEqual(all.map(() => 0));
   expect(by(all, "response").figures[1]).toEqual({ label: "of arrivals", value: "–" });
+});
+
+test("without a waiting room its stage is off and all pass it", () => {
+  const application = anApplication({ arrived: 200, refused: { ingress_rate: 50 } });
+  const stage = by(stages(anOverview(application), application), "room");
+  expect([stage.state, stage.onwards, stage.figures[0]?.value]).toEqual(["off", 150, "no waiting room"]);
+});
+
+test("who is told a time leaves the path, and what was promised is told", () => {
+  const room = aRoom();
+  const application = anApplication({ arrived: 100, room, room_rates: { direct: 9, promised: 60, early: 5, kept: 20, no_show: 3 } });
+  const stage = by(stages(anOverview(application), application), "room");
+  expect(stage.losses).toMatchObject([{ kind: "told", rate: 65 }]);
+  expect([stage.onwards, stage.state, stage.ahead, stage.tab]).toEqual([35, "flowing", room.ahead, "room"]);
+  expect(stage.figures.map((figure) => figure.value)).toEqual(["first come, first served", "250 people", "62 s", "all 40"]);
+});
+
+test("doors that are closed, open later, or have no time left say so", () => {
+  const figures = (part: Parameters<typeof aRoom>[0]) => {
+    const application = anApplication({ room: aRoom(part) });
+    return by(stages(anOverview(application), application), "room").figures.map((figure) => figure.value);
+  };
+  expect(figures({ method: "closed", next_wait_s: null })[2]).toBe("for doors to open");
+  expect(figures({ next_wait_s: null })[2]).toBe("no time to promise");
+  expect(figures({ next_wait_s: 0 })[2]).toBe("not at all");
+  expect(figures({ method: "event", opens_at: 1_795_244_400 + 300 })[0]).toBe("doors open at a time (in 5 min)");
+  expect(figures({ counts: {} })[3]).toBe("none was due yet");
+  expect(figures({ counts: { kept: 99, missed: 1 } })[3]).toBe("99 %, 1 missed");
+});
+
+test("the capacity is shown with where it comes from and why it moved, or that it is not known", () => {
+  const of = (part: Parameters<typeof anApplication>[0]) => {
+    const application = anApplication(part);
+    return by(stages(anOverview(application), application), "capacity");
+  };
+  const { estimate } = anApplication();
+  const found = of({ started: 71.6 });
+  expect(found.figures).toEqual([
+    { label: "servers can do", value: "143 req/s" },
+    { label: "how it is known", value: "found by KneeTrack" },
+    { label: "moved 60 s ago", value: "fell" },
+  ]);
+  expect(found.gauge).toMatchObject({ value: 71.6, max: 143.2, label: "50 % of the capacity in use" });
+  expect(of({ estimate: { ...estimate, given_per_s: 143.2 } }).figures[1]?.value).toBe("given by hand");
+  expect(of({ estimate: { ...estimate, told: { per_s: 120, until: null } } }).figures[1]?.value).toBe("told by somebody");
+  const none = of({ algorithm: "fixed", estimate: { ...estimate, capacity_per_s: null } });
+  expect([none.state, none.figures[0]?.value, none.hint.includes("given")]).toEqual(["off", "not known", true]);
+  expect(of({ estimate: { ...estimate, capacity_per_s: null } }).figures[0]?.value).toBe("not found yet");
 });

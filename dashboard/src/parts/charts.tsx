@@ -1,21 +1,15 @@
 // The charts of an application: its load and goodput, response times, what is in flight, and its capacity.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 
-import { type Application, api } from "../api";
+import type { Application } from "../api";
 import { number, rate, span } from "../format";
-import { type Columns, RANGES, columns, joined } from "../series";
-import { useShared } from "../state";
+import { type Columns, RANGES } from "../series";
+import { findsCapacity } from "../stages";
 import { Chart } from "./chart";
+import { LookBack } from "./look-back";
+import { type Question, beginning, useMeasured } from "./measured";
 import { GoodputOverLoad } from "./scatter";
-
-const NONE: Columns = { at: [], values: [] };
-
-interface Question {
-  query: Record<string, string>;
-  stats: string[];
-  factor?: number;
-}
 
 /** What each chart asks: its columns in order. */
 function questions(application: string, timed: string): Record<"load" | "times" | "waiting" | "flight" | "capacity", Question[]> {
@@ -25,12 +19,16 @@ function questions(application: string, timed: string): Record<"load" | "times" 
     times: [{ query: { class: timed, meter: "response_time" }, stats: ["p50", "p95", "p99"] }],
     waiting: [{ query: { ...of, meter: "queued" }, stats: ["mean"] }],
     flight: ["in_flight", "in_flight_limit"].map((meter) => ({ query: { ...of, meter }, stats: ["mean"] })),
-    // The meter counts thousandths of work units.
-    capacity: [
-      { query: { ...of, meter: "capacity" }, stats: ["mean"], factor: 1e-3 },
-      { query: { ...of, meter: "started" }, stats: ["mean"] },
-    ],
+    capacity: capacityQuestions(application),
   };
+}
+
+/** What was possible, and what was done of it. The meter counts thousandths of work units. */
+export function capacityQuestions(application: string): Question[] {
+  return [
+    { query: { application, meter: "capacity" }, stats: ["mean"], factor: 1e-3 },
+    { query: { application, meter: "started" }, stats: ["mean"] },
+  ];
 }
 
 export function Charts({ application }: { application: Application }) {
@@ -38,21 +36,13 @@ export function Charts({ application }: { application: Application }) {
   const [chosen, setChosen] = useState<string | null>(null);
   const busiest = useBusiest(application);
   const timed = chosen !== null && application.classes.some((one) => one.path === chosen) ? chosen : busiest;
-  const { data, now, fault } = useMeasured(application.name, timed, range);
+  const { data, now, fault } = useMeasured(timed === "" ? null : questions(application.name, timed), range);
   const common = { from: beginning(data.flight, now - range.length, now), to: now, empty: "Nothing came in this time. Send some requests, or look further back." };
   return (
     <section aria-labelledby="charts-title">
       <div class="between">
         <h2 id="charts-title">The last {range.name}</h2>
-        <label class="inline">
-          <span>Look back</span>
-          <select
-            value={range.name}
-            onChange={(event) => setRange(RANGES.find((one) => one.name === event.currentTarget.value) ?? RANGES[0]!)}
-          >
-            {RANGES.map((one) => <option key={one.name}>{one.name}</option>)}
-          </select>
-        </label>
+        <LookBack range={range} choose={setRange} />
       </div>
       {fault !== null && <p class="fault" role="alert">The measurements could not be read: {fault}</p>}
       <div class="charts">
@@ -116,28 +106,33 @@ export function Charts({ application }: { application: Application }) {
           format={number}
           axis={number}
         />
-        <Chart
-          {...common}
-          title="Capacity as estimated"
-          hint="What the servers can do at most, in work units a second (a request of the default class is one), and what they are given."
-          lines={[
-            { name: "capacity", colour: "refused", dash: [6, 4], stepped: true },
-            { name: "started", colour: "good", filled: true },
-          ]}
-          data={data.capacity}
-          format={(value) => rate(value, "per s")}
-          axis={number}
-          empty={`No estimate: the algorithm ${application.algorithm} finds a limit, not a capacity. Set in_flight.algorithm to knee_track or power_ratio, or capacity.given.`}
-        />
+        <CapacityChart {...common} application={application} data={data.capacity} />
       </div>
     </section>
   );
 }
 
-/** Where the charts begin: as far back as wanted, but not long before the first measurement. */
-function beginning({ at, values: [measured = []] }: Columns, from: number, now: number): number {
-  const first = at[measured.findIndex((value) => value !== null)] ?? now;
-  return Math.min(Math.max(from, first), now - (now - from) / 5);
+export function CapacityChart({ application, data, from, to }: { application: Application; data: Columns; from: number; to: number }) {
+  return (
+    <Chart
+      from={from}
+      to={to}
+      title="Capacity as estimated"
+      hint="What the servers can do at most, in work units a second (a request of the default class is one), and what they are given."
+      lines={[
+        { name: "capacity", colour: "refused", dash: [6, 4], stepped: true },
+        { name: "started", colour: "good", filled: true },
+      ]}
+      data={data}
+      format={(value) => rate(value, "per s")}
+      axis={number}
+      empty={
+        findsCapacity(application)
+          ? "No estimate yet: it is found as soon as the servers are asked for more than they can do."
+          : `No estimate: the algorithm ${application.algorithm} finds a limit, not a capacity. Set in_flight.algorithm to knee_track or power_ratio, or capacity.given.`
+      }
+    />
+  );
 }
 
 /** The class with most goodput when the charts opened: one that stays, so that the chart does not jump. */
@@ -150,72 +145,3 @@ function useBusiest(application: Application): string {
   }
   return found.current.path;
 }
-
-type Charted = Record<keyof ReturnType<typeof questions>, Columns>;
-
-const NOTHING: Charted = { load: NONE, times: NONE, waiting: NONE, flight: NONE, capacity: NONE };
-
-/** Measurements of a time, kept up to date: the whole once, then what is new with each step. */
-function useMeasured(application: string, timed: string, range: (typeof RANGES)[number]) {
-  const [state, setState] = useState({ data: NOTHING, now: Date.now() / 1000, fault: null as string | null });
-  const isLive = useShared((shared) => shared.link.kind === "live");
-  useEffect(() => {
-    if (!isLive || timed === "") return;
-    const stopped = new AbortController();
-    let data = NOTHING;
-    let since: number | null = null;
-
-    const read = async () => {
-      // The gateway's clock rules: its answers say what now is.
-      const from = since === null ? `-${range.length}s` : String(since);
-      const asked = questions(application, timed);
-      const fresh = { ...NOTHING };
-      for (const chart of Object.keys(asked) as Array<keyof Charted>) {
-        const answers = await Promise.all(
-          asked[chart].map(async ({ query, stats, factor = 1 }) => {
-            const answer = await api.measurements({ ...query, from, step: range.step, stat: stats.join() }, stopped.signal);
-            return stats.map((stat) => ({ answer, stat, factor }));
-          }),
-        );
-        fresh[chart] = columns(answers.flat());
-      }
-      const now = lastTime(fresh.load.at, range.stepSeconds);
-      for (const chart of Object.keys(fresh) as Array<keyof Charted>) {
-        // The last step is not over yet: its rates would seem to fall.
-        fresh[chart] = before(fresh[chart], now);
-        data = { ...data, [chart]: joined(data[chart], fresh[chart], now - range.length) };
-      }
-      since = now - 3 * range.stepSeconds;
-      return now;
-    };
-
-    const turn = async () => {
-      try {
-        const now = await read();
-        if (!stopped.signal.aborted) setState({ data, now, fault: null });
-      } catch (error) {
-        if (stopped.signal.aborted) return;
-        setState((known) => ({ ...known, fault: error instanceof Error ? error.message : String(error) }));
-      }
-      if (!stopped.signal.aborted) timer = window.setTimeout(turn, Math.max(2, range.stepSeconds / 5) * 1000);
-    };
-    let timer = window.setTimeout(turn, 0);
-    setState((known) => ({ ...known, data: NOTHING }));
-    return () => {
-      stopped.abort();
-      window.clearTimeout(timer);
-    };
-  }, [application, timed, range, isLive]);
-  return state;
-}
-
-function lastTime(at: number[], step: number): number {
-  const last = at[at.length - 1];
-  return last === undefined ? Date.now() / 1000 : last - step;
-}
-
-function before({ at, values }: Columns, end: number): Columns {
-  const count = at.filter((time) => time <= end).length;
-  return { at: at.slice(0, count), values: values.map((column) => column.slice(0, count)) };
-}
-

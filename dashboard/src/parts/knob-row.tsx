@@ -3,7 +3,7 @@
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 
 import { type Knob, ApiProblem, api } from "../api";
-import { choices, faultOf, nameOf, placeOf, scaled } from "../knobs";
+import { choices, faultOf, isTime, localTime, nameOf, ofLocalTime, placeOf, scaled } from "../knobs";
 import { time } from "../format";
 import { useShared } from "../state";
 
@@ -28,7 +28,7 @@ export function KnobRow({ knob, showPlace, changed }: { knob: Knob; showPlace: b
           {showPlace && placeOf(knob.path) !== "" && <span class="soft">{placeOf(knob.path)}/</span>}
           <code>{nameOf(knob.path)}</code>
         </h3>
-        <output class="value" aria-label={`value of ${knob.path}`}>{knob.value}</output>
+        <output class="value" aria-label={`value of ${knob.path}`}>{knob.value}{isTime(knob) && knob.value !== "none" ? ` (${time(Number(knob.value))})` : ""}</output>
         {mayChange && (
           <button ref={button} type="button" aria-expanded={isOpen} onClick={() => { setOpen(!isOpen); setSaid(null); }}>
             Change<span class="unseen"> {knob.path}</span>
@@ -111,7 +111,7 @@ function Form({ knob, close, changed }: { knob: Knob; close: (done: string | nul
     const next = scaled(value, factor);
     if (next !== null) setValue(next);
   };
-  const canScale = list === null && scaled(value, 2) !== null;
+  const canScale = list === null && !isTime(knob) && scaled(value, 2) !== null;
   return (
     <form
       class="edit"
@@ -136,6 +136,9 @@ function Form({ knob, close, changed }: { knob: Knob; close: (done: string | nul
             <select ref={field} id={`${id}-value`} value={value} aria-describedby={`${id}-hint`} onChange={(event) => setValue(event.currentTarget.value)}>
               {list.map((one) => <option key={one}>{one}</option>)}
             </select>
+          )}
+          {isTime(knob) && (
+            <input type="datetime-local" step={1} aria-label="As a time of this browser's zone" value={localTime(value)} onInput={(event) => setValue(ofLocalTime(event.currentTarget.value))} />
           )}
           {canScale && (
             <>

@@ -2,9 +2,11 @@
 
 import { number } from "../format";
 import { COLUMN, HEIGHT, type Reach, river } from "../river";
+import { address } from "../route";
 import type { Loss, Stage } from "../stages";
+import { Bars } from "./bars";
 
-export function PathMap({ stages }: { stages: Stage[] }) {
+export function PathMap({ application, stages }: { application: string; stages: Stage[] }) {
   const lost = stages.flatMap((stage) => stage.losses.filter((loss) => loss.text !== "").map((loss) => ({ stage, loss })));
   return (
     <div class="path" style={{ "--stages": stages.length }}>
@@ -13,7 +15,13 @@ export function PathMap({ stages }: { stages: Stage[] }) {
         {stages.map((stage, index) => (
           <li key={stage.id} class={`stage ${stage.state}`} data-stage={stage.id}>
             <div class="card">
-              <h3>{stage.name}</h3>
+              <h3>
+                {stage.tab === undefined ? (
+                  stage.name
+                ) : (
+                  <a href={address({ view: "application", name: application, tab: stage.tab })}>{stage.name}</a>
+                )}
+              </h3>
               <dl class="figures">
                 {stage.figures.map(({ label, value }) => (
                   <div key={label}>
@@ -23,6 +31,7 @@ export function PathMap({ stages }: { stages: Stage[] }) {
                 ))}
               </dl>
               {stage.gauge !== undefined && <Gauge {...stage.gauge} />}
+              {stage.ahead !== undefined && <Bars ahead={stage.ahead} />}
               {stage.losses.length > 0 && <Losses losses={stage.losses} stage={stage.name} />}
               <p class="hint">{stage.hint}</p>
             </div>
@@ -63,16 +72,26 @@ function Stream({ stages }: { stages: Stage[] }) {
     return reach;
   });
   const { stream, branches } = river(reaches);
+  const losing = stages.map((stage) => stage.losses.filter(isGone)).filter((_, index) => (reaches[index]?.lost ?? 0) > 0);
   return (
     <svg class="river" viewBox={`0 0 ${stages.length * COLUMN} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
       <path class="river-stream" d={stream} />
-      {branches.map((branch) => <path key={branch} class="river-lost" d={branch} />)}
+      {branches.map((branch, index) => <path key={index} class={losing[index]?.every(isTold) === true ? "river-told" : "river-lost"} d={branch} />)}
     </svg>
   );
 }
 
+/** What is only watched goes on. */
+function isGone(loss: Loss): boolean {
+  return loss.kind !== "watched";
+}
+
+function isTold(loss: Loss): boolean {
+  return loss.kind === "told";
+}
+
 function sumOf(losses: Loss[]): number {
-  return losses.filter((loss) => loss.kind !== "watched").reduce((added, loss) => added + loss.rate, 0);
+  return losses.filter(isGone).reduce((added, loss) => added + loss.rate, 0);
 }
 
 function Losses({ losses, stage }: { losses: Loss[]; stage: string }) {

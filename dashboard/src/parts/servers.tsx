@@ -53,8 +53,8 @@ export function Servers({ application }: { application: Application }) {
       <h2 id="servers-title">Servers</h2>
       <p class="soft">
         A server that fails too often is paused and tried again by itself. Draining one lets it finish what it has and
-        gives it nothing new, such as before it is restarted; that lasts until it is undone, the configuration is read
-        again or the gateway ends.
+        gives it nothing new, such as before it is restarted; that lasts until it is undone or the gateway ends, and stands in
+        the record of changes.
       </p>
       {fault !== null && <p class="fault" role="alert">{fault}</p>}
       {application.servers.length === 0 ? (

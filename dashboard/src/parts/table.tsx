@@ -1,7 +1,12 @@
-// A table whose columns sort it, that scrolls by itself where the page is narrow.
+// A table whose columns sort it, whose rows keep their places, and that scrolls by itself where the page is narrow.
 
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
+
+import { kept, settled, sorted } from "../order";
+
+/** Rows are put in order again this often at most, and not while somebody is at them. */
+const SETTLE_MS = 5000;
 
 export interface Column<Row> {
   key: string;
@@ -29,7 +34,7 @@ export interface TableProps<Row> {
 export function Table<Row>({ caption, columns, rows, id, first }: TableProps<Row>) {
   const [order, setOrder] = useState<Order>(first);
   const by = columns.find((column) => column.key === order.key)?.by;
-  const sorted = by === undefined ? rows : [...rows].sort((a, b) => compare(by(a), by(b), order.descending));
+  const places = usePlaces(rows, id, by, order);
   return (
     <div class="scroll" role="region" aria-label={caption} tabIndex={0}>
       <table>
@@ -59,8 +64,8 @@ export function Table<Row>({ caption, columns, rows, id, first }: TableProps<Row
             })}
           </tr>
         </thead>
-        <tbody>
-          {sorted.map((row) => (
+        <tbody ref={places.body}>
+          {places.rows.map((row) => (
             <tr key={id(row)}>
               {columns.map((column, index) =>
                 index === 0 ? (
@@ -77,11 +82,21 @@ export function Table<Row>({ caption, columns, rows, id, first }: TableProps<Row
   );
 }
 
-/** Orders values; what is missing comes last either way. */
-export function compare(a: number | string | null, b: number | string | null, descending: boolean): number {
-  if (a === null || b === null) return Number(a === null) - Number(b === null);
-  const order = typeof a === "string" || typeof b === "string"
-    ? String(a).localeCompare(String(b), "en", { numeric: true })
-    : a - b;
-  return descending ? -order : order;
+/** Rows in an order that is chosen by a click, follows what changes much, and stands still under a pointer or the focus. */
+function usePlaces<Row>(rows: Row[], id: (row: Row) => string, by: ((row: Row) => number | string | null) | undefined, order: Order) {
+  const last = useRef({ chosen: "", ids: [] as string[], at: 0 });
+  const body = useRef<HTMLTableSectionElement>(null);
+  const chosen = `${order.key} ${order.descending}`;
+  const now = performance.now();
+  const known = new Set(last.current.ids);
+  const isNew = last.current.chosen !== chosen || rows.some((row) => !known.has(id(row)));
+  const isHeld = body.current !== null && (body.current.matches(":hover") || body.current.contains(document.activeElement));
+  if (by !== undefined && (isNew || (!isHeld && now - last.current.at >= SETTLE_MS))) {
+    const ids = isNew ? sorted(rows, id, by, order.descending) : settled(rows, id, by, order.descending, last.current.ids);
+    last.current = { chosen, ids, at: now };
+  } else {
+    last.current = { ...last.current, chosen, ids: kept(rows.map(id), last.current.ids) };
+  }
+  const found = new Map(rows.map((row) => [id(row), row]));
+  return { rows: last.current.ids.flatMap((one) => found.get(one) ?? []), body };
 }

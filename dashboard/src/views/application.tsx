@@ -1,9 +1,11 @@
 // One application: the path of its requests, its charts, classes and servers.
 
 import type { Application, Overview } from "../api";
+import { CapacityPart } from "../parts/capacity";
 import { Charts } from "../parts/charts";
 import { Classes } from "../parts/classes";
 import { PathMap } from "../parts/path-map";
+import { RoomPart } from "../parts/room";
 import { Servers } from "../parts/servers";
 import { number, rate } from "../format";
 import { type Tab, address } from "../route";
@@ -13,6 +15,8 @@ import { Condition } from "./applications";
 
 const TABS: ReadonlyArray<{ tab: Tab; name: string }> = [
   { tab: "path", name: "Path and charts" },
+  { tab: "capacity", name: "Capacity" },
+  { tab: "room", name: "Waiting room" },
   { tab: "classes", name: "Classes" },
   { tab: "servers", name: "Servers" },
 ];
@@ -48,6 +52,7 @@ export function ApplicationView({ name, tab }: { name: string; tab: Tab }) {
               <a href={address({ view: "application", name, tab: one.tab })} aria-current={one.tab === tab ? "page" : undefined}>
                 {one.name}
                 {one.tab === "classes" && <small> {application.classes.length}</small>}
+                {one.tab === "room" && application.room !== null && <small> {number(application.room.waiting)}</small>}
                 {one.tab === "servers" && <small> {application.servers.length}</small>}
               </a>
             </li>
@@ -64,13 +69,15 @@ export function ApplicationView({ name, tab }: { name: string; tab: Tab }) {
             <h2 id="path-title">The way of a request</h2>
             <p class="soft">
               What passes each stage now (mean of the last {number(overview.window_s)} s), what waits there, and in red what is
-              refused and why.
+              refused and why{application.room === null ? "" : ", in blue who is told a time to come back at"}.
             </p>
-            <PathMap stages={stages(overview, application)} />
+            <PathMap application={name} stages={stages(overview, application)} />
           </section>
           <Charts application={application} />
         </>
       )}
+      {tab === "capacity" && <CapacityPart application={application} now={overview.at} />}
+      {tab === "room" && <RoomPart application={application} now={overview.at} />}
       {tab === "classes" && <Classes application={application} />}
       {tab === "servers" && <Servers application={application} />}
     </>
@@ -86,6 +93,7 @@ function Sentence({ application }: { application: Application }) {
       <span><b class="ink-good">{rate(application.goodput)}</b> answered well</span>
       <span><b class="ink-refused">{rate(refused)}</b> refused</span>
       <span><b>{number(application.queued)}</b> waiting</span>
+      {application.room !== null && <span><b>{number(application.room.waiting)}</b> in the waiting room</span>}
       <span>
         <b>{number(application.in_flight)}</b> of <b>{number(application.in_flight_limit)}</b> in flight
       </span>

@@ -77,8 +77,10 @@ export function Condition({ application }: { application: Application }) {
           }
         : arrived === 0
           ? { tone: "plain", text: "No traffic" }
-          : application.queued > 0
-            ? { tone: "good", text: "Busy: all are served, some wait" }
-            : { tone: "good", text: "All are served" };
+          : (application.room_rates["promised"] ?? 0) > 0
+            ? { tone: "good", text: "Busy: some are told when to come back" }
+            : application.queued > 0
+              ? { tone: "good", text: "Busy: all are served, some wait" }
+              : { tone: "good", text: "All are served" };
   return <p class={`chip ${said.tone}`}>{said.text}</p>;
 }

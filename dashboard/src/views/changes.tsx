@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 
 import { type ChangeRecord, api } from "../api";
 import { time } from "../format";
-import { KINDS, sentence } from "../events";
+import { KINDS, action, sentence } from "../events";
 import { useShared } from "../state";
 
 export function ChangesView() {
@@ -42,7 +42,7 @@ function Events() {
       {shown.length === 0 ? (
         <p class="empty">
           {events.length === 0
-            ? "Nothing has happened yet. Changes of knobs, servers that fail or come back, refusals that begin or end, and what controllers say appear here."
+            ? "Nothing has happened yet. Changes of knobs, capacities and servers, servers that fail or come back, refusals that begin or end, and what controllers say appear here."
             : "Nothing of the chosen kinds has happened."}
         </p>
       ) : (
@@ -61,6 +61,7 @@ function Events() {
 
 function Changes() {
   const version = useShared((state) => state.knobsVersion);
+  const done = useShared((state) => state.events.find(({ kind }) => kind === "action")?.key);
   const [records, setRecords] = useState<ChangeRecord[] | null>(null);
   const [fault, setFault] = useState<string | null>(null);
   const [isMore, setMore] = useState(false);
@@ -84,7 +85,7 @@ function Changes() {
       isCurrent = false;
       window.clearTimeout(timer);
     };
-  }, [version, asked]);
+  }, [version, done, asked]);
   const further = async () => {
     const last = records?.[records.length - 1]?.id;
     const { changes } = await api.changes(last);
@@ -94,7 +95,10 @@ function Changes() {
   return (
     <section aria-labelledby="changes-title">
       <h2 id="changes-title">Record of changes</h2>
-      <p class="soft">Every change of a knob, by people, programs and controllers: who made it, why, and from what to what.</p>
+      <p class="soft">
+        Every change by people, programs and controllers: who made it, why, and from what to what. Changes of knobs can be
+        reverted; a capacity told, a server added or removed and a new key are undone by doing the contrary.
+      </p>
       {fault !== null && <p class="fault" role="alert">The record could not be read: {fault}</p>}
       {records !== null && records.length === 0 && (
         <p class="empty">Nothing was changed. Change something under <a href="#/knobs">Knobs</a>, and it will stand here.</p>
@@ -134,12 +138,18 @@ function Record({ record, reverted }: { record: ChangeRecord; reverted: () => vo
       <ul class="diff">
         {record.changes.map((one) => (
           <li key={one.path}>
-            <code>{one.path}</code> <del>{one.from}</del> → <ins>{one.to}</ins>
-            {one.cleared && <span class="soft"> as configured</span>}
+            {one.what === undefined ? (
+              <>
+                <code>{one.path}</code> <del>{one.from}</del> → <ins>{one.to}</ins>
+                {one.cleared === true && <span class="soft"> as configured</span>}
+              </>
+            ) : (
+              action(one)
+            )}
           </li>
         ))}
       </ul>
-      {mayChange && !isAsking && (
+      {mayChange && record.revertible && !isAsking && (
         <button type="button" onClick={() => setAsking(true)}>
           Revert<span class="unseen"> the change of {record.changes.map((one) => one.path).join(", ")}</span>
         </button>

@@ -1,19 +1,18 @@
 // Every knob with its value, range and default, to change in place.
 
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 
-import { type Knob, api } from "../api";
+import type { Knob } from "../api";
 import { KnobRow } from "../parts/knob-row";
+import { useKnobs } from "../parts/knobs-of";
 import { type Place, filtered, grouped, isChanged, places } from "../knobs";
 import { plural } from "../format";
 import { address } from "../route";
-import { useShared } from "../state";
 
-/** Changes that come one after the other, such as a controller's, are read together. */
-const READ_AGAIN_MS = 1000;
+const EVERY: readonly string[] = [""];
 
 export function KnobsView({ place }: { place: string }) {
-  const { knobs, fault, reread } = useKnobs();
+  const { knobs, fault, reread } = useKnobs(EVERY);
   const [words, setWords] = useState("");
   const [onlyChanged, setOnlyChanged] = useState(false);
   const found = useMemo(() => (knobs === null ? [] : filtered(knobs, { place, words, onlyChanged })), [knobs, place, words, onlyChanged]);
@@ -93,28 +92,4 @@ function Nothing({ onlyChanged, words, isGone, place }: { onlyChanged: boolean; 
   if (isGone) return <p class="empty">There is no {place}, or no longer. Choose another above.</p>;
   if (words.trim() !== "") return <p class="empty">No knob here has “{words}” in its name or its description.</p>;
   return onlyChanged ? <p class="empty">Nothing was changed here: all is as the configuration file has it.</p> : null;
-}
-
-/** All knobs, read again when the gateway's version moves. */
-function useKnobs(): { knobs: Knob[] | null; fault: string | null; reread: () => void } {
-  const version = useShared((state) => state.knobsVersion);
-  const [known, setKnown] = useState<{ knobs: Knob[] | null; fault: string | null }>({ knobs: null, fault: null });
-  const [asked, setAsked] = useState(0);
-  useEffect(() => {
-    let isCurrent = true;
-    const read = async () => {
-      try {
-        const { knobs } = await api.knobs();
-        if (isCurrent) setKnown({ knobs, fault: null });
-      } catch (error) {
-        if (isCurrent) setKnown((before) => ({ ...before, fault: error instanceof Error ? error.message : String(error) }));
-      }
-    };
-    const timer = window.setTimeout(read, known.knobs === null || asked > 0 ? 0 : READ_AGAIN_MS);
-    return () => {
-      isCurrent = false;
-      window.clearTimeout(timer);
-    };
-  }, [version, asked]);
-  return { ...known, reread: () => setAsked((times) => times + 1) };
 }

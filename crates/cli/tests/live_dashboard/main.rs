@@ -6,6 +6,7 @@
 mod support;
 
 mod browser;
+mod room;
 
 use std::{
     fmt::Write as _,
@@ -130,7 +131,7 @@ fn it_shows_a_gateway_under_load_and_changes_it() {
     browser.until("document.querySelector('[data-stage=queue] .losses')?.innerText.includes('queue full')");
     browser.until("document.querySelector('.link').innerText === 'live'");
     browser.until("document.querySelector('.chip.warn')?.innerText.includes('refused')");
-    for stage in ["listener", "tls", "class", "queue", "limit", "servers", "response"] {
+    for stage in ["listener", "tls", "class", "room", "queue", "limit", "capacity", "servers", "response"] {
         let shown = browser.text(&format!("document.querySelector('[data-stage={stage}]').innerText"));
         assert!(shown.lines().count() > 2, "{stage}: {shown}");
     }
@@ -249,6 +250,7 @@ fn sixty_classes_are_shown_on_a_phone_and_in_the_dark() {
     review(&mut browser, "phone-application");
     browser.click("a[href='#/app/shop/classes']");
     browser.until("document.querySelectorAll('tbody tr').length === 60");
+    rows_stand_still_where_somebody_is(&mut browser);
     // Long lists are drawn anew each second. What that takes is told; what must hold on any machine is that every
     // update is drawn and nothing piles up.
     browser.value(
@@ -293,6 +295,22 @@ fn sixty_classes_are_shown_on_a_phone_and_in_the_dark() {
     let complaints = browser.complaints();
     assert!(complaints.is_empty(), "the browser complains: {complaints:#?}");
     shop.gateway.stop_sound();
+}
+
+/// The focus stays on a class for longer than it takes until rows are put in order again.
+fn rows_stand_still_where_somebody_is(browser: &mut Browser) {
+    let order = "[...document.querySelectorAll('tbody th')].map((one) => one.innerText).join()";
+    browser.value("document.querySelector('tbody tr:nth-child(3) a').focus(); 0");
+    let before = browser.text(order);
+    browser.value("window.held = performance.now(); 0");
+    browser.until("performance.now() - window.held > 12000");
+    assert_eq!(
+        browser.value("document.activeElement.closest('tr')?.rowIndex"),
+        3,
+        "the focus stays where it was"
+    );
+    assert_eq!(browser.text(order), before, "rows change places under the focus");
+    browser.value("document.activeElement.blur(); 0");
 }
 
 #[test]

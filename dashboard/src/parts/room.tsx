@@ -1,0 +1,184 @@
+// The waiting room of an application: who waits, what was promised and kept, and what is set.
+
+import { useState } from "preact/hooks";
+
+import type { Application, Room } from "../api";
+import { number, percent, plural, rate, span, time } from "../format";
+import { address } from "../route";
+import { type Range, RANGES } from "../series";
+import { doors, kept, nextWait } from "../stages";
+import { Bars } from "./bars";
+import { Chart } from "./chart";
+import { KnobsOf } from "./knobs-of";
+import { LookBack } from "./look-back";
+import { type Question, beginning, useMeasured } from "./measured";
+import { type Tile, Tiles } from "./tiles";
+
+/** What is changed most, first. */
+const FIRST = ["waiting_room.method", "waiting_room.opens_at", "waiting_room.order", "waiting_room.horizon", "waiting_room.hold"];
+
+export function RoomPart({ application, now }: { application: Application; now: number }) {
+  const { room, name } = application;
+  return (
+    <>
+      <section aria-labelledby="room-title">
+        <h2 id="room-title">Waiting room</h2>
+        {room === null ? <None application={application} /> : <Standing application={application} room={room} now={now} />}
+      </section>
+      <KnobsOf title="Settings of the waiting room" application={name} paths={["waiting_room"]} first={FIRST} />
+      {room !== null && <History application={application} />}
+    </>
+  );
+}
+
+function None({ application }: { application: Application }) {
+  return (
+    <div class="empty">
+      <p>
+        There is none: requests that find no place are refused. With a waiting room, everyone who has to wait is told a time to
+        come back at, in a page or a document, and is let in then; nobody keeps a connection open meanwhile.
+      </p>
+      <p>
+        Set <code>waiting_room.method</code> below: <b>fifo</b> gives the earliest time that is free, <b>random</b> draws places in
+        rounds, <b>event</b> opens the doors at <code>waiting_room.opens_at</code>, <b>closed</b> lets nobody new in, <b>wait</b> has
+        everyone wait, to try it.
+        {application.estimate.capacity_per_s === null && (
+          <>
+            {" "}It needs to know what the servers can do, which is not known yet: see{" "}
+            <a href={address({ view: "application", name: application.name, tab: "capacity" })}>Capacity</a>. Until then everybody
+            passes.
+          </>
+        )}
+      </p>
+    </div>
+  );
+}
+
+function Standing({ application, room, now }: { application: Application; room: Room; now: number }) {
+  const { room_rates: rates } = application;
+  const count = (what: string) => room.counts[what] ?? 0;
+  const perSecond = (what: string) => rates[what] ?? 0;
+  const late = count("no_show") + count("kept") + count("late");
+  const refused = count("horizon_full") + count("closed");
+  const tiles: Tile[] = [
+    { label: "Doors", value: doors(room, now), ...(room.opens_at !== null && room.opens_at > now ? { hint: `at ${time(room.opens_at)}` } : {}) },
+    { label: "In the waiting room", value: plural(room.waiting, "person", "people"), hint: "with a time to come" },
+    { label: "The next visitor waits", value: nextWait(room), hint: "as he would be told now" },
+    {
+      label: "Promises kept",
+      value: kept(room),
+      hint: `${rate(perSecond("kept"), "per s")} now; ${number(count("promised"))} were told a time since the start`,
+      ...(perSecond("missed") > 0 ? { tone: "bad" as const } : {}),
+    },
+    {
+      label: "Did not come",
+      value: late === 0 ? "nobody was due" : `${number(count("no_show"))} of ${number(late)}`,
+      hint: `${percent(room.no_show_share)} are expected not to, and slots are filled beyond by as much`,
+    },
+    { label: "Let in at once", value: rate(perSecond("direct"), "per s"), hint: `${rate(perSecond("passed"), "requests/s")} come with a pass` },
+    {
+      label: "Promised to newcomers",
+      value: rate(room.work_for_newcomers_per_s, "work/s"),
+      hint:
+        room.work_per_s === null
+          ? "no capacity is known: everybody passes"
+          : `of ${rate(room.work_per_s, "work/s")} that can be done; visits under way take ${number(room.work_of_sessions_per_s)}`,
+      ...(room.work_per_s === null ? { tone: "warn" as const } : {}),
+    },
+  ];
+  if (refused > 0) {
+    tiles.push({
+      label: "Refused",
+      value: number(refused),
+      hint: `${number(count("horizon_full"))} since no time was left within waiting_room.horizon, ${number(count("closed"))} at closed doors`,
+      tone: "bad",
+    });
+  }
+  if (count("forged") + count("replayed") > 0) {
+    tiles.push({
+      label: "Tokens that are not honest",
+      value: number(count("forged") + count("replayed")),
+      hint: `${number(count("forged"))} forged, of another gateway or too old a key; ${number(count("replayed"))} used twice`,
+    });
+  }
+  return (
+    <>
+      {room.report_overdue && <p class="fault" role="alert">The process that checks tokens does not report: the last capacity holds.</p>}
+      <Tiles tiles={tiles} name="How the waiting room stands" />
+      <figure class="card ahead">
+        <figcaption>
+          <h3>Who comes when</h3>
+          <p class="hint">
+            People by the time they were told. A flat top is a room that promises no more than the servers can take; a gap at the
+            left is time that nobody was promised.
+          </p>
+        </figcaption>
+        {room.waiting === 0 ? <p class="empty">Nobody waits: visitors are let in as they come.</p> : <Bars ahead={room.ahead} />}
+        {room.waiting > 0 && room.ahead.waiting.length === 0 && (
+          <p class="empty">{plural(room.waiting, "person has", "people have")} a lot: places are drawn {room.opens_at === null ? "when doors open" : `in ${span(room.opens_at - now)}`}.</p>
+        )}
+      </figure>
+    </>
+  );
+}
+
+function questions(application: string): Record<"waiting" | "next" | "promises", Question[]> {
+  const of = { application };
+  return {
+    waiting: [{ query: { ...of, meter: "room_waiting" }, stats: ["mean"] }],
+    // The meter is in milliseconds.
+    next: [{ query: { ...of, meter: "room_next" }, stats: ["mean"], factor: 1e-3 }],
+    promises: ["kept", "missed", "no_show"].map((what) => ({ query: { ...of, meter: `room.${what}` }, stats: ["mean"] })),
+  };
+}
+
+function History({ application }: { application: Application }) {
+  const [range, setRange] = useState<Range>(RANGES[0]!);
+  const { data, now, fault } = useMeasured(questions(application.name), range);
+  const common = { from: beginning(data.waiting, now - range.length, now), to: now };
+  return (
+    <section aria-labelledby="room-charts">
+      <div class="between">
+        <h2 id="room-charts">The last {range.name}</h2>
+        <LookBack range={range} choose={setRange} />
+      </div>
+      {fault !== null && <p class="fault" role="alert">The measurements could not be read: {fault}</p>}
+      <div class="charts">
+        <Chart
+          {...common}
+          title="People in the waiting room"
+          hint="Those who were told a time that has not come yet."
+          lines={[{ name: "wait", colour: "offered", filled: true }]}
+          data={data.waiting}
+          format={number}
+          axis={number}
+          empty="Nobody has waited in this time."
+        />
+        <Chart
+          {...common}
+          title="Wait of the next visitor"
+          hint="What whoever came then would have been told; nothing where no time could be promised."
+          lines={[{ name: "told", colour: "offered", filled: true }]}
+          data={data.next}
+          format={span}
+          axis={span}
+          empty="Nobody would have had to wait in this time."
+        />
+        <Chart
+          {...common}
+          title="What became of promises"
+          hint="Kept: came at the time and was let in. Missed: came, and was given another time. Did not come: not within waiting_room.grace."
+          lines={[
+            { name: "kept", colour: "good", filled: true },
+            { name: "missed", colour: "refused" },
+            { name: "did not come", colour: "offered" },
+          ]}
+          data={data.promises}
+          format={(value) => rate(value, "per s")}
+          axis={number}
+          empty="No promise was due in this time."
+        />
+      </div>
+    </section>
+  );
+}
