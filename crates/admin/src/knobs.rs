@@ -355,3 +355,30 @@ pub(crate) fn restore(shared: &Shared, lasting: Vec<tidegate_store::Override>, n
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::is_below;
+
+    #[test]
+    fn a_path_has_what_is_below_it_and_of_its_subject() {
+        for (path, prefix) in [
+            ("shop/mode", ""),
+            ("shop/mode", "shop"),
+            ("shop/mode", "shop/mode"),
+            ("shop/home/queue.max", "shop/"),
+            ("shop/queue.max", "shop/queue"),
+            ("shop/home/queue.codel.target", "shop/home/queue.codel"),
+        ] {
+            assert!(is_below(path, prefix), "{path} is below {prefix:?}");
+        }
+        for (path, prefix) in [
+            ("shopping/mode", "shop"),
+            ("shop.example/mode", "shop"),
+            ("shop/queue.fast/priority", "shop/queue"),
+            ("shop/modes", "shop/mode"),
+        ] {
+            assert!(!is_below(path, prefix), "{path} is not below {prefix:?}");
+        }
+    }
+}

@@ -300,6 +300,8 @@ fn sixty_classes_are_shown_on_a_phone_and_in_the_dark() {
 /// The focus stays on a class for longer than it takes until rows are put in order again.
 fn rows_stand_still_where_somebody_is(browser: &mut Browser) {
     let order = "[...document.querySelectorAll('tbody th')].map((one) => one.innerText).join()";
+    // A new view takes the focus when it is there.
+    browser.until("document.activeElement === document.querySelector('main')");
     browser.value("document.querySelector('tbody tr:nth-child(3) a').focus(); 0");
     let before = browser.text(order);
     browser.value("window.held = performance.now(); 0");
