@@ -62,7 +62,7 @@ impl Core {
         &self.meters
     }
 
-    /// The present view; one relaxed load when nothing has changed. Take it once a request.
+    /// The present view; one load when nothing has changed. Take it once a request.
     #[must_use]
     pub fn view(&self) -> Rc<View> {
         if self.view.borrow().snapshot.version != self.shared.version() {

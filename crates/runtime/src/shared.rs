@@ -21,14 +21,14 @@ use crate::{
     application::{ApplicationRef, ApplicationState, class_id},
     overrides::Layers,
     processes::Processes,
-    snapshot::SnapshotCell,
+    snapshot::Published,
 };
 
 /// Everything the workers and the admin interface of one process share.
 #[derive(Debug)]
 pub struct Shared {
     clock: Clock,
-    snapshot: SnapshotCell,
+    snapshot: Published<Snapshot>,
     /// Applications ever served, by name, so that ids and state outlive a reload. Held while a
     /// snapshot is built.
     pub(crate) applications: Mutex<BTreeMap<String, ApplicationRef>>,
@@ -102,7 +102,7 @@ impl Shared {
         let first = build(1, settings, clock, &mut applications, &secrets, None)?;
         Ok(Arc::new(Self {
             clock,
-            snapshot: SnapshotCell::new(first),
+            snapshot: Published::new(first),
             applications: Mutex::new(applications),
             layers: Mutex::new(layers),
             archives: Mutex::new(archives),
@@ -188,7 +188,7 @@ impl Shared {
         self.snapshot.load()
     }
 
-    /// The present snapshot's version, for one relaxed load.
+    /// The present snapshot's version, for one load.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.snapshot.version()

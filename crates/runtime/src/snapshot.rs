@@ -1,14 +1,18 @@
 //! Snapshots: rules, servers' settings and knobs as immutable versions that cores compare by one atomic.
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+mod published;
 
-use arc_swap::ArcSwap;
+/// What [`published`] is made of; its test makes it of other things.
+mod sync {
+    pub(super) use std::sync::atomic::AtomicU64;
+
+    pub(super) use arc_swap::ArcSwap;
+}
+
+use std::{collections::BTreeMap, sync::Arc};
+
+pub(crate) use published::Published;
+use published::Versioned;
 use tidegate_config::{self as config, Settings};
 use tidegate_control::{ApplicationId, ClassId, classify::Classifier, knobs::Values, rewrite::Rewriter};
 
@@ -71,6 +75,12 @@ impl Snapshot {
     }
 }
 
+impl Versioned for Snapshot {
+    fn version(&self) -> u64 {
+        self.version
+    }
+}
+
 impl Application {
     /// The name of a class.
     #[must_use]
@@ -82,33 +92,6 @@ impl Application {
     #[must_use]
     pub fn class_values(&self, class: ClassId) -> &Values {
         &self.classes.get(class.index()).unwrap_or(&self.classes[0]).values
-    }
-}
-
-/// The present snapshot; reading its version costs one relaxed load.
-#[derive(Debug)]
-pub(crate) struct SnapshotCell {
-    version: AtomicU64,
-    present: ArcSwap<Snapshot>,
-}
-
-impl SnapshotCell {
-    pub(crate) fn new(snapshot: Snapshot) -> Self {
-        Self { version: AtomicU64::new(snapshot.version), present: ArcSwap::from_pointee(snapshot) }
-    }
-
-    pub(crate) fn version(&self) -> u64 {
-        self.version.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn load(&self) -> Arc<Snapshot> {
-        self.present.load_full()
-    }
-
-    pub(crate) fn store(&self, snapshot: Snapshot) {
-        let version = snapshot.version;
-        self.present.store(Arc::new(snapshot));
-        self.version.store(version, Ordering::Release);
     }
 }
 
@@ -153,3 +136,6 @@ impl Hosts {
         self.fallback
     }
 }
+
+#[cfg(test)]
+mod tests;
