@@ -56,6 +56,10 @@ metrics! {
     "found_within_3_s", "s", false, "time until within 3 %", "The same within 3 %.";
     "regained_s", "s", false, "time until 90 % of capacity", "From the beginning, or the last change of the server's speed, until goodput, as a mean over 5 s, stays at 90 % of the capacity there is then; infinite if it does not.";
     "overshoot", "", false, "most started a second / capacity", "Most requests started in any second over the capacity there is at the end.";
+    "search_overshoot", "", false, "most started a second while searching / capacity", "The same over the 40 s after the beginning or the last change of the server's speed, over the capacity there is then.";
+    "search_goodput", "", false, "goodput while searching / capacity", "Goodput in the 10 s after the beginning, or the last change of the server's speed, over the capacity there is then.";
+    "changes_per_h", "/h", false, "changes believed in", "Times an hour the front took the capacity to have fallen, risen or been more than it seemed, in the measured time.";
+    "lost_to_changes", "", false, "lost to changes believed in", "Share of the goodput that is missing because of the 10 s after each of these, compared with the rest of the measured time.";
     "mean_ms", "ms", false, "mean response time", "Of the truth: mean response time as simulated.";
     "theory_ms", "ms", false, "mean by theory", "Of the truth: mean response time by theory.";
     "over_theory", "", false, "simulated / theory", "Of the truth: mean response time as simulated over theory's.";

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    experiment::{Mode, Span},
+    experiment::{BEFORE, Mode, OverRuns, Span},
     statistics::Estimate,
 };
 
@@ -60,6 +60,15 @@ impl Outcome {
         self.summary(&self.values(arm, load, metric))
     }
 
+    /// The same with what a check wants to be made of simulated repetitions.
+    #[must_use]
+    pub fn estimate_over(&self, over: OverRuns, arm: usize, load: usize, metric: &str) -> Option<Estimate> {
+        match over {
+            OverRuns::Mean => self.estimate(arm, load, metric),
+            OverRuns::Median => Estimate::of_median(&self.values(arm, load, metric)),
+        }
+    }
+
     /// A metric of a cell, repetition by repetition.
     #[must_use]
     pub fn values(&self, arm: usize, load: usize, metric: &str) -> Vec<f64> {
@@ -96,6 +105,15 @@ impl Outcome {
         names.sort_unstable();
         names.dedup();
         names
+    }
+
+    /// Positions of an arm before every server it stands before.
+    #[must_use]
+    pub fn arms_of(&self, name: &str) -> Vec<usize> {
+        let is_it = |arm: &String| {
+            arm.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(BEFORE))
+        };
+        self.arms.iter().enumerate().filter(|(_, arm)| is_it(arm)).map(|(position, _)| position).collect()
     }
 
     /// Position of an arm.

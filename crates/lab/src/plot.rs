@@ -11,7 +11,7 @@ use plotters::{
 };
 
 use crate::{
-    experiment::{Experiment, Over, Plot},
+    experiment::{Axis, Experiment, Over, Plot},
     metrics,
     outcome::Outcome,
 };
@@ -89,6 +89,7 @@ impl<'p> Picture<'p> {
         lines.retain(|line| !line.points.is_empty());
         let x_label = match (plot.over, &experiment.subject) {
             (Over::Time { .. }, _) => "time (s)",
+            (Over::Load, _) if experiment.axis != Axis::Load => "capacity (/s)",
             (Over::Load, crate::experiment::Subject::Truth { .. }) => "utilisation",
             (Over::Load, crate::experiment::Subject::Web(web)) => match web.load.population {
                 crate::experiment::Population::Open { .. } => "offered load / capacity",

@@ -19,11 +19,20 @@ use tidegate_sim::{
 use crate::{
     LabError,
     baselines::Surroundings,
-    experiment::{self, Arm, Class, Experiment, Mode, Population, RunLength, Shape, Subject, Web, Work},
+    experiment::{
+        self, Arm, Axis, Class, Experiment, Mode, Phase, Population, RunLength, Shape, Subject, Web, Work, pairs,
+    },
     outcome::{Figures, Outcome, Run, Series},
     shape::settled_after,
     site,
+    statistics::mean,
 };
+
+/// Seconds of a search whose goodput counts, and of those whose starts do: as in the findings the bars come from.
+const SEARCH_S: usize = 10;
+const OVERSHOOT_S: usize = 40;
+/// How long after a change that the front believed in its cost is looked for.
+const AFTER_CHANGE: Duration = Duration::from_secs(10);
 
 /// The name of the application in knobs and scripts, simulated and live.
 pub const APPLICATION: &str = "shop";
@@ -95,24 +104,29 @@ fn truth(loads: &[f64], requests: u32, seeds: u32, options: Options<'_>) -> Outc
 }
 
 fn cells(experiment: &Experiment, web: &Web, seeds: u32, options: Options<'_>) -> Result<Outcome, LabError> {
-    let arms: Vec<&Arm> = experiment.arms.iter().filter(|arm| arm.front.is_simulated()).collect();
-    for arm in &arms {
+    let arms = rows(experiment, web);
+    for row in &arms {
         // Said once and before any run.
-        drop(front(arm, web, &scenario(web, 1.0, &experiment.run, options.seed), options.seed)?);
+        drop(front(row.arm, &row.web, &scenario(&row.web, 1.0, &experiment.run, options.seed), options.seed)?);
     }
     let mut cells = Vec::new();
     // The heaviest first, so that no processor is left with one of them at the end.
     for load in (0..experiment.loads.len()).rev() {
+        let seeds = match &experiment.axis {
+            Axis::Load => seeds,
+            Axis::Capacity(runs) => runs[load].seeds.min(seeds),
+        };
         for repetition in 0..seeds {
             cells.extend((0..arms.len()).map(|arm| (arm, load, repetition)));
         }
     }
     let found = in_parallel(cells.len(), options.progress, |position| {
-        let (arm, load, repetition) = cells[position];
+        let (arm, at, repetition) = cells[position];
         let seed = options.seed + u64::from(repetition);
-        let scenario = scenario(web, experiment.loads[load], &experiment.run, seed);
-        let (figures, series, hash) = simulate(arms[arm], web, &scenario, experiment.loads[load])?;
-        Ok(Run { arm, load, repetition, seed, figures, series, hash: Some(hash) })
+        let (web, load, run) = cell(experiment, &arms[arm].web, at);
+        let scenario = scenario(&web, load, run, seed);
+        let (figures, series, hash) = simulate(arms[arm].arm, &web, &scenario, load)?;
+        Ok(Run { arm, load: at, repetition, seed, figures, series, hash: Some(hash) })
     });
     let mut runs = found.into_iter().collect::<Result<Vec<Run>, LabError>>()?;
     runs.sort_by_key(|run| (run.arm, run.load, run.repetition));
@@ -120,12 +134,50 @@ fn cells(experiment: &Experiment, web: &Web, seeds: u32, options: Options<'_>) -
         mode: Mode::Simulated,
         seed: options.seed,
         repetitions: seeds,
-        arms: arms.iter().map(|arm| arm.name.clone()).collect(),
+        arms: arms.into_iter().map(|row| row.name).collect(),
         loads: experiment.loads.clone(),
-        capacity_per_s: Some(site::capacity(web)),
+        capacity_per_s: experiment.servers.is_empty().then(|| site::capacity(web)),
         runs,
         notes: Vec::new(),
     })
+}
+
+/// An arm and the server it stands before.
+struct Row<'e> {
+    name: String,
+    arm: &'e Arm,
+    web: Web,
+}
+
+/// Every arm before every server.
+fn rows<'e>(experiment: &'e Experiment, web: &Web) -> Vec<Row<'e>> {
+    let arms = experiment.arms.iter().filter(|arm| arm.front.is_simulated());
+    arms.flat_map(|arm| {
+        let before = experiment.servers.iter().map(|server| Row {
+            name: arm.name_before(server.name),
+            arm,
+            web: Web { stand_in: Some(server.clone()), ..web.clone() },
+        });
+        let alone = experiment.servers.is_empty().then(|| Row {
+            name: arm.name.clone(),
+            arm,
+            web: web.clone(),
+        });
+        before.chain(alone)
+    })
+    .collect()
+}
+
+/// What is run at a place of the x axis: the server, the load and for how long.
+fn cell<'e>(experiment: &'e Experiment, web: &Web, at: usize) -> (Web, f64, &'e RunLength) {
+    let x = experiment.loads[at];
+    match &experiment.axis {
+        Axis::Load => (web.clone(), x, &experiment.run),
+        Axis::Capacity(runs) => {
+            let stand_in = web.stand_in.as_ref().map(|server| server.at_capacity(x));
+            (Web { stand_in, ..web.clone() }, 1.0, &runs[at])
+        }
+    }
 }
 
 /// One run: its figures, series and trace.
@@ -156,7 +208,7 @@ pub(crate) fn scenario(web: &Web, load: f64, run: &RunLength, seed: u64) -> Scen
             jitter: retry.jitter,
         },
     });
-    let application = Application {
+    let mut application = Application {
         name: APPLICATION.to_owned(),
         classes: web.classes.iter().map(class).collect(),
         server: tidegate_sim::Server {
@@ -170,20 +222,33 @@ pub(crate) fn scenario(web: &Web, load: f64, run: &RunLength, seed: u64) -> Scen
             }),
             ..tidegate_sim::Server::default()
         },
-        clients: vec![Clients {
-            name: "visitors".to_owned(),
-            population: population(web, load, capacity),
-            behaviour: Behaviour { timeout: Some(web.load.timeout), retry },
-        }],
+        clients: populations(web, load, capacity)
+            .into_iter()
+            .map(|population| Clients {
+                name: "visitors".to_owned(),
+                population,
+                behaviour: Behaviour { timeout: Some(web.load.timeout), retry: retry.clone() },
+            })
+            .collect(),
         returns: web.load.returns,
         ..Application::default()
     };
+    let duration = run.warm_up + run.measured;
+    let mut processors = server.processors;
+    if let Some(stand_in) = &web.stand_in {
+        processors = stand_in.processors();
+        application.server = stand_in.server(duration);
+        for (class, known) in application.classes.iter_mut().zip(stand_in.classes()) {
+            class.work = known.work.clone();
+            class.database = known.database.clone();
+        }
+    }
     Scenario {
         seed,
-        duration: run.warm_up + run.measured,
+        duration,
         warm_up: run.warm_up,
         host: Host {
-            processors: server.processors,
+            processors,
             speed: server.speed.iter().map(|(at, to)| Change { at: *at, to: *to }).collect(),
             ..Host::default()
         },
@@ -212,20 +277,35 @@ fn draw(work: Work) -> Draw {
     }
 }
 
-fn population(web: &Web, load: f64, capacity: f64) -> tidegate_sim::Population {
+/// Who comes: of open arrivals one population for each mix.
+fn populations(web: &Web, load: f64, capacity: f64) -> Vec<tidegate_sim::Population> {
     let class = |position: usize| ClassId(u16::try_from(position).unwrap_or(u16::MAX));
     match &web.load.population {
-        Population::Open { poisson, phases, clients } => {
-            let arrivals = if !phases.is_empty() {
-                let phases = phases.iter().map(|(length, load)| (*length, load * capacity)).collect();
-                Arrivals::Schedule { phases, repeat: false, poisson: *poisson }
-            } else if *poisson {
-                Arrivals::Poisson { per_s: load * capacity }
-            } else {
-                Arrivals::Constant { per_s: load * capacity }
+        Population::Open { poisson, phases, repeat, clients } => {
+            let own: Vec<f64> = web.classes.iter().map(|class| class.share).collect();
+            let shares = |phase: &Phase| phase.shares.clone().unwrap_or_else(|| own.clone());
+            let mut mixes: Vec<Vec<f64>> = Vec::new();
+            for mix in phases.iter().map(&shares).chain(phases.is_empty().then(|| own.clone())) {
+                if !mixes.contains(&mix) {
+                    mixes.push(mix);
+                }
+            }
+            let of_mix = |mix: &Vec<f64>| {
+                let per_s = |phase: &Phase| {
+                    if shares(phase) == *mix { phase.load * site::capacity_for(web, mix) } else { 0.0 }
+                };
+                let arrivals = if !phases.is_empty() {
+                    let phases = phases.iter().map(|phase| (phase.length, per_s(phase))).collect();
+                    Arrivals::Schedule { phases, repeat: *repeat, poisson: *poisson }
+                } else if *poisson {
+                    Arrivals::Poisson { per_s: load * capacity }
+                } else {
+                    Arrivals::Constant { per_s: load * capacity }
+                };
+                let mix = mix.iter().enumerate().map(|(n, share)| (class(n), *share)).collect();
+                tidegate_sim::Population::Open { arrivals, mix, clients: *clients }
             };
-            let mix = web.classes.iter().enumerate().map(|(n, known)| (class(n), known.share)).collect();
-            tidegate_sim::Population::Open { arrivals, mix, clients: *clients }
+            mixes.iter().map(of_mix).collect()
         }
         Population::Browsers { think, pages } => {
             let page = |page: &experiment::Page| tidegate_sim::Page {
@@ -239,7 +319,7 @@ fn population(web: &Web, load: f64, capacity: f64) -> tidegate_sim::Population {
                 tidegate_sim::Site { entry: 0, pages: pages.iter().map(page).collect(), pages_max: u32::MAX };
             let think = Draw::Exponential { mean: think.as_secs_f64() };
             let count = vec![(Duration::ZERO, site::browsers(web, load))];
-            tidegate_sim::Population::Browsers { count, site, think }
+            vec![tidegate_sim::Population::Browsers { count, site, think }]
         }
     }
 }
@@ -268,7 +348,7 @@ fn front(arm: &Arm, web: &Web, scenario: &Scenario, seed: u64) -> Result<Box<dyn
             let surroundings = Surroundings {
                 seed,
                 work: Duration::from_secs_f64(site::mean_work_s(web)),
-                threads: web.server.threads.unwrap_or(u32::from(web.server.processors)),
+                threads: scenario.applications[0].server.threads.unwrap_or(u32::from(scenario.host.processors)),
             };
             Ok(law.front(&constants, surroundings))
         }
@@ -301,11 +381,11 @@ fn figures(result: &RunResult, web: &Web, load: f64) -> Figures {
     of_estimate(&mut put, result, web);
     let good: Vec<f64> = result.series.iter().map(tidegate_sim::Row::goodput).collect();
     let offered: Vec<f64> = result.series.iter().map(|row| per_s(row.total().offered, row.length)).collect();
-    if let Population::Open { phases, .. } = &web.load.population {
+    if let Population::Open { phases, repeat: false, .. } = &web.load.population {
         // Nothing, evenly shared, is no fairness.
         let index = result.jain_fairness().filter(|_| total.good > 0);
         figures.extend(index.map(|index| ("fairness".to_owned(), index)));
-        crate::shape::of_phases(&mut figures, phases, capacity, &offered, &good);
+        crate::shape::of_phases(&mut figures, &pairs(phases), capacity, &offered, &good);
         if phases.is_empty() {
             figures.insert("settle_s".to_owned(), settled_after(&good, 0.9 * capacity * load.min(1.0)));
         }
@@ -359,9 +439,37 @@ fn of_estimate(put: &mut impl FnMut(&str, f64), result: &RunResult, web: &Web) {
     let rows: Vec<_> = result.series.iter().filter(|row| row.at > from).collect();
     let good: Vec<f64> = rows.iter().map(|row| row.goodput()).collect();
     put("regained_s", settled_after(&good, 0.9 * capacity));
-    let most =
-        result.series.iter().map(|row| per_s(row.total().started, row.length) / capacity).fold(0.0, f64::max);
-    put("overshoot", most);
+    if good.len() >= SEARCH_S {
+        put("search_goodput", good[..SEARCH_S].iter().sum::<f64>() / SEARCH_S as f64 / capacity);
+    }
+    let started = |row: &tidegate_sim::Row| per_s(row.total().started, row.length) / capacity;
+    put("overshoot", result.series.iter().map(started).fold(0.0, f64::max));
+    put("search_overshoot", rows.iter().take(OVERSHOOT_S).map(|row| started(row)).fold(0.0, f64::max));
+    of_changes(put, result);
+}
+
+/// What the seconds after each change cost that the front took for one, in a run in which the server did not change.
+fn of_changes(put: &mut impl FnMut(&str, f64), result: &RunResult) {
+    let end = result.series.last().map_or(Duration::ZERO, |row| row.at);
+    let from = end.saturating_sub(result.measured);
+    let (mut after, mut else_where) = (Vec::new(), Vec::new());
+    let (mut before, mut until, mut changes) = (0, Duration::ZERO, 0);
+    for row in &result.series {
+        let new = row.changes - before;
+        before = row.changes;
+        if new > 0 {
+            until = row.at + AFTER_CHANGE;
+        }
+        if row.at > from {
+            changes += new;
+            if row.at <= until { &mut after } else { &mut else_where }.push(row.goodput());
+        }
+    }
+    put("changes_per_h", ratio(changes, 1) / result.measured.as_secs_f64() * 3600.0);
+    let (Some(usual), Some(all)) = (mean(&else_where), mean(&[after.as_slice(), &else_where].concat())) else {
+        return;
+    };
+    put("lost_to_changes", if usual > 0.0 { (1.0 - all / usual).max(0.0) } else { 0.0 });
 }
 
 fn of_counts(figures: &mut Figures, prefix: &str, counts: &Counts, seconds: f64) {

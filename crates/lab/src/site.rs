@@ -7,9 +7,20 @@ use crate::experiment::{Page, Population, Web};
 /// Requests a second the server can do: its processors (or threads, if fewer) over the mean work.
 #[must_use]
 pub fn capacity(web: &Web) -> f64 {
+    capacity_for(web, &mix(web))
+}
+
+/// The same of another mix, given by the share of each class.
+#[must_use]
+pub fn capacity_for(web: &Web, shares: &[f64]) -> f64 {
+    if let Some(server) = &web.stand_in {
+        return server.capacity(Duration::ZERO);
+    }
     let processors = f64::from(web.server.processors);
     let at_once = web.server.threads.map_or(processors, |threads| processors.min(f64::from(threads)));
-    at_once / mean_work_s(web)
+    let sum: f64 = shares.iter().sum();
+    let work = shares.iter().zip(&web.classes).map(|(share, class)| share * class.work.mean.as_secs_f64());
+    at_once * sum / work.sum::<f64>()
 }
 
 /// Mean processor seconds of a request.

@@ -34,7 +34,7 @@ pub fn judge(experiment: &Experiment, outcome: &Outcome) -> Vec<Verdict> {
 
 fn verdict(check: &Check, outcome: &Outcome) -> Verdict {
     let arms: Vec<usize> = match &check.arm {
-        Some(name) => outcome.arm(name).into_iter().collect(),
+        Some(name) => outcome.arms_of(name),
         None => (0..outcome.arms.len()).collect(),
     };
     let of_arms = arms.iter().filter_map(|arm| Some((*arm, value(check, outcome, *arm)?)));
@@ -45,7 +45,7 @@ fn verdict(check: &Check, outcome: &Outcome) -> Verdict {
     Verdict {
         name: check.name.clone(),
         value: worst.map(|(_, estimate)| estimate),
-        worst: worst.filter(|_| check.arm.is_none()).map(|(arm, _)| outcome.arms[arm].clone()),
+        worst: worst.filter(|_| check.arm.is_none() || arms.len() > 1).map(|(arm, _)| outcome.arms[arm].clone()),
         op: check.op,
         bar: check.bar,
         pass: worst.is_some_and(|(_, estimate)| check.op.holds(estimate.value, check.bar)),
@@ -56,7 +56,7 @@ fn verdict(check: &Check, outcome: &Outcome) -> Verdict {
 /// The check's value of one arm. Repetitions come first, so that the worst of several loads is the
 /// worst in the mean and not the one that chance disturbed most.
 fn value(check: &Check, outcome: &Outcome, arm: usize) -> Option<Estimate> {
-    let read = |arm, load| outcome.estimate(arm, load, &check.metric);
+    let read = |arm, load| outcome.estimate_over(check.over_runs, arm, load, &check.metric);
     let peak = (0..outcome.loads.len())
         .filter_map(|load| read(arm, load))
         .map(|estimate| estimate.value)
@@ -81,7 +81,7 @@ fn value(check: &Check, outcome: &Outcome, arm: usize) -> Option<Estimate> {
 mod tests {
     use super::*;
     use crate::{
-        experiment::{Mode, Span},
+        experiment::{Mode, OverRuns, Span},
         outcome::Run,
     };
 
@@ -122,6 +122,7 @@ mod tests {
             metric: "goodput_per_s".to_owned(),
             arm: arm.map(str::to_owned),
             at: Span { from: 0.0, to: 100.0 },
+            over_runs: OverRuns::Mean,
             take: if op == Op::AtLeast { Take::Min } else { Take::Max },
             relative_to,
             op,

@@ -61,6 +61,23 @@ impl Draw {
         self.moment(1.0)
     }
 
+    /// The distribution of values so many times as large.
+    #[must_use]
+    pub fn times(&self, factor: f64) -> Self {
+        match *self {
+            Self::Constant(value) => Self::Constant(value * factor),
+            Self::Exponential { mean } => Self::Exponential { mean: mean * factor },
+            Self::Uniform { low, high } => Self::Uniform { low: low * factor, high: high * factor },
+            Self::LogNormal { mean, cv } => Self::LogNormal { mean: mean * factor, cv },
+            Self::Pareto { shape, min, max } => {
+                Self::Pareto { shape, min: min * factor, max: max * factor }
+            }
+            Self::Empirical(ref values) => {
+                Self::Empirical(values.iter().map(|value| value * factor).collect())
+            }
+        }
+    }
+
     /// The mean of the square.
     #[must_use]
     pub fn second_moment(&self) -> f64 {

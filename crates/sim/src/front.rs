@@ -138,6 +138,8 @@ pub struct Levels {
     pub queued: u64,
     /// The capacity it takes the server to have, work units a second, if it knows one.
     pub capacity: Option<f64>,
+    /// Times it has taken the server's capacity to have changed, from the beginning.
+    pub changes: u64,
 }
 
 /// What stands before a server and decides what goes on to it.

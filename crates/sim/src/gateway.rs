@@ -22,6 +22,7 @@ use tidegate_control::{
     ClassId, Refusal, Ticket, Timestamp,
     admission::{Admission, AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit},
     archive::Archives,
+    capacity::{CapacityEvent, Cause},
     client_rate::{ClientRateSettings, ClientRates},
     knobs::{Fault, Knob, Mode, Scope, Value, Values, keys},
     meters::Distribution,
@@ -64,6 +65,9 @@ pub struct Gateway {
     lingering: BTreeSet<(Timestamp, u64)>,
     queued: u64,
     measured: Measured,
+    /// Times admission has taken the capacity to have changed.
+    changes: u64,
+    capacity_events: Vec<CapacityEvent>,
     law: Law,
     hall: Hall,
 }
@@ -154,6 +158,8 @@ impl Gateway {
             lingering: BTreeSet::new(),
             queued: 0,
             measured,
+            changes: 0,
+            capacity_events: Vec::new(),
             law: Law::default(),
             hall,
         }
@@ -295,6 +301,16 @@ impl Gateway {
 
     fn holds_permit(&self, id: u64) -> bool {
         matches!(self.held.get(slot(id)), Some(Held::Permit { id: other, .. }) if *other == id)
+    }
+
+    /// Counts what admission has come to believe of the capacity: that it fell, rose, or was never what it seemed. What
+    /// a search finds, what costs explain and what is told are no changes.
+    fn note_changes(&mut self) {
+        self.admission.drain_capacity_events(&mut self.capacity_events);
+        let is_change = |event: &CapacityEvent| {
+            matches!(event.cause, Cause::Fall | Cause::Rise | Cause::Search | Cause::More | Cause::Proof)
+        };
+        self.changes += self.capacity_events.drain(..).filter(is_change).count() as u64;
     }
 
     /// Closes the seconds that are over.
@@ -496,6 +512,7 @@ impl Front for Gateway {
             }
         }
         self.admission.advance(now);
+        self.note_changes();
         self.hall.advance(now, &mut self.admission);
         self.measure(now);
         self.control();
@@ -517,6 +534,7 @@ impl Front for Gateway {
             limit: Some(f64::from(levels.limit)),
             queued: self.queued,
             capacity: levels.capacity,
+            changes: self.changes,
         }
     }
 }

@@ -108,6 +108,8 @@ pub struct Row {
     pub queued: u64,
     /// The capacity the front takes the server to have, work units a second.
     pub capacity: Option<f64>,
+    /// Times the front has taken that to have changed, from the beginning.
+    pub changes: u64,
     /// Requests waiting for a thread.
     pub backlog: u32,
     /// Threads with a request.

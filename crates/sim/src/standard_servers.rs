@@ -165,6 +165,62 @@ impl StandardServer {
         Self::all().into_iter().find(|server| server.name == name)
     }
 
+    /// The same server, faster or slower: whatever it works and waits for takes so much longer or shorter that it
+    /// can serve `per_s` requests a second of the first mix. Pauses stay as they are.
+    #[must_use]
+    pub fn at_capacity(&self, per_s: f64) -> Self {
+        let factor = self.capacity(Duration::ZERO) / per_s;
+        let mut server = self.clone();
+        for class in &mut server.classes {
+            class.work = class.work.times(factor);
+            class.database = class.database.as_ref().map(|wait| wait.times(factor));
+        }
+        if let Some(switching) = &mut server.server.switching {
+            for span in [&mut switching.quantum, &mut switching.switch, &mut switching.refill] {
+                *span = span.mul_f64(factor);
+            }
+        }
+        server
+    }
+
+    /// Processors it runs on.
+    #[must_use]
+    pub const fn processors(&self) -> u16 {
+        self.processors
+    }
+
+    /// Processor seconds of work a second that come out at most.
+    #[must_use]
+    pub const fn work_per_s(&self) -> f64 {
+        self.work_per_s
+    }
+
+    /// Its classes; their first mix is the one by which its capacity is counted.
+    #[must_use]
+    pub fn classes(&self) -> &[Class] {
+        &self.classes
+    }
+
+    /// What serves in a run of this length, pauses among its faults.
+    #[must_use]
+    pub fn server(&self, duration: Duration) -> Server {
+        let mut server = self.server.clone();
+        if let Some((every, lasts)) = self.pause {
+            server.faults = (1_u32..)
+                .map(|n| every * n)
+                .take_while(|at| *at < duration)
+                .map(|at| Fault { at, lasts, what: Trouble::Stall })
+                .collect();
+        }
+        // Connections enough that I/O is a wait and no bound.
+        server.database = self.classes[0].database.is_some().then_some(Database {
+            connections: 100_000,
+            processors: 1_000,
+            switching: None,
+        });
+        server
+    }
+
     /// Requests a second it can serve at most, at a moment of the run.
     #[must_use]
     pub fn capacity(&self, at: Duration) -> f64 {
@@ -191,20 +247,6 @@ impl StandardServer {
                 })
                 .collect()
         };
-        let mut server = self.server.clone();
-        if let Some((every, lasts)) = self.pause {
-            server.faults = (1_u32..)
-                .map(|n| every * n)
-                .take_while(|at| *at < duration)
-                .map(|at| Fault { at, lasts, what: Trouble::Stall })
-                .collect();
-        }
-        // Connections enough that I/O is a wait and no bound.
-        server.database = self.classes[0].database.is_some().then_some(Database {
-            connections: 100_000,
-            processors: 1_000,
-            switching: None,
-        });
         Scenario {
             seed,
             duration,
@@ -213,7 +255,7 @@ impl StandardServer {
             host: Host { processors: self.processors, ..Host::default() },
             applications: vec![Application {
                 classes: self.classes.clone(),
-                server,
+                server: self.server(duration),
                 clients,
                 ..Application::default()
             }],

@@ -300,7 +300,7 @@ impl Front for Breakwater {
             in_flight: self.in_flight,
             limit: Some(self.pool),
             queued: self.expiring.len() as u64,
-            capacity: None,
+            ..Levels::default()
         }
     }
 }

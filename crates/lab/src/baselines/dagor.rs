@@ -173,7 +173,7 @@ impl Front for Dagor {
 
     fn levels(&self) -> Levels {
         #[expect(clippy::cast_precision_loss, reason = "at most 1024")]
-        Levels { in_flight: self.in_flight, limit: Some(self.level as f64), queued: 0, capacity: None }
+        Levels { in_flight: self.in_flight, limit: Some(self.level as f64), queued: 0, ..Levels::default() }
     }
 }
 

@@ -154,7 +154,7 @@ impl Front for Pie {
     }
 
     fn levels(&self) -> Levels {
-        Levels { in_flight: self.in_flight, limit: Some(self.chance), queued: 0, capacity: None }
+        Levels { in_flight: self.in_flight, limit: Some(self.chance), queued: 0, ..Levels::default() }
     }
 }
 

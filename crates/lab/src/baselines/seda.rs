@@ -167,7 +167,7 @@ impl Front for Seda {
     }
 
     fn levels(&self) -> Levels {
-        Levels { in_flight: self.in_flight, limit: Some(self.rate), queued: 0, capacity: None }
+        Levels { in_flight: self.in_flight, limit: Some(self.rate), queued: 0, ..Levels::default() }
     }
 }
 

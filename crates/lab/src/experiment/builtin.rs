@@ -43,6 +43,10 @@ experiments![
     "webq-rise",
     "webq-fall",
     "webq-mix",
+    "webq-discovery-servers",
+    "webq-rise-servers",
+    "webq-fall-servers",
+    "webq-steady-servers",
     "peers",
     "parity",
 ];

@@ -11,6 +11,8 @@ mod tests;
 
 use std::{path::PathBuf, time::Duration};
 
+use tidegate_sim::StandardServer;
+
 /// An experiment as read from its file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Experiment {
@@ -24,8 +26,13 @@ pub struct Experiment {
     pub sources: Vec<String>,
     /// What is run.
     pub subject: Subject,
-    /// Values along the x axis of the simulated runs: load in multiples of capacity. Never empty.
+    /// Values along the x axis of the simulated runs: load in multiples of capacity, or capacity in requests a
+    /// second. Never empty.
     pub loads: Vec<f64>,
+    /// What these are.
+    pub axis: Axis,
+    /// Standard servers of the simulator that each arm stands before, in place of the one described.
+    pub servers: Vec<StandardServer>,
     /// Length and number of simulated runs.
     pub run: RunLength,
     /// Live runs; `None`: the experiment is simulated only.
@@ -38,6 +45,26 @@ pub struct Experiment {
     pub plots: Vec<Plot>,
     /// The text it was read from, for the report.
     pub text: String,
+}
+
+/// What the x axis of an experiment is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Axis {
+    /// Load in multiples of capacity.
+    Load,
+    /// Capacity of the server, with runs of their own at each.
+    Capacity(Vec<RunLength>),
+}
+
+impl Axis {
+    /// As tables have it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Load => "load",
+            Self::Capacity(_) => "capacity /s",
+        }
+    }
 }
 
 /// What is run.
@@ -57,6 +84,8 @@ pub enum Subject {
 pub struct Web {
     /// The server behind the front.
     pub server: Server,
+    /// What the simulator has in its place, but for the changes of its speed; the only class costs what it says.
+    pub stand_in: Option<StandardServer>,
     /// Classes of requests; the first is the default class. Never empty.
     pub classes: Vec<Class>,
     /// The clients.
@@ -150,8 +179,10 @@ pub enum Population {
     Open {
         /// Poisson, or else evenly spaced.
         poisson: bool,
-        /// Loads in multiples of capacity, each for a time; empty: the x value throughout.
-        phases: Vec<(Duration, f64)>,
+        /// Loads, each for a time; empty: the x value throughout.
+        phases: Vec<Phase>,
+        /// Whether phases begin anew after the last.
+        repeat: bool,
         /// Distinct clients the requests come from, drawn evenly.
         clients: u32,
     },
@@ -163,6 +194,23 @@ pub enum Population {
         /// The pages, the first being where they enter.
         pages: Vec<Page>,
     },
+}
+
+/// A load for a time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Phase {
+    /// How long.
+    pub length: Duration,
+    /// In multiples of the capacity for the mix of that time.
+    pub load: f64,
+    /// Share of each class, relative to the others'; `None`: the classes' own.
+    pub shares: Option<Vec<f64>>,
+}
+
+/// Lengths and loads alone.
+#[must_use]
+pub(crate) fn pairs(phases: &[Phase]) -> Vec<(Duration, f64)> {
+    phases.iter().map(|phase| (phase.length, phase.load)).collect()
 }
 
 /// A page of a site.
@@ -238,6 +286,17 @@ pub struct Arm {
     pub configuration: Option<Template>,
 }
 
+impl Arm {
+    /// Its name where it stands before several servers.
+    #[must_use]
+    pub fn name_before(&self, server: &str) -> String {
+        format!("{}{BEFORE}{server}", self.name)
+    }
+}
+
+/// Between the name of an arm and that of the server it stands before.
+pub(crate) const BEFORE: &str = " before ";
+
 /// A controller's source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
@@ -308,6 +367,8 @@ pub struct Check {
     pub at: Span,
     /// What is made of the values at those loads.
     pub take: Take,
+    /// What is made of a cell's simulated runs first.
+    pub over_runs: OverRuns,
     /// What the value is divided by first.
     pub relative_to: Relative,
     /// The claim's direction.
@@ -338,6 +399,16 @@ pub enum Take {
     Max,
     /// The mean.
     Mean,
+}
+
+/// What is made of the simulated runs of a cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OverRuns {
+    /// Their mean.
+    #[default]
+    Mean,
+    /// Their median, as published figures that are medians ask for.
+    Median,
 }
 
 /// What a value is divided by.

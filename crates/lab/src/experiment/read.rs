@@ -4,11 +4,12 @@ use std::{ops::RangeInclusive, path::PathBuf, time::Duration};
 
 use tidegate_config::Faults;
 use tidegate_control::knobs::{Knob, Scope};
-use tidegate_sim::Returns;
+use tidegate_sim::{Returns, StandardServer};
 use toml::de::{DeTable, DeValue};
 
 use super::{
-    Arm, Check, Class, Experiment, Front, Live, Load, Mode, Op, Over, Page, Plot, Population, Relative,
+    Arm, Axis, Check, Class, Experiment, Front, Live, Load, Mode, Op, Over, OverRuns, Page, Phase, Plot,
+    Population, Relative,
     Retry, RunLength, Script, Server, Shape, Span, Subject, Switching, Take, Template, Web, Work, builtin,
     section::{Document, Entry, Section, describe},
 };
@@ -17,6 +18,8 @@ use crate::{baselines::Law, live::Peer, metrics};
 /// Largest load in multiples of capacity: beyond it a cell takes minutes and says nothing new.
 const LOAD_MAX: f64 = 100.0;
 const LOADS: RangeInclusive<f64> = 0.01..=LOAD_MAX;
+/// Requests a second a server can do.
+const CAPACITIES: RangeInclusive<f64> = 0.1..=1e6;
 const SPANS: RangeInclusive<Duration> = Duration::from_micros(1)..=Duration::from_secs(3600);
 /// No run, simulated or live, measures longer than this.
 const MEASURED_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -56,30 +59,41 @@ impl Reader<'_> {
         let about = top.text("about").unwrap_or_default();
         let sources = top.texts("sources");
         let subject = subject(top);
-        let loads = match top.table("vary") {
-            Some(vary) => {
-                let loads = increasing(&vary, "load");
-                vary.finish();
-                loads
+        let (servers, mut axis) = (standard_servers(top), Axis::Load);
+        let mut loads = Vec::new();
+        if let Some(vary) = top.table("vary") {
+            loads = increasing(&vary, "load");
+            vary.has("server");
+            let (capacities, runs): (Vec<f64>, Vec<RunLength>) =
+                vary.tables("capacity").iter().map(at_capacity).unzip();
+            if !capacities.is_empty() {
+                check_capacities(&vary, &capacities, &loads, &servers);
+                (loads, axis) = (capacities, Axis::Capacity(runs));
             }
-            None => Vec::new(),
-        };
+            vary.finish();
+        }
         let run = top.table("run").map_or_else(RunLength::default, |section| run_length(&section));
         let live = top.table("live").map(|section| live(&section, &loads));
         let arms: Vec<Arm> = top.tables("arm").iter().map(|section| self.arm(section, &subject)).collect();
         if let Subject::Web(web) = &subject {
-            check_web(top, web, &loads, &arms);
+            check_web(top, web, if axis == Axis::Load { &loads } else { &[] }, &arms);
+            if live.is_some() {
+                check_live(top, web, &servers);
+            }
         }
         let loads = if loads.is_empty() { vec![1.0] } else { loads };
         let live_loads: usize = live.as_ref().map_or(0, |live| live.loads.len());
-        if arms.len() * loads.len().max(live_loads) > CELLS_MAX {
+        if arms.len() * servers.len().max(1) * loads.len().max(live_loads) > CELLS_MAX {
             top.fault(
                 "vary",
                 format!("makes more than {CELLS_MAX} cells of arms and loads"),
                 "leave some out",
             );
         }
-        let names: Vec<String> = arms.iter().map(|arm| arm.name.clone()).collect();
+        let mut names: Vec<String> = arms.iter().map(|arm| arm.name.clone()).collect();
+        for server in &servers {
+            names.extend(arms.iter().map(|arm| arm.name_before(server.name)));
+        }
         let live_loads = live.as_ref().map_or(&[] as &[f64], |live| &live.loads);
         let context = Context {
             classes: class_names(&subject),
@@ -96,6 +110,8 @@ impl Reader<'_> {
             sources,
             subject,
             loads,
+            axis,
+            servers,
             run,
             live,
             arms,
@@ -196,12 +212,54 @@ fn subject(top: &Section<'_>) -> Subject {
             }
         }
     };
-    Subject::Web(Box::new(Web { server, classes, load }))
+    Subject::Web(Box::new(Web { server, stand_in: None, classes, load }))
+}
+
+/// Standard servers of the simulator, by name.
+fn standard_servers(top: &Section<'_>) -> Vec<StandardServer> {
+    let Some(entry) = top.table("vary").and_then(|vary| vary.entry("server")) else { return Vec::new() };
+    let known = || StandardServer::all().into_iter().filter(|server| server.classes().len() == 1);
+    entry
+        .items()
+        .iter()
+        .filter_map(|item| {
+            let name = item.text()?;
+            let found = known().find(|server| server.name == name);
+            if found.is_none() {
+                let names: Vec<&str> = known().map(|server| server.name).collect();
+                item.fault(
+                    format!("there is no standard server {name}"),
+                    format!("write one of {}", names.join(", ")),
+                );
+            }
+            found
+        })
+        .collect()
+}
+
+/// A capacity and the runs at it.
+fn at_capacity(section: &Section<'_>) -> (f64, RunLength) {
+    if !section.has("per_s") {
+        section.missing("per_s", "{ per_s = 100, seeds = 30, measured = \"60s\" }");
+    }
+    (section.number("per_s", CAPACITIES).unwrap_or(1.0), run_length(section))
+}
+
+fn check_capacities(vary: &Section<'_>, capacities: &[f64], loads: &[f64], servers: &[StandardServer]) {
+    if capacities.windows(2).any(|pair| pair[0] >= pair[1]) {
+        vary.fault("capacity", "is not in order", "write each capacity once, the smallest first");
+    }
+    if !loads.is_empty() {
+        vary.fault("load", "capacity is the x axis", "leave it out and give the load in phases");
+    }
+    if servers.is_empty() {
+        vary.fault("capacity", "is of standard servers", "name some: server = [\"ps4\"]");
+    }
 }
 
 impl Population {
     fn open() -> Self {
-        Self::Open { poisson: true, phases: Vec::new(), clients: 100 }
+        Self::Open { poisson: true, phases: Vec::new(), repeat: false, clients: 100 }
     }
 }
 
@@ -328,15 +386,17 @@ fn load(section: &Section<'_>, classes: &[Class]) -> Load {
             .filter_map(|phase| {
                 let load = phase.number("load", 0.0..=LOAD_MAX);
                 let length = phase.span("for", Duration::from_millis(100)..=MEASURED_MAX);
+                let shares = phase.entry("shares").map(|entry| shares(&entry, classes));
                 if !phase.has("load") || !phase.has("for") {
                     phase.missing("for", "a load and a length: { load = 4, for = \"10s\" }");
                 }
                 phase.finish();
-                Some((length?, load?))
+                Some(Phase { length: length?, load: load?, shares })
             })
             .collect();
+        let repeat = section.flag("repeat").unwrap_or(false);
         let clients = section.whole("clients", 1..=100_000).unwrap_or(100);
-        Population::Open { poisson, phases, clients }
+        Population::Open { poisson, phases, repeat, clients }
     };
     let timeout = section.span("timeout", SPANS).unwrap_or(Duration::from_secs(2));
     let retry = section.table("retry").map(|inner| {
@@ -359,6 +419,24 @@ fn load(section: &Section<'_>, classes: &[Class]) -> Load {
     });
     section.finish();
     Load { population, timeout, retry, returns }
+}
+
+/// The share of each class in a phase; of one that is not named, none.
+fn shares(entry: &Entry<'_>, classes: &[Class]) -> Vec<f64> {
+    let mut shares = vec![0.0; classes.len()];
+    for (name, item) in entry.members() {
+        match classes.iter().position(|class| class.name == name) {
+            Some(position) => shares[position] = item.number(0.0..=1e6).unwrap_or(0.0),
+            None => {
+                let known: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();
+                item.fault(format!("there is no class {name}"), format!("write one of {}", known.join(", ")));
+            }
+        }
+    }
+    if shares.iter().sum::<f64>() <= 0.0 {
+        entry.fault("no class has a share", "give one a share above 0");
+    }
+    shares
 }
 
 fn browsers(section: &Section<'_>, classes: &[Class]) -> Population {
@@ -552,6 +630,18 @@ fn check_web(top: &Section<'_>, web: &Web, loads: &[f64], arms: &[Arm]) {
     }
 }
 
+/// What only virtual time has.
+fn check_live(top: &Section<'_>, web: &Web, servers: &[StandardServer]) {
+    if !servers.is_empty() {
+        top.fault("vary", "standard servers are the simulator's", "leave out vary.server or [live]");
+    }
+    if let Population::Open { phases, repeat, .. } = &web.load.population
+        && (*repeat || phases.iter().any(|phase| phase.shares.is_some()))
+    {
+        top.fault("load", "live runs have one mix and go through their phases once", "leave out [live]");
+    }
+}
+
 /// What checks and plots may refer to.
 struct Context<'c> {
     classes: Vec<String>,
@@ -598,11 +688,12 @@ fn check(section: &Section<'_>, context: &Context<'_>) -> Check {
     let name = section.required_text("name", "name = \"what is claimed\"");
     let metric = context.metric(section, "metric");
     let arm = context.arm(section, "arm");
-    let at = match section.number("at", LOADS) {
+    let most = *CAPACITIES.end();
+    let at = match section.number("at", 0.01..=most) {
         Some(load) => Span { from: load, to: load },
         None => Span {
-            from: section.number("from", 0.0..=LOAD_MAX).unwrap_or(0.0),
-            to: section.number("to", 0.0..=LOAD_MAX).unwrap_or(LOAD_MAX),
+            from: section.number("from", 0.0..=most).unwrap_or(0.0),
+            to: section.number("to", 0.0..=most).unwrap_or(most),
         },
     };
     if matches!(context.subject, Subject::Web(_))
@@ -612,7 +703,7 @@ fn check(section: &Section<'_>, context: &Context<'_>) -> Check {
         section.fault(
             "at",
             "no load of the experiment lies there",
-            format!("vary.load has {}", all.join(", ")),
+            format!("its x axis has {}", all.join(", ")),
         );
     }
     let relative_to = context.relative(section).unwrap_or(Relative::Absolute);
@@ -630,6 +721,9 @@ fn check(section: &Section<'_>, context: &Context<'_>) -> Check {
         metric,
         arm,
         at,
+        over_runs: section
+            .choice("over_runs", &[("mean", OverRuns::Mean), ("median", OverRuns::Median)])
+            .unwrap_or_default(),
         take: take.unwrap_or(if op == Op::AtLeast { Take::Min } else { Take::Max }),
         relative_to,
         op,
@@ -643,7 +737,7 @@ fn check(section: &Section<'_>, context: &Context<'_>) -> Check {
 
 fn plot(section: &Section<'_>, context: &Context<'_>) -> Plot {
     let title = section.required_text("title", "title = \"Goodput over load\"");
-    let over = match section.number("over_time_at", LOADS) {
+    let over = match section.number("over_time_at", 0.01..=*CAPACITIES.end()) {
         Some(load) => Over::Time { load },
         None => Over::Load,
     };

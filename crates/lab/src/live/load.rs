@@ -6,7 +6,7 @@ use tidegate_load::{Arrivals, ClassPlan, Plan, RetryPlan, SessionModel, Sessions
 
 use crate::{
     LabError,
-    experiment::{Live, Load, Page, Population, Web},
+    experiment::{Live, Load, Page, Population, Web, pairs},
     site,
 };
 
@@ -19,7 +19,7 @@ pub(super) fn plan(
     url: &str,
 ) -> Result<(Plan, Vec<(Duration, f64)>), LabError> {
     let (poisson, phases) = match &web.load.population {
-        Population::Open { poisson, phases, .. } => (poisson, phases),
+        Population::Open { poisson, phases, .. } => (poisson, pairs(phases)),
         Population::Browsers { think, pages } => {
             let browsers = site::browsers_at(*think, capacity, load);
             let arrivals = Arrivals::Closed { connections: browsers, think: *think };
@@ -45,14 +45,14 @@ pub(super) fn plan(
         if share <= 0.0 {
             continue;
         }
-        let arrivals = arrivals(*poisson, phases, load, capacity * share)?;
+        let arrivals = arrivals(*poisson, &phases, load, capacity * share)?;
         let mut class = ClassPlan::new(&class.name, arrivals).path(&class.path).timeout(web.load.timeout);
         if let Some(retry) = retry(&web.load) {
             class = class.retry(retry);
         }
         plan = plan.class(class);
     }
-    Ok((plan, phases.clone()))
+    Ok((plan, phases))
 }
 
 /// The pages as the load generator has them, each below the path of its class.

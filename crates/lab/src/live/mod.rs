@@ -116,8 +116,8 @@ fn scaled(live: &Live, scale: f64) -> Live {
 fn with_phases_scaled(web: &Web, scale: f64) -> Web {
     let mut web = web.clone();
     if let Population::Open { phases, .. } = &mut web.load.population {
-        for (length, _) in phases {
-            *length = Duration::from_secs_f64((length.as_secs_f64() * scale).max(1.0));
+        for phase in phases {
+            phase.length = Duration::from_secs_f64((phase.length.as_secs_f64() * scale).max(1.0));
         }
     }
     web

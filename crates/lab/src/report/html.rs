@@ -47,7 +47,7 @@ pub(super) fn page(
                     figure aria-label=(plot.title) { (PreEscaped(picture)) }
                 }
                 h2 { "Figures" }
-                @for metric in table::shown(experiment, outcome) { (figures(outcome, &metric)) }
+                @for metric in table::shown(experiment, outcome) { (figures(outcome, &metric, experiment.axis.name())) }
                 @if !experiment.sources.is_empty() {
                     h2 { "Sources" }
                     ul { @for source in &experiment.sources { li { (source) } } }
@@ -84,13 +84,13 @@ fn checks(verdicts: &[Verdict]) -> Markup {
     }
 }
 
-fn figures(outcome: &Outcome, metric: &str) -> Markup {
+fn figures(outcome: &Outcome, metric: &str, x: &str) -> Markup {
     let doc = metrics::find(metric).map_or("", |(_, metric)| metric.doc);
     html! {
         h3 { (metrics::axis(metric)) }
         p.quiet { (doc) }
         table {
-            tr { th { "load" } @for load in &outcome.loads { th { (load) } } }
+            tr { th { (x) } @for load in &outcome.loads { th { (load) } } }
             @for (arm, name) in outcome.arms.iter().enumerate() {
                 tr {
                     td { (name) }

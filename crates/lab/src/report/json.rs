@@ -1,7 +1,7 @@
 //! The result as JSON: the stable form of `lab run --json`.
 //!
 //! ```json
-//! {"experiment", "mode", "seed", "repetitions", "loads", "capacity_per_s",
+//! {"experiment", "mode", "seed", "repetitions", "loads", "axis", "capacity_per_s",
 //!  "checks": [{"name", "value", "low", "high", "bar", "op", "pass", "paper", "worst"}],
 //!  "series": {"METRIC": {"ARM": [{"load", "value", "low", "high", "count"}]}},
 //!  "machine": {"commit", "version", "kernel", "processor", "processors", "memory_mib", "optimised"},
@@ -45,6 +45,7 @@ pub fn json(experiment: &Experiment, outcome: &Outcome, verdicts: &[Verdict], ma
         "seed": outcome.seed,
         "repetitions": outcome.repetitions,
         "loads": outcome.loads,
+        "axis": experiment.axis.name(),
         "capacity_per_s": outcome.capacity_per_s,
         "checks": checks,
         "series": series,

@@ -198,6 +198,7 @@ impl Ledger {
             limit: levels.limit,
             queued: levels.queued,
             capacity: levels.capacity,
+            changes: levels.changes,
             backlog: server.backlog,
             threads_busy: server.threads_busy,
             busy: server.busy,

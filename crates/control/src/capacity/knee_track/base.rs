@@ -1,27 +1,40 @@
 //! Mode base: saturated at the working limit, every departure is a sample of the capacity.
 //!
 //! After half a second of saturation (a shorter one is a biased sample: it lasts while departures happen to be
-//! slow) each tick adds to the accumulated work, which fades over 40 s; to the windows from which
-//! dispersion and costs are learnt; and to the sums that detect a change ([`super::change`]). The limit
-//! follows the mix and the estimate at every tick.
+//! slow) each tick adds to the accumulated work, which fades over 40 s, and to the sums that detect a change
+//! ([`super::change`]); so it does in mode up, which keeps the server as full: an estimate is as good as the
+//! departures that are counted are many. In base alone it adds to the windows from which dispersion and costs are
+//! learnt, and the limit follows the mix and the estimate.
 //!
 //! An alarm is first held against the costs: if their uncertainty for the mix of the alarm's span
 //! explains the deviation, they are to blame and are fitted again, and the capacity stays. Else the capacity has
 //! changed to what was seen: after a fall the response time is measured anew, after a rise the search begins
 //! from here.
 
-use super::{Cause, KneeTrack, PerClass, Span, TICK, change::Alarm, change::Expected, probe, start::Step};
+use super::{
+    Cause, KneeTrack, Mode, PerClass, Span, TICK,
+    change::{Alarm, Expected},
+    probe,
+    start::Step,
+};
 
 /// Seconds over which saturated work fades.
 const MEMORY: f64 = 40.0;
 
 impl KneeTrack {
-    pub(super) fn tick_base(&mut self, t: f64, seconds: f64, departed: &PerClass) {
-        let cap = self.level_cap * (1.0 + 0.4 * TICK);
-        self.level_cap = cap.max(self.level).min(f64::from(self.bounds.max));
-        let saturated_for = t - self.saturation.since;
-        if saturated_for < (5.0 * self.response).max(0.5) {
-            return;
+    /// Every tick in which the limit keeps something waiting: adds to the saturated work while the server is as full as
+    /// the limit of base makes it, or fuller, and looks for a change. True if there was one.
+    ///
+    /// A probe above the limit leaves the server as full as before, so its departures count as well; after a
+    /// probe below it, they do once base has settled.
+    pub(super) fn count_saturated(&mut self, t: f64, departed: &PerClass) -> bool {
+        self.is_full = match self.mode {
+            Mode::Base => self.is_full || self.settling.is_none(),
+            Mode::Up => self.is_full,
+            Mode::Start | Mode::Low | Mode::Tight => false,
+        };
+        if !self.is_full || self.saturated_for(t) < (5.0 * self.response).max(0.5) {
+            return false;
         }
         if self.saturated_work.seconds > 2.0 {
             let keep = 1.0 - TICK / MEMORY;
@@ -29,22 +42,36 @@ impl KneeTrack {
             self.saturated_work.seconds *= keep;
         }
         self.saturated_work.add(departed, TICK);
+        let Some(expected) = self.expected() else { return false };
+        let work = self.costs.as_ref().map_or(0.0, |costs| costs.work(departed));
+        let Some(alarm) = self.cusums.tick(departed, work, &expected) else { return false };
+        self.change(t, &alarm);
+        true
+    }
+
+    /// What departs of a server that has not changed.
+    fn expected(&self) -> Option<Expected> {
+        let (costs, rho) = (self.costs.as_ref()?, self.saturated_rho());
+        let mean = costs.work(&self.saturated_work.departed) / self.saturated_work.departed.sum().max(1.0);
+        (rho > 0.0 && mean > 0.0).then_some(Expected { rho, mean, dispersion: self.dispersion })
+    }
+
+    fn saturated_for(&self, t: f64) -> f64 {
+        t - self.saturation.since
+    }
+
+    pub(super) fn tick_base(&mut self, t: f64, seconds: f64, departed: &PerClass) {
+        let cap = self.level_cap * (1.0 + 0.4 * TICK);
+        self.level_cap = cap.max(self.level).min(f64::from(self.bounds.max));
+        let saturated_for = self.saturated_for(t);
+        if saturated_for < (5.0 * self.response).max(0.5) {
+            return;
+        }
         self.cost_window.add(departed, TICK);
         self.dispersion_window.add(departed, TICK);
-        let rho = self.saturated_rho();
-        let Some(costs) = &self.costs else { return };
-        if rho <= 0.0 {
-            return;
-        }
-        let mean = costs.work(&self.saturated_work.departed) / self.saturated_work.departed.sum().max(1.0);
-        let work = costs.work(departed);
+        let Some(Expected { rho, mean, .. }) = self.expected() else { return };
         self.learn_dispersion(rho, mean);
         self.learn_costs();
-        let expected = Expected { rho, mean, dispersion: self.dispersion };
-        if let Some(alarm) = self.cusums.tick(departed, work, &expected) {
-            self.change(t, &alarm);
-            return;
-        }
         self.set_base_level();
         self.probe_when_due(t, seconds, saturated_for);
     }
@@ -86,7 +113,7 @@ impl KneeTrack {
             costs.learn(&alarm.departed, alarm.seconds, dispersion);
             self.forget_windows();
             self.note_at(t, Cause::Costs, before);
-            self.begin(super::Mode::Base, t);
+            self.begin(Mode::Base, t);
             return;
         }
         let ratio = (new / old).clamp(0.05, 20.0);
@@ -98,8 +125,7 @@ impl KneeTrack {
         if new < old {
             self.note_at(t, Cause::Fall, before);
             self.go_low(t, 3);
-            self.schedule.up_gap = 0.7;
-            self.schedule.up = t + 0.5;
+            self.schedule.anew(t);
         } else {
             self.note_at(t, Cause::Rise, before);
             let here = Step {

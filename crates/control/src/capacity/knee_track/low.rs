@@ -5,7 +5,8 @@
 //! time would be merely the cheapest request's.
 //!
 //! A *full* probe (after a search, a fall, or a contradiction) takes `40·F` departures, lets what was known count
-//! for 8, and is repeated, three times at most, while the knee moves by more than 20 %. A *routine* probe,
+//! for 8, and is repeated, three times at most, while the knee comes out more than 20 % lower than the one its limit
+//! was made from: that limit was not low then. A *routine* probe,
 //! every `max(5 s, 40·(2·rt + 0.15 s))` of lasting saturation, takes `12·F`; if it contradicts what is known
 //! (over 3 standard deviations and 15 %), a full one follows.
 
@@ -13,6 +14,8 @@ use super::{Area, KneeTrack, LOW, Mode};
 
 /// Departures after which older low samples fade.
 const MEMORY: f64 = 600.0;
+/// A knee this much below the one the probe's limit was made from: there was a queue in it.
+const REPEAT: f64 = 0.8;
 /// Departures of the average class by which a class's own `R` is drawn to it.
 const SHRINK: f64 = 4.0;
 
@@ -73,7 +76,7 @@ impl KneeTrack {
         }
         self.add_low(self.block.area);
         let (old, new) = (self.knee.unwrap_or(1.0), self.find_knee());
-        if full && (new / old).ln().abs() > 0.2 && self.low_repeats > 1 {
+        if full && new < REPEAT * old && self.low_repeats > 1 {
             self.go_low(t, self.low_repeats - 1);
             return;
         }

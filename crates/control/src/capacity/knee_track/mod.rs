@@ -88,6 +88,9 @@ const FUTILE: f64 = 0.25;
 const HEADROOM: f64 = 1.5;
 /// Level of a low probe, of the knee.
 const LOW: f64 = 0.6;
+/// Time after a search or a fall in which nothing is spent on the tight probe, seconds: that in which an estimate is to be
+/// within 3 % (findings, "the goals that are honest").
+const TIGHT_AFTER: f64 = 10.0;
 /// Response time believed before any is known, seconds.
 const RESPONSE_FIRST: f64 = 0.05;
 /// Dispersion of the work that departs, counted as in Poisson's case: 1.
@@ -152,6 +155,8 @@ pub struct KneeTrack {
     costs: Option<Costs>,
     /// Saturated departures and time since the last change, fading.
     saturated_work: Span,
+    /// Whether the server has been as full as the limit of base makes it since base last settled.
+    is_full: bool,
     /// Departures and weight in flight over time, at low levels.
     low: Area,
     low_repeats: u32,
@@ -227,6 +232,16 @@ struct Schedule {
     tight: f64,
 }
 
+impl Schedule {
+    /// After a search or a fall: soon a look upwards, since an estimate too low hides what would disprove it; the tight
+    /// probe, whose departures do not count, once the estimate is good.
+    fn anew(&mut self, t: f64) {
+        self.up_gap = 0.7;
+        self.up = t + 0.5;
+        self.tight = t + TIGHT_AFTER;
+    }
+}
+
 impl KneeTrack {
     /// Knows nothing; the search begins at 2 in flight, within the bounds.
     #[must_use]
@@ -254,6 +269,7 @@ impl KneeTrack {
             mix: PerClass::ZERO,
             costs: None,
             saturated_work: Span::default(),
+            is_full: false,
             low: Area::default(),
             low_repeats: 0,
             steps: Vec::with_capacity(start::STEPS_MAX),
@@ -513,6 +529,9 @@ impl KneeTrack {
             self.begin(self.mode, t);
             return;
         }
+        if self.count_saturated(t, &departed) {
+            return;
+        }
         if let Some(settling) = self.settling {
             let turnovers = if self.mode == Mode::Base { 1.0 } else { 2.0 };
             let turned = t >= settling.earliest && settling.turned >= self.level * turnovers;
@@ -561,6 +580,7 @@ impl KneeTrack {
     /// Saturation is over.
     fn pause(&mut self, t: f64) {
         self.saturation.holds = false;
+        self.is_full = false;
         self.saturation.quiet_since = t;
         self.zero(t);
         self.cusums.reset();

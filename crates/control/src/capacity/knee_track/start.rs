@@ -136,9 +136,7 @@ impl KneeTrack {
         if let Some(costs) = &mut self.costs {
             costs.learn(&used.departed, used.seconds, self.dispersion);
         }
-        self.schedule.up_gap = 0.7;
-        self.schedule.up = t + 0.5;
-        self.schedule.tight = t + 3.0;
+        self.schedule.anew(t);
         self.low = super::Area::default();
         for index in 0..self.steps.len() {
             let step = self.steps[index];
