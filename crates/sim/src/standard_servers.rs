@@ -22,7 +22,7 @@ const FLIP: Duration = Duration::from_secs(10);
 const MIXES: [[f64; 2]; 2] = [[0.8, 0.2], [0.2, 0.8]];
 
 /// A server with a name, and what it can do at most.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct StandardServer {
     /// Its short name.
     pub name: &'static str,

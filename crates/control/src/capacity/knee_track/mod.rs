@@ -88,9 +88,10 @@ const FUTILE: f64 = 0.25;
 const HEADROOM: f64 = 1.5;
 /// Level of a low probe, of the knee.
 const LOW: f64 = 0.6;
-/// Time after a search or a fall in which nothing is spent on the tight probe, seconds: that in which an estimate is to be
-/// within 3 % (findings, "the goals that are honest").
-const TIGHT_AFTER: f64 = 10.0;
+/// Departures, times the dispersion, by which an estimate is within 3 % (findings, "the goals that are honest": the error
+/// follows from counting), and the time in seconds after which as much may be asked of it in any case.
+const COUNTED: f64 = 1100.0;
+const COUNTED_S: f64 = 10.0;
 /// Response time believed before any is known, seconds.
 const RESPONSE_FIRST: f64 = 0.05;
 /// Dispersion of the work that departs, counted as in Poisson's case: 1.
@@ -230,15 +231,17 @@ struct Schedule {
     up: f64,
     up_gap: f64,
     tight: f64,
+    /// The last search or fall.
+    changed: f64,
 }
 
 impl Schedule {
-    /// After a search or a fall: soon a look upwards, since an estimate too low hides what would disprove it; the tight
-    /// probe, whose departures do not count, once the estimate is good.
+    /// After a search or a fall: soon a look upwards, since an estimate too low hides what would disprove it.
     fn anew(&mut self, t: f64) {
+        self.changed = t;
         self.up_gap = 0.7;
         self.up = t + 0.5;
-        self.tight = t + TIGHT_AFTER;
+        self.tight = t + 3.0;
     }
 }
 

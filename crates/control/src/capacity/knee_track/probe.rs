@@ -7,7 +7,8 @@
 //!   search; `y > max(0.04, 2.5·se)` takes `X` over as the capacity;
 //! - *tight*, the knee itself: the elasticity `e = y/g`, pooled over probes with weight `g²/se²`, is what the
 //!   headroom gains. Below 0.3 the headroom shrinks by a fifth, above it grows by a quarter. The next one comes
-//!   after as long as the last one's loss is a sixtieth of.
+//!   after as long as the last one's loss is a sixtieth of. After a search or a fall the first one comes when the estimate
+//!   is good: `1,100·F` departures or 10 s.
 
 use super::{Cause, KneeTrack, Mode, Span, start::Step};
 
@@ -75,7 +76,7 @@ impl KneeTrack {
             let factor = if self.schedule.up_gap < 3.0 { 2.0 } else { 1.5 };
             self.set_level((factor * self.level).ceil().max(self.level + 1.0));
             self.begin(Mode::Up, t);
-        } else if lasting && t >= self.schedule.tight && seconds > (2.0 * self.response).max(0.4) && sampled {
+        } else if lasting && self.tight_is_due(t) && seconds > (2.0 * self.response).max(0.4) && sampled {
             let level = self.level_at(self.find_knee(), 0.0);
             if level < self.level {
                 self.refer(seconds);
@@ -83,6 +84,13 @@ impl KneeTrack {
                 self.begin(Mode::Tight, t);
             }
         }
+    }
+
+    /// Departures of a tight probe do not count as samples of the capacity, so the estimate comes first.
+    fn tight_is_due(&self, t: f64) -> bool {
+        let counted = self.saturated_work.departed.sum() >= super::COUNTED * self.dispersion
+            || t - self.schedule.changed >= super::COUNTED_S;
+        counted && t >= self.schedule.tight
     }
 
     /// Takes the present base block as what a probe is compared with.
