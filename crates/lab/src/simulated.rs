@@ -20,7 +20,8 @@ use crate::{
     LabError,
     baselines::Surroundings,
     experiment::{
-        self, Arm, Axis, Class, Experiment, Mode, Phase, Population, RunLength, Shape, Subject, Web, Work, pairs,
+        self, Arm, Axis, Class, Experiment, Mode, Phase, Population, RunLength, Shape, Subject, Web, Work,
+        pairs,
     },
     outcome::{Figures, Outcome, Run, Series},
     shape::settled_after,
@@ -107,7 +108,12 @@ fn cells(experiment: &Experiment, web: &Web, seeds: u32, options: Options<'_>) -
     let arms = rows(experiment, web);
     for row in &arms {
         // Said once and before any run.
-        drop(front(row.arm, &row.web, &scenario(&row.web, 1.0, &experiment.run, options.seed), options.seed)?);
+        drop(front(
+            row.arm,
+            &row.web,
+            &scenario(&row.web, 1.0, &experiment.run, options.seed),
+            options.seed,
+        )?);
     }
     let mut cells = Vec::new();
     // The heaviest first, so that no processor is left with one of them at the end.
@@ -158,11 +164,8 @@ fn rows<'e>(experiment: &'e Experiment, web: &Web) -> Vec<Row<'e>> {
             arm,
             web: Web { stand_in: Some(server.clone()), ..web.clone() },
         });
-        let alone = experiment.servers.is_empty().then(|| Row {
-            name: arm.name.clone(),
-            arm,
-            web: web.clone(),
-        });
+        let alone =
+            experiment.servers.is_empty().then(|| Row { name: arm.name.clone(), arm, web: web.clone() });
         before.chain(alone)
     })
     .collect()
@@ -348,7 +351,10 @@ fn front(arm: &Arm, web: &Web, scenario: &Scenario, seed: u64) -> Result<Box<dyn
             let surroundings = Surroundings {
                 seed,
                 work: Duration::from_secs_f64(site::mean_work_s(web)),
-                threads: scenario.applications[0].server.threads.unwrap_or(u32::from(scenario.host.processors)),
+                threads: scenario.applications[0]
+                    .server
+                    .threads
+                    .unwrap_or(u32::from(scenario.host.processors)),
             };
             Ok(law.front(&constants, surroundings))
         }
@@ -466,7 +472,8 @@ fn of_changes(put: &mut impl FnMut(&str, f64), result: &RunResult) {
         }
     }
     put("changes_per_h", ratio(changes, 1) / result.measured.as_secs_f64() * 3600.0);
-    let (Some(usual), Some(all)) = (mean(&else_where), mean(&[after.as_slice(), &else_where].concat())) else {
+    let (Some(usual), Some(all)) = (mean(&else_where), mean(&[after.as_slice(), &else_where].concat()))
+    else {
         return;
     };
     put("lost_to_changes", if usual > 0.0 { (1.0 - all / usual).max(0.0) } else { 0.0 });

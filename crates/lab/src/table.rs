@@ -16,7 +16,8 @@ pub(crate) fn text(experiment: &Experiment, outcome: &Outcome, verdicts: &[Verdi
     let mut out = format!("{}: {} ({})\n", experiment.name, experiment.title, outcome.mode.name());
     let _ = writeln!(out, "{}", made_of(outcome));
     for metric in shown(experiment, outcome) {
-        let _ = write!(out, "\n{}\n{}", metrics::axis(&metric), grid(outcome, &metric, experiment.axis.name()));
+        let _ =
+            write!(out, "\n{}\n{}", metrics::axis(&metric), grid(outcome, &metric, experiment.axis.name()));
     }
     for note in &outcome.notes {
         let _ = writeln!(out, "\nnote: {note}");
@@ -60,8 +61,7 @@ pub(crate) fn shown(experiment: &Experiment, outcome: &Outcome) -> Vec<String> {
 }
 
 fn grid(outcome: &Outcome, metric: &str, x: &str) -> String {
-    let head =
-        std::iter::once(x.to_owned()).chain(outcome.loads.iter().map(ToString::to_string)).collect();
+    let head = std::iter::once(x.to_owned()).chain(outcome.loads.iter().map(ToString::to_string)).collect();
     let rows = outcome.arms.iter().enumerate().map(|(arm, name)| {
         let cells =
             (0..outcome.loads.len()).map(|load| cell(outcome.estimate(arm, load, metric), outcome.mode));

@@ -45,7 +45,9 @@ fn verdict(check: &Check, outcome: &Outcome) -> Verdict {
     Verdict {
         name: check.name.clone(),
         value: worst.map(|(_, estimate)| estimate),
-        worst: worst.filter(|_| check.arm.is_none() || arms.len() > 1).map(|(arm, _)| outcome.arms[arm].clone()),
+        worst: worst
+            .filter(|_| check.arm.is_none() || arms.len() > 1)
+            .map(|(arm, _)| outcome.arms[arm].clone()),
         op: check.op,
         bar: check.bar,
         pass: worst.is_some_and(|(_, estimate)| check.op.holds(estimate.value, check.bar)),

@@ -69,9 +69,7 @@ impl Draw {
             Self::Exponential { mean } => Self::Exponential { mean: mean * factor },
             Self::Uniform { low, high } => Self::Uniform { low: low * factor, high: high * factor },
             Self::LogNormal { mean, cv } => Self::LogNormal { mean: mean * factor, cv },
-            Self::Pareto { shape, min, max } => {
-                Self::Pareto { shape, min: min * factor, max: max * factor }
-            }
+            Self::Pareto { shape, min, max } => Self::Pareto { shape, min: min * factor, max: max * factor },
             Self::Empirical(ref values) => {
                 Self::Empirical(values.iter().map(|value| value * factor).collect())
             }

@@ -9,8 +9,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::{
     Arm, Axis, Check, Class, Experiment, Front, Live, Load, Mode, Op, Over, OverRuns, Page, Phase, Plot,
-    Population, Relative,
-    Retry, RunLength, Script, Server, Shape, Span, Subject, Switching, Take, Template, Web, Work, builtin,
+    Population, Relative, Retry, RunLength, Script, Server, Shape, Span, Subject, Switching, Take, Template,
+    Web, Work, builtin,
     section::{Document, Entry, Section, describe},
 };
 use crate::{baselines::Law, live::Peer, metrics};

@@ -2,9 +2,9 @@
 //!
 //! After half a second of saturation (a shorter one is a biased sample: it lasts while departures happen to be
 //! slow) each tick adds to the accumulated work, which fades over 40 s, and to the sums that detect a change
-//! ([`super::change`]); so it does in mode up, which keeps the server as full: an estimate is as good as the
-//! departures that are counted are many. In base alone it adds to the windows from which dispersion and costs are
-//! learnt, and the limit follows the mix and the estimate.
+//! ([`super::change`]). So does what departs in mode up, which keeps the server as full, if it is not less: an
+//! estimate is as good as the departures that are counted are many. Once settled, each tick also adds to the windows
+//! from which dispersion and costs are learnt, and the limit follows the mix and the estimate.
 //!
 //! An alarm is first held against the costs: if their uncertainty for the mix of the alarm's span
 //! explains the deviation, they are to blame and are fitted again, and the capacity stays. Else the capacity has
@@ -22,11 +22,11 @@ use super::{
 const MEMORY: f64 = 40.0;
 
 impl KneeTrack {
-    /// Every tick in which the limit keeps something waiting: adds to the saturated work while the server is as full as
-    /// the limit of base makes it, or fuller, and looks for a change. True if there was one.
+    /// Every tick in which the limit keeps something waiting: counts what departs while the server is as full as the limit
+    /// of base makes it, or fuller, and looks for a change. True if there was one.
     ///
-    /// A probe above the limit leaves the server as full as before, so its departures count as well; after a
-    /// probe below it, they do once base has settled.
+    /// What departs in mode up counts once the probe has shown that the server does not do less there. After a probe below
+    /// the limit, counting goes on once base has settled.
     pub(super) fn count_saturated(&mut self, t: f64, departed: &PerClass) -> bool {
         self.is_full = match self.mode {
             Mode::Base => self.is_full || self.settling.is_none(),
@@ -34,6 +34,10 @@ impl KneeTrack {
             Mode::Start | Mode::Low | Mode::Tight => false,
         };
         if !self.is_full || self.saturated_for(t) < (5.0 * self.response).max(0.5) {
+            return false;
+        }
+        if self.mode == Mode::Up {
+            self.probed.add(departed, TICK);
             return false;
         }
         if self.saturated_work.seconds > 2.0 {

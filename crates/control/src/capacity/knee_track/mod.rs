@@ -88,10 +88,6 @@ const FUTILE: f64 = 0.25;
 const HEADROOM: f64 = 1.5;
 /// Level of a low probe, of the knee.
 const LOW: f64 = 0.6;
-/// Departures, times the dispersion, by which an estimate is within 3 % (findings, "the goals that are honest": the error
-/// follows from counting), and the time in seconds after which as much may be asked of it in any case.
-const COUNTED: f64 = 1100.0;
-const COUNTED_S: f64 = 10.0;
 /// Response time believed before any is known, seconds.
 const RESPONSE_FIRST: f64 = 0.05;
 /// Dispersion of the work that departs, counted as in Poisson's case: 1.
@@ -158,6 +154,8 @@ pub struct KneeTrack {
     saturated_work: Span,
     /// Whether the server has been as full as the limit of base makes it since base last settled.
     is_full: bool,
+    /// What has departed of a full server since a probe above the limit began.
+    probed: Span,
     /// Departures and weight in flight over time, at low levels.
     low: Area,
     low_repeats: u32,
@@ -169,7 +167,7 @@ pub struct KneeTrack {
     /// `N`, weight units.
     knee: Option<f64>,
     headroom: probe::Headroom,
-    schedule: Schedule,
+    schedule: probe::Schedule,
     reference: probe::Reference,
     /// Departures a second, over half a second.
     rate: f64,
@@ -224,27 +222,6 @@ struct Saturation {
     quiet_since: f64,
 }
 
-/// When probes are due, seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Schedule {
-    low: f64,
-    up: f64,
-    up_gap: f64,
-    tight: f64,
-    /// The last search or fall.
-    changed: f64,
-}
-
-impl Schedule {
-    /// After a search or a fall: soon a look upwards, since an estimate too low hides what would disprove it.
-    fn anew(&mut self, t: f64) {
-        self.changed = t;
-        self.up_gap = 0.7;
-        self.up = t + 0.5;
-        self.tight = t + 3.0;
-    }
-}
-
 impl KneeTrack {
     /// Knows nothing; the search begins at 2 in flight, within the bounds.
     #[must_use]
@@ -273,6 +250,7 @@ impl KneeTrack {
             costs: None,
             saturated_work: Span::default(),
             is_full: false,
+            probed: Span::default(),
             low: Area::default(),
             low_repeats: 0,
             steps: Vec::with_capacity(start::STEPS_MAX),
@@ -282,7 +260,7 @@ impl KneeTrack {
             tick_departed: PerClass::ZERO,
             knee: None,
             headroom: probe::Headroom::default(),
-            schedule: Schedule { up_gap: 5.0, ..Schedule::default() },
+            schedule: probe::Schedule::new(),
             reference: probe::Reference::default(),
             rate: 0.0,
             work_rate: 0.0,

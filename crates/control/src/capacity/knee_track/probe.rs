@@ -16,6 +16,21 @@ use super::{Cause, KneeTrack, Mode, Span, start::Step};
 const ELASTICITY: f64 = 0.3;
 const BETA_MIN: f64 = 0.5;
 const BETA_MAX: f64 = 8.0;
+/// Departures, times the dispersion, by which an estimate is within 3 % (findings, "the goals that are honest": the error
+/// follows from counting), and the time in seconds after which as much may be asked of it in any case.
+const COUNTED: f64 = 1100.0;
+const COUNTED_S: f64 = 10.0;
+
+/// When probes are due, seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Schedule {
+    pub(super) low: f64,
+    pub(super) up: f64,
+    pub(super) up_gap: f64,
+    tight: f64,
+    /// The last search or fall.
+    changed: f64,
+}
 
 /// `β`, and what tight probes have said of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,6 +78,20 @@ impl Headroom {
     }
 }
 
+impl Schedule {
+    pub(super) fn new() -> Self {
+        Self { up_gap: 5.0, ..Self::default() }
+    }
+
+    /// After a search or a fall: soon a look upwards, since an estimate too low hides what would disprove it.
+    pub(super) fn anew(&mut self, t: f64) {
+        self.changed = t;
+        self.up_gap = 0.7;
+        self.up = t + 0.5;
+        self.tight = t + 3.0;
+    }
+}
+
 impl KneeTrack {
     /// Begins the probe that is due.
     pub(super) fn probe_when_due(&mut self, t: f64, seconds: f64, saturated_for: f64) {
@@ -88,13 +117,14 @@ impl KneeTrack {
 
     /// Departures of a tight probe do not count as samples of the capacity, so the estimate comes first.
     fn tight_is_due(&self, t: f64) -> bool {
-        let counted = self.saturated_work.departed.sum() >= super::COUNTED * self.dispersion
-            || t - self.schedule.changed >= super::COUNTED_S;
+        let counted = self.saturated_work.departed.sum() >= COUNTED * self.dispersion
+            || t - self.schedule.changed >= COUNTED_S;
         counted && t >= self.schedule.tight
     }
 
     /// Takes the present base block as what a probe is compared with.
     fn refer(&mut self, seconds: f64) {
+        self.probed = Span::default();
         let departed = self.block.area.departed;
         self.reference =
             Reference { rate: self.work(&departed) / seconds, departed: departed.sum(), level: self.level };
@@ -146,6 +176,9 @@ impl KneeTrack {
             self.headroom.reopen();
             self.cusums.reset();
             self.note_at(t, Cause::More, capacity);
+        } else if gain > -2.5 * error {
+            let probed = self.probed;
+            self.saturated_work.add(&probed.departed, probed.seconds);
         }
         self.schedule.up_gap = (self.schedule.up_gap * 1.7).min(5.0);
         let spacing = if self.schedule.up_gap >= 3.0 { 25.0 * (t - self.block.began) } else { 0.0 };
