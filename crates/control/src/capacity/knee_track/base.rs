@@ -54,7 +54,7 @@ impl KneeTrack {
     }
 
     /// What departs of a server that has not changed.
-    fn expected(&self) -> Option<Expected> {
+    pub(super) fn expected(&self) -> Option<Expected> {
         let (costs, rho) = (self.costs.as_ref()?, self.saturated_rho());
         let mean = costs.work(&self.saturated_work.departed) / self.saturated_work.departed.sum().max(1.0);
         (rho > 0.0 && mean > 0.0).then_some(Expected { rho, mean, dispersion: self.dispersion })

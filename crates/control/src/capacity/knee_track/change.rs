@@ -19,8 +19,32 @@ const SHIFTS: [f64; 4] = [0.7, 0.87, 1.15, 1.4];
 const ALARM: f64 = 12.0;
 /// An alarm's samples cover this much time at least, seconds.
 const SPAN_MIN: f64 = 0.3;
+/// And a proof's: short jobs leave first.
+const PROOF_SPAN_MIN: f64 = 1.0;
 /// What time without departures can add.
 const GAP_MAX: f64 = 4.0;
+
+/// Rise looked for where the server is not known to be full, as a ratio. A waiting room that obeys an estimate lets in a tenth
+/// more at most: a rise of more than that could never be seen.
+const PROOF: f64 = 1.06;
+
+/// Whether more work departs than the estimate says, saturated or not: by how much does not matter, only that it lasts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Proof(Cusum);
+
+impl Proof {
+    /// A tick; what departed since it began to be more, if that proves it.
+    pub(super) fn tick(&mut self, departed: &PerClass, work: f64, expected: &Expected) -> Option<Alarm> {
+        let gain = expected.gain(work, PROOF);
+        self.0.add(departed, gain);
+        let proved = self.0.score > ALARM && self.0.seconds >= PROOF_SPAN_MIN;
+        proved.then(|| std::mem::take(&mut self.0).alarm())
+    }
+
+    pub(super) fn reset(&mut self) {
+        *self = Self::default();
+    }
+}
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Cusums {
@@ -53,6 +77,29 @@ pub(super) struct Expected {
     pub(super) dispersion: f64,
 }
 
+impl Expected {
+    /// What a tick in which `work` departed says for a capacity `shift` times as high.
+    fn gain(&self, work: f64, shift: f64) -> f64 {
+        (work / self.mean * shift.ln() + self.rho / self.mean * TICK * (1.0 - shift)) / self.dispersion
+    }
+}
+
+impl Cusum {
+    fn add(&mut self, departed: &PerClass, gain: f64) {
+        if self.score + gain <= 0.0 {
+            *self = Self::default();
+        } else {
+            self.score += gain;
+            self.seconds += TICK;
+            self.departed.add(departed);
+        }
+    }
+
+    const fn alarm(self) -> Alarm {
+        Alarm { departed: self.departed, seconds: self.seconds }
+    }
+}
+
 impl Cusums {
     pub(super) fn reset(&mut self) {
         *self = Self::default();
@@ -69,10 +116,9 @@ impl Cusums {
         if !nothing {
             self.gap = 0.0;
         }
-        let Expected { rho, mean, dispersion } = *expected;
         let mut alarm: Option<Alarm> = None;
         for (index, (sum, shift)) in self.sums.iter_mut().zip(SHIFTS).enumerate() {
-            let mut gain = (work / mean * shift.ln() + rho / mean * TICK * (1.0 - shift)) / dispersion;
+            let mut gain = expected.gain(work, shift);
             if nothing && gain > 0.0 {
                 if self.gap > GAP_MAX {
                     gain = 0.0;
@@ -80,16 +126,10 @@ impl Cusums {
                     self.gap += gain;
                 }
             }
-            if sum.score + gain <= 0.0 {
-                *sum = Cusum::default();
-            } else {
-                sum.score += gain;
-                sum.seconds += TICK;
-                sum.departed.add(departed);
-            }
+            sum.add(departed, gain);
             let (score, seconds) = (sum.score, sum.seconds);
             if score > ALARM && seconds >= SPAN_MIN && alarm.is_none_or(|alarm| seconds < alarm.seconds) {
-                alarm = Some(Alarm { departed: sum.departed, seconds });
+                alarm = Some(sum.alarm());
             }
         }
         alarm
@@ -120,6 +160,23 @@ mod tests {
         }
         assert!(detect(1000.0).is_none() && detect(1050.0).is_none() && detect(950.0).is_none());
         assert!(detect(850.0).is_some_and(|(after, _)| after < 2.0));
+    }
+
+    /// What a room that lets in a tenth beyond the estimate shows is enough; the estimate itself is not.
+    #[test]
+    fn a_tenth_more_for_long_is_proof() {
+        let expected = Expected { rho: 1.0, mean: 0.001, dispersion: 2.0 };
+        let proved = |per_s: f64| {
+            let (mut proof, mut departed) = (Proof::default(), PerClass::ZERO);
+            departed[0] = per_s * TICK;
+            (1..6000).find_map(|tick| {
+                let alarm = proof.tick(&departed, departed[0] * 0.001, &expected)?;
+                Some((f64::from(tick) * TICK, alarm.departed.sum() / alarm.seconds))
+            })
+        };
+        assert!(proved(1100.0).is_some_and(|(after, rate)| after < 10.0 && (rate - 1100.0).abs() < 1e-6));
+        assert!(proved(2000.0).is_some_and(|(after, _)| (0.99..1.1).contains(&after)));
+        assert!(proved(1000.0).is_none() && proved(1025.0).is_none());
     }
 
     #[test]

@@ -36,8 +36,8 @@
 //!
 //! Below capacity (nothing waits on the limit) nothing is probed, nothing is learnt but `R`, which is free
 //! when little is in flight, and the limit stays. An estimate too low feeds itself, since it hides the load that
-//! would disprove it; two rules break that: the up probe, and the *proof*: work departing for a second
-//! at over `1.06 + 2.5·√(F/2X)` times the estimate, saturated or not, is taken over as the estimate.
+//! would disprove it; two rules break that: the up probe, and the *proof*: work that departs, saturated or not, at a rate
+//! that a cumulative sum ([`change`]) takes for more than 1.06 times the estimate, is taken over as the estimate.
 //!
 //! # Inputs
 //!
@@ -59,7 +59,10 @@ mod start;
 
 use std::{collections::VecDeque, mem, time::Duration};
 
-use self::{change::Cusums, costs::Costs};
+use self::{
+    change::{Cusums, Proof},
+    costs::Costs,
+};
 use super::{
     CapacityBounds, CapacityEvent, Cause,
     per_class::{COST_CLASSES, PerClass, place},
@@ -171,9 +174,7 @@ pub struct KneeTrack {
     reference: probe::Reference,
     /// Departures a second, over half a second.
     rate: f64,
-    /// Work a second, over a second.
-    work_rate: f64,
-    proof_ticks: u32,
+    proof: Proof,
     /// Growth of the slots while too little waits.
     boost: f64,
     events: VecDeque<CapacityEvent>,
@@ -263,8 +264,7 @@ impl KneeTrack {
             schedule: probe::Schedule::new(),
             reference: probe::Reference::default(),
             rate: 0.0,
-            work_rate: 0.0,
-            proof_ticks: 0,
+            proof: Proof::default(),
             boost: 1.0,
             events: VecDeque::with_capacity(EVENTS_MAX),
         };
@@ -567,25 +567,21 @@ impl KneeTrack {
         self.cusums.reset();
     }
 
-    /// Work done for a second beyond the estimate, saturated or not, proves that there is more.
+    /// Work done beyond the estimate, saturated or not, proves that there is more.
     fn prove(&mut self, t: f64, departed: &PerClass) {
-        let Some(costs) = &self.costs else { return };
-        self.work_rate += (costs.work(departed) / TICK - self.work_rate) * 0.02;
-        let rho = self.saturated_rho();
-        let margin = 1.06 + 2.5 * (self.dispersion / (2.0 * self.rate).max(10.0)).sqrt();
-        self.proof_ticks = if self.work_rate > margin * rho { self.proof_ticks + 1 } else { 0 };
-        if self.proof_ticks > 50 && rho > 0.0 {
-            let before = self.capacity();
-            let factor = self.work_rate / rho;
-            let work = &mut self.saturated_work;
-            work.departed.scale(factor);
-            work.shorten(1.0);
-            self.proof_ticks = 0;
-            self.cusums.reset();
-            self.note_at(t, Cause::Proof, before);
-            if self.mode == Mode::Base {
-                self.set_base_level();
-            }
+        let (Some(costs), Some(expected)) = (&self.costs, self.expected()) else { return };
+        let Some(alarm) = self.proof.tick(departed, costs.work(departed), &expected) else { return };
+        let new = costs.work(&alarm.departed) / alarm.seconds;
+        if costs.explain(new - expected.rho, &alarm.departed, alarm.seconds) {
+            return;
+        }
+        let before = self.capacity();
+        self.saturated_work = Span { departed: alarm.departed, seconds: alarm.seconds };
+        self.saturated_work.shorten(1.0);
+        self.cusums.reset();
+        self.note_at(t, Cause::Proof, before);
+        if self.mode == Mode::Base {
+            self.set_base_level();
         }
     }
 
@@ -657,6 +653,7 @@ impl KneeTrack {
         self.cost_window = Span::default();
         self.dispersion_window = Span::default();
         self.cusums.reset();
+        self.proof.reset();
     }
 
     fn note(&mut self, cause: Cause, before: Option<f64>) {
