@@ -476,7 +476,8 @@ fn of_changes(put: &mut impl FnMut(&str, f64), result: &RunResult) {
     else {
         return;
     };
-    put("lost_to_changes", if usual > 0.0 { (1.0 - all / usual).max(0.0) } else { 0.0 });
+    // Chance makes it negative as often as positive; cut off at nothing it would add up.
+    put("lost_to_changes", if usual > 0.0 { 1.0 - all / usual } else { 0.0 });
 }
 
 fn of_counts(figures: &mut Figures, prefix: &str, counts: &Counts, seconds: f64) {

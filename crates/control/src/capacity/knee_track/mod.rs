@@ -567,8 +567,12 @@ impl KneeTrack {
         self.cusums.reset();
     }
 
-    /// Work done beyond the estimate, saturated or not, proves that there is more.
+    /// Work done beyond the estimate, saturated or not, proves that there is more. While the server is known to be full the
+    /// departures themselves move the estimate.
     fn prove(&mut self, t: f64, departed: &PerClass) {
+        if self.is_full {
+            return;
+        }
         let (Some(costs), Some(expected)) = (&self.costs, self.expected()) else { return };
         let Some(alarm) = self.proof.tick(departed, costs.work(departed), &expected) else { return };
         let new = costs.work(&alarm.departed) / alarm.seconds;
