@@ -4,7 +4,6 @@ import { render } from "preact";
 
 import { App } from "./app";
 import { connect } from "./state";
-import "uplot/dist/uPlot.min.css";
 import "./style.css";
 
 const root = document.getElementById("app");

@@ -11,23 +11,13 @@ const THEMES: ReadonlyArray<{ theme: Theme; name: string }> = [
   { theme: "dark", name: "Dark" },
 ];
 
-/** Told to the window when colours change, for what is painted and not styled. */
-export const THEME_CHANGED = "tidegate-theme";
-
 export function ThemeSwitch() {
   const [theme, setTheme] = useState<Theme>(read);
   useEffect(() => {
     if (theme === "system") delete document.documentElement.dataset["theme"];
     else document.documentElement.dataset["theme"] = theme;
     localStorage.setItem(KEPT, theme);
-    dispatchEvent(new Event(THEME_CHANGED));
   }, [theme]);
-  useEffect(() => {
-    const query = matchMedia("(prefers-color-scheme: dark)");
-    const changed = () => dispatchEvent(new Event(THEME_CHANGED));
-    query.addEventListener("change", changed);
-    return () => query.removeEventListener("change", changed);
-  }, []);
   return (
     <label class="theme">
       <span>Colours</span>

@@ -136,7 +136,7 @@ fn it_shows_a_gateway_under_load_and_changes_it() {
         assert!(shown.lines().count() > 2, "{stage}: {shown}");
     }
     // Three charts have lines; a fixed limit finds no capacity, and the fourth says so or shows what is started.
-    browser.until("document.querySelectorAll('.chart canvas').length >= 3");
+    browser.until("document.querySelectorAll('.chart .plot svg').length >= 3");
     browser.until("document.querySelector('.chart .legend b').innerText.includes('req/s')");
     review(&mut browser, "application");
 
@@ -246,7 +246,7 @@ fn sixty_classes_are_shown_on_a_phone_and_in_the_dark() {
     browser.prefer(&[("prefers-color-scheme", "dark"), ("prefers-reduced-motion", "reduce")]);
     browser.open(&format!("http://{}/", shop.admin));
     browser.until("document.querySelector('[data-stage=response] dd')?.innerText.includes('req/s')");
-    browser.until("document.querySelectorAll('.chart canvas').length >= 2");
+    browser.until("document.querySelectorAll('.chart .plot svg').length >= 2");
     review(&mut browser, "phone-application");
     browser.click("a[href='#/app/shop/classes']");
     browser.until("document.querySelectorAll('tbody tr').length === 60");
@@ -277,7 +277,7 @@ fn sixty_classes_are_shown_on_a_phone_and_in_the_dark() {
     browser.size(1366, 900);
     browser.click("a[href='#/app/shop/classes'], nav a[href='#/app/shop']");
     browser.until("document.querySelector('[data-stage=response] dd')?.innerText.includes('req/s')");
-    browser.until("document.querySelectorAll('.chart canvas').length >= 2");
+    browser.until("document.querySelectorAll('.chart .plot svg').length >= 2");
     review(&mut browser, "dark-application");
     browser.click("a[href='#/app/shop/classes']");
     browser.until("document.querySelectorAll('tbody tr').length === 60");

@@ -72,14 +72,14 @@ fn who_waits_is_shown_and_doors_are_changed_where_they_are_seen() {
     // Enough of them that there is something to see.
     let waiting = "Number(document.querySelector('a[href=\"#/app/shop/room\"] small')?.innerText)";
     browser.until(&format!("{waiting} >= 40"));
-    browser.until("document.querySelectorAll('.chart canvas').length >= 4");
+    browser.until("document.querySelectorAll('.chart .plot svg').length >= 4");
     review(&mut browser, "room-path");
 
     browser.click("[data-stage=room] h3 a");
     browser.until("document.querySelector('.ahead .bars path')");
     let said = browser.text("document.querySelector('.ahead svg').getAttribute('aria-label')");
     assert!(said.contains("to come in the next"), "{said}");
-    browser.until("document.querySelectorAll('.chart canvas').length === 3");
+    browser.until("document.querySelectorAll('.chart .plot svg').length === 3");
     review(&mut browser, "room");
     change(&mut browser, "shop/waiting_room.method", "closed", "stocktaking");
     browser.until("document.querySelector('.tiles').innerText.includes('for doors to open')");
@@ -141,7 +141,7 @@ fn a_capacity_that_is_found_is_shown_with_why_it_moved_and_searched_anew() {
     let _visitors = Visitors::start(listen, &["people;closed:24".to_owned()]);
     browser.until("document.querySelector('.log')?.innerText.includes('a search has found it')");
     browser.until("document.querySelector('.tiles').innerText.includes('found by KneeTrack')");
-    browser.until("document.querySelector('.chart canvas')");
+    browser.until("document.querySelector('.chart .plot svg')");
     browser.until("document.querySelector('.legend').innerText.includes('capacity') && !document.querySelector('.legend b').innerText.includes('–')");
     review(&mut browser, "capacity");
     browser.click(".between button");
