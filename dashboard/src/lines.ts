@@ -6,7 +6,7 @@ export const HEIGHT = 200;
 /** Ticks of the axis of values, about. */
 const TICKS = 3;
 /** Ticks of the axis of time, at most. */
-const TIMES = 6;
+const TIMES = 4;
 const [MINUTE, HOUR, DAY] = [60, 3600, 86_400];
 /** Steps between ticks of time, in seconds. */
 const STEPS = [1, 2, 5, 10, 15, 30, MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 15 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 4 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 2 * DAY, 5 * DAY, 10 * DAY];

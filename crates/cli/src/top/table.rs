@@ -135,8 +135,7 @@ fn of_application(application: &Json, at: f64) -> Vec<Line> {
         ),
     ));
     for class in each(&application["classes"]) {
-        let refused: f64 =
-            class["refused"].as_object().into_iter().flatten().filter_map(|(_, n)| n.as_f64()).sum();
+        let refused = sum(&class["refused"]);
         lines.push(row(
             Tone::Row,
             format!(
@@ -162,8 +161,7 @@ fn of_application(application: &Json, at: f64) -> Vec<Line> {
     for server in each(&application["servers"]) {
         let draining = server["draining"] == true || server["member"] == false;
         let state = if draining { "draining".to_owned() } else { word(&server["condition"]) };
-        let errors: f64 =
-            server["upstream_errors"].as_object().into_iter().flatten().filter_map(|(_, n)| n.as_f64()).sum();
+        let errors = sum(&server["upstream_errors"]);
         let tone = if matches!(state.as_str(), "up" | "draining") { Tone::Row } else { Tone::Alarm };
         lines.push(row(
             tone,
@@ -297,6 +295,11 @@ fn bytes(number: &Json) -> String {
     number.as_f64().map_or("-".to_owned(), |bytes| format!("{:.0} MiB", bytes / 1_048_576.0))
 }
 
+/// All labels of a rate together. The sum of nothing is -0 for floating point numbers, and shown as 0.
+fn sum(rates: &Json) -> f64 {
+    rates.as_object().into_iter().flatten().filter_map(|(_, rate)| rate.as_f64()).sum::<f64>() + 0.0
+}
+
 /// `58.9 queue_full, 0.4 codel`.
 fn split(rates: &Json) -> String {
     let mut text = String::new();
@@ -363,6 +366,7 @@ mod tests {
             assert!(all.contains(part), "{part}: {all}");
         }
         assert!(lines.iter().all(|line| line.text.chars().count() <= 120), "{all}");
+        assert!(!all.contains("-0.0"), "{all}");
         assert!(super::lines(&overview, "x", Some("other")).len() < 6);
         assert!(
             !all.contains("waiting room") && !all.contains("capacity:"),
