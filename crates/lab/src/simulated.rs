@@ -29,7 +29,7 @@ use crate::{
     statistics::mean,
 };
 
-/// Seconds of a search whose goodput counts, and of those whose starts do: as in the findings the bars come from.
+/// Seconds of a search whose goodput counts, and of those whose starts do: as in the measurements the bars come from.
 const SEARCH_S: usize = 10;
 const OVERSHOOT_S: usize = 40;
 /// How long after a change that the front believed in its cost is looked for.

@@ -16,8 +16,8 @@ use super::{Cause, KneeTrack, Mode, Span, start::Step};
 const ELASTICITY: f64 = 0.3;
 const BETA_MIN: f64 = 0.5;
 const BETA_MAX: f64 = 8.0;
-/// Departures, times the dispersion, by which an estimate is within 3 % (findings, "the goals that are honest": the error
-/// follows from counting), and the time in seconds after which as much may be asked of it in any case.
+/// Departures, times the dispersion `F`, by which an estimate is within 3 %, since the relative error of counting `n` of
+/// them is `√(F/n)`; and the time in seconds after which as much may be asked of it in any case.
 const COUNTED: f64 = 1100.0;
 const COUNTED_S: f64 = 10.0;
 
