@@ -10,16 +10,12 @@ use prometheus_client::{
 };
 use tidegate_control::{
     knobs::Scope,
-    meters::{Distribution, Meter, MeterKind, Unit, bucket_bounds},
+    meters::{Meter, MeterKind, Unit},
 };
-use tidegate_runtime::{HostSample, Readings, Served, Shared};
+use tidegate_runtime::{Reading, Sample, Scrape, Shared, histogram, seconds};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-/// Upper bounds of the histograms in seconds; the archives keep finer ones.
-const BOUNDS: &[f64] =
-    &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
 /// Every meter of every subject as `accept` wants it, and its content type: OpenMetrics, or the older text
 /// format of Prometheus for who asks for that only.
@@ -74,38 +70,18 @@ fn head_of(text: &mut String, lines: &[&str]) {
 
 fn render(shared: &Shared) -> String {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Scrape::new(shared)));
+    registry.register_collector(Box::new(Page(Scrape::read(shared))));
     let mut page = String::new();
     // Writing to a String does not fail; what it holds is the page either way.
     let _ = text::encode(&mut page, &registry);
     page
 }
 
-/// Everything a scrape shows, read once so that its series belong together.
+/// Everything a scrape shows.
 #[derive(Debug)]
-struct Scrape {
-    series: Vec<Series>,
-}
+struct Page(Scrape);
 
-#[derive(Debug)]
-struct Series {
-    served: Served,
-    readings: Option<Readings>,
-}
-
-impl Scrape {
-    fn new(shared: &Shared) -> Self {
-        let totals = shared.totals().read();
-        let series = shared
-            .served(&HostSample::read())
-            .into_iter()
-            .map(|served| Series { readings: totals.get(&served.subject).cloned(), served })
-            .collect();
-        Self { series }
-    }
-}
-
-impl Collector for Scrape {
+impl Collector for Page {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         for meter in Meter::ALL.iter().copied() {
             let kind = match meter.kind() {
@@ -123,75 +99,30 @@ impl Collector for Scrape {
             };
             let mut family =
                 encoder.encode_descriptor(&name, meter.doc().trim_end_matches('.'), unit.as_ref(), kind)?;
-            for series in self.series.iter().filter(|series| series.served.subject.scope() == meter.scope()) {
-                series.encode(meter, &mut family)?;
+            for sample in self.0.samples(meter) {
+                encode(&sample, &mut family)?;
             }
         }
         Ok(())
     }
 }
 
-impl Series {
-    fn encode(&self, meter: Meter, family: &mut MetricEncoder<'_>) -> Result<(), fmt::Error> {
-        let labels: Vec<(&str, &str)> =
-            self.served.labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        match meter.kind() {
-            MeterKind::Count if Served::TOLD.contains(&meter) => match self.served.told(meter) {
-                #[expect(clippy::cast_precision_loss, reason = "nanoseconds shown in seconds")]
-                Some(nanos) => family
-                    .encode_family(&labels)?
-                    .encode_counter::<NoLabelSet, f64, f64>(&(nanos as f64 / 1e9), None),
-                None => Ok(()),
-            },
-            MeterKind::Count if meter.labels().is_empty() => {
-                let count = self.readings.as_ref().map_or(0, |readings| readings.counts(meter)[0]);
-                family.encode_family(&labels)?.encode_counter::<NoLabelSet, u64, f64>(&count, None)
-            }
-            MeterKind::Count => {
-                for (index, label) in meter.labels().iter().enumerate() {
-                    let count = self.readings.as_ref().map_or(0, |readings| readings.counts(meter)[index]);
-                    let labels: Vec<_> = labels.iter().copied().chain([(meter.label(), *label)]).collect();
-                    family.encode_family(&labels)?.encode_counter::<NoLabelSet, u64, f64>(&count, None)?;
-                }
-                Ok(())
-            }
-            MeterKind::Level => match self.served.levels.iter().find(|(other, _)| *other == meter) {
-                Some((_, level)) => {
-                    let level = i64::try_from(*level).unwrap_or(i64::MAX);
-                    family.encode_family(&labels)?.encode_gauge(&level)
-                }
-                None => Ok(()),
-            },
-            MeterKind::Distribution => {
-                let none = Distribution::default();
-                let distribution =
-                    self.readings.as_ref().map_or(&none, |readings| readings.distribution(meter));
-                #[expect(clippy::cast_precision_loss, reason = "a sum of nanoseconds shown in seconds")]
-                let sum = distribution.sum_nanos() as f64 / 1e9;
-                let buckets = histogram(distribution);
-                family.encode_family(&labels)?.encode_histogram::<NoLabelSet>(
-                    sum,
-                    distribution.count(),
-                    &buckets,
-                    None,
-                )
-            }
+fn encode(sample: &Sample<'_>, family: &mut MetricEncoder<'_>) -> Result<(), fmt::Error> {
+    let labels: Vec<(&str, &str)> = sample.labels().collect();
+    let mut series = family.encode_family(&labels)?;
+    match sample.value {
+        Reading::Count(count) => series.encode_counter::<NoLabelSet, u64, f64>(&count, None),
+        Reading::Told(nanos) => {
+            series.encode_counter::<NoLabelSet, f64, f64>(&seconds(u128::from(nanos)), None)
+        }
+        Reading::Level(level) => series.encode_gauge(&i64::try_from(level).unwrap_or(i64::MAX)),
+        Reading::Distribution(distribution) => {
+            let bounds = Scrape::BOUNDS.iter().copied().chain([f64::INFINITY]);
+            let buckets: Vec<(f64, u64)> = bounds.zip(histogram(distribution)).collect();
+            let (sum, count) = (seconds(distribution.sum_nanos()), distribution.count());
+            series.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
         }
     }
-}
-
-/// Counts by [`BOUNDS`], the last for everything above. A bucket counts where its middle lies.
-fn histogram(distribution: &Distribution) -> Vec<(f64, u64)> {
-    let mut counts: Vec<(f64, u64)> =
-        BOUNDS.iter().copied().chain([f64::INFINITY]).map(|bound| (bound, 0)).collect();
-    for (bucket, n) in distribution.buckets() {
-        let (low, high) = bucket_bounds(bucket);
-        #[expect(clippy::cast_precision_loss, reason = "nanoseconds shown in seconds")]
-        let middle = u64::midpoint(low, high) as f64 / 1e9;
-        let position = BOUNDS.partition_point(|bound| *bound < middle);
-        counts[position].1 += n;
-    }
-    counts
 }
 
 #[cfg(test)]

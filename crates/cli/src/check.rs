@@ -10,9 +10,10 @@ use crate::failure::Failure;
 pub(crate) fn run(file: &Path, print: bool) -> Result<(), Failure> {
     let settings = tidegate_config::load(file).map_err(Failure::input)?;
     // What only a start would show: rules that do not compile together, pages that cannot be read,
-    // scripts that do not compile, certificates and keys that do not belong together.
+    // scripts that do not compile, certificates and keys that do not belong together, secrets that are none.
     scripts(&Shared::new(settings.clone()).map_err(Failure::input)?)?;
     tidegate_gateway::check_certificates(&settings).map_err(Failure::input)?;
+    tidegate_telemetry::check(&settings).map_err(Failure::input)?;
     if print {
         print!("{}", tidegate_config::print(&settings));
     } else {

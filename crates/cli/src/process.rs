@@ -13,6 +13,7 @@ use tidegate_config::{Address, AdminAccess, Application, Listener, Settings};
 use tidegate_control::knobs::{ChoiceSet as _, RoomMethod, Value, keys};
 use tidegate_gateway::{FileWatch, Gateway, Inherited, Running, notify};
 use tidegate_runtime::{Clock, RoomSecrets, Shared};
+use tidegate_telemetry::Telemetry;
 use tokio::{
     runtime::Runtime,
     signal::unix::{Signal, SignalKind, signal},
@@ -42,6 +43,7 @@ pub(crate) struct Process {
     admin: Option<Admin>,
     controllers: Controllers,
     recording: Recording,
+    telemetry: Telemetry,
     runtime: Runtime,
 }
 
@@ -54,8 +56,8 @@ pub(crate) fn run(settings: Settings, source: Source) -> Result<(), Failure> {
         Signals::new().map_err(Failure::work)?
     };
     process.announce(&source);
-    let Process { shared, running, admin, controllers, recording, runtime } = process;
-    let life = Life { shared, running, admin, controllers, recording, source };
+    let Process { shared, running, admin, controllers, recording, telemetry, runtime } = process;
+    let life = Life { shared, running, admin, controllers, recording, telemetry, source };
     runtime.block_on(life.live(signals))
 }
 
@@ -78,6 +80,7 @@ impl Process {
         };
         let shared = Shared::with_secrets(settings, secrets).map_err(Failure::input)?;
         check::scripts(&shared)?;
+        let telemetry = Telemetry::start(&shared).map_err(Failure::input)?;
         let recording = Recording::start(&shared, state_directory.as_deref(), state_bytes_max);
         let recording = recording.map_err(Failure::work)?;
         let controllers = Controllers::start(Arc::clone(&shared), &recording).map_err(Failure::work)?;
@@ -91,7 +94,7 @@ impl Process {
         if let Some(admin) = &admin {
             admin.set_ready(true);
         }
-        Ok(Self { shared, running, admin, controllers, recording, runtime })
+        Ok(Self { shared, running, admin, controllers, recording, telemetry, runtime })
     }
 
     /// The URLs at which clients reach the listeners, in the order of the settings.
@@ -118,7 +121,15 @@ impl Process {
 
     /// Drains and ends.
     pub(crate) fn stop(self) {
-        let Self { running, admin, runtime, controllers: _controllers, recording: _recording, .. } = self;
+        let Self {
+            running,
+            admin,
+            runtime,
+            controllers: _controllers,
+            recording: _recording,
+            telemetry: _telemetry,
+            ..
+        } = self;
         if let Some(admin) = &admin {
             admin.set_ready(false);
         }
@@ -152,6 +163,8 @@ struct Life {
     controllers: Controllers,
     /// Ends last, so that what draining counts is written.
     recording: Recording,
+    /// Ends last as well.
+    telemetry: Telemetry,
     source: Source,
 }
 
@@ -249,6 +262,9 @@ impl Life {
             self.reload_settings(file);
         }
         self.controllers.reload();
+        if let Err(error) = self.telemetry.reload() {
+            tracing::error!(%error, "what is exported, and where, stays as it was");
+        }
         for error in self.running.reload_certificates() {
             tracing::error!("{error}");
         }
@@ -302,6 +318,7 @@ impl Life {
         let mut files = tidegate_gateway::certificate_files(settings);
         files.extend(settings.controllers.iter().map(|controller| controller.file.clone()));
         files.extend(admin_files(&settings.admin_access));
+        files.extend(tidegate_telemetry::files(settings));
         if let Source::File(file) = &self.source {
             files.push(file.clone());
         }

@@ -173,7 +173,7 @@ fn without_other_programs(page: &str) -> String {
 }
 
 /// Every name that documentation may use: knobs, keys of the file, choices, meters and their labels, reasons,
-/// crates (ours and others'), and what the gateway writes into messages and logs.
+/// crates (ours and others'), and what the gateway writes into messages, logs and traces.
 fn names() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for knob in Knob::ALL {
@@ -202,7 +202,7 @@ fn names() -> BTreeSet<String> {
     for line in read(&root().join("Cargo.toml")).lines() {
         names.extend(line.split_once(" = ").map(|(key, _)| key.to_owned()));
     }
-    let mut folders = vec![root().join("crates/gateway/src")];
+    let mut folders = vec![root().join("crates/gateway/src"), root().join("crates/telemetry/src")];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("a readable folder").flatten() {
             match entry.path() {

@@ -18,6 +18,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("tokens", &["control"]),
     ("gateway", &["control", "hello", "config", "runtime", "tokens"]),
     ("admin", &["control", "config", "runtime", "store", "scripts", "tokens"]),
+    ("telemetry", &["control", "config", "runtime"]),
     ("processors", &["control", "config"]),
     ("sim", &["control", "scripts"]),
     ("load", &[]),

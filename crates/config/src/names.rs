@@ -9,7 +9,7 @@ use std::{
 use http::{HeaderName, Uri};
 use ipnet::IpNet;
 
-use crate::settings::{Address, ClientKey, ServerAddress};
+use crate::settings::{Address, ClientKey, CollectorUrl, ServerAddress};
 
 /// Longest name of a listener, group, application, class or server.
 const NAME_MAX: usize = 64;
@@ -244,6 +244,62 @@ impl ServerUrl {
     }
 }
 
+impl CollectorUrl {
+    /// Reads `http://host:port` or `https://host:port`, with a path if the collector's has one.
+    ///
+    /// The port may be left out: 80 and 443.
+    ///
+    /// # Errors
+    ///
+    /// [`UrlFault`] with what is wrong and the mend.
+    pub fn parse(text: &str) -> Result<Self, UrlFault> {
+        let fault = |what: &str, mend: &str| UrlFault { what: what.to_owned(), mend: mend.to_owned() };
+        let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+        let scheme = scheme.or_else(|| text.starts_with("unix:").then(|| "unix".to_owned()));
+        if let Some(scheme) = scheme.filter(|scheme| !matches!(scheme.as_str(), "http" | "https")) {
+            return Err(fault(
+                &format!("the scheme \"{}\" is not spoken here", scheme.escape_debug()),
+                "write http or https: OTLP is spoken over HTTP",
+            ));
+        }
+        let begin = text.find("://").map_or(0, |at| at + 3);
+        let (base, path) = match text.get(begin..).and_then(|rest| rest.find('/')) {
+            Some(at) => text.split_at(begin + at),
+            None => (text, ""),
+        };
+        if base.contains('@') {
+            return Err(fault(
+                "holds a user or password",
+                "leave them out and send them by [[telemetry.header]] with name = \"authorization\"",
+            ));
+        }
+        if text.contains(['?', '#']) || (!path.is_empty() && path.parse::<http::uri::PathAndQuery>().is_err())
+        {
+            return Err(fault("is no URL of a collector", "write it as http://host:4318"));
+        }
+        let ServerUrl { address: ServerAddress::Host { host, port }, tls: Some(tls) } =
+            ServerUrl::parse(base)?
+        else {
+            return Err(fault("is no URL of a collector", "write it as http://host:4318"));
+        };
+        Ok(Self { tls, host, port, prefix: path.trim_end_matches('/').to_owned() })
+    }
+
+    /// Host and port, as a `Host` field has them.
+    #[must_use]
+    pub fn authority(&self) -> String {
+        ServerAddress::Host { host: self.host.clone(), port: self.port }.to_string()
+    }
+}
+
+impl fmt::Display for CollectorUrl {
+    /// As [`CollectorUrl::parse`] reads it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.authority(), self.prefix)
+    }
+}
+
 impl ServerAddress {
     /// The URL that [`ServerUrl::parse`] reads back.
     #[must_use]
@@ -327,6 +383,46 @@ mod tests {
         ] {
             assert_eq!(
                 ServerUrl::parse(text).map_err(|fault| fault.to_string()),
+                Err(fault.to_owned()),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn urls_of_collectors() {
+        let url = |tls, host: &str, port, prefix: &str| CollectorUrl {
+            tls,
+            host: host.to_owned(),
+            port,
+            prefix: prefix.to_owned(),
+        };
+        for (text, expected) in [
+            ("http://127.0.0.1:4318", url(false, "127.0.0.1", 4318, "")),
+            ("https://Otlp.Example/otlp/", url(true, "otlp.example", 443, "/otlp")),
+            ("http://[::1]:4318/", url(false, "::1", 4318, "")),
+        ] {
+            assert_eq!(CollectorUrl::parse(text), Ok(expected.clone()), "{text}");
+            assert_eq!(CollectorUrl::parse(&expected.to_string()), Ok(expected), "{text} is written back");
+        }
+        for (text, fault) in [
+            (
+                "https://me:secret@otlp.example",
+                "holds a user or password: leave them out and send them by [[telemetry.header]] with name = \"authorization\"",
+            ),
+            ("http://a?key=secret", "is no URL of a collector: write it as http://host:4318"),
+            (
+                "unix:/run/otlp.sock",
+                "the scheme \"unix\" is not spoken here: write http or https: OTLP is spoken over HTTP",
+            ),
+            (
+                "grpc://a:4317",
+                "the scheme \"grpc\" is not spoken here: write http or https: OTLP is spoken over HTTP",
+            ),
+            ("a:4318", "\"a:4318\" has no scheme: write http://a:4318 or https://a:4318"),
+        ] {
+            assert_eq!(
+                CollectorUrl::parse(text).map_err(|fault| fault.to_string()),
                 Err(fault.to_owned()),
                 "{text}"
             );

@@ -11,7 +11,8 @@ use crate::{
     choices::ClientCertificates,
     settings::{
         AdminAccess, AdminClients, AdminTls, Application, Certificate, ClientAuth, Controller, HeaderEdit,
-        Listener, LogTarget, Server, Settings, Upstream, WaitingRoom,
+        Listener, LogTarget, SecretPlace, Server, Settings, Telemetry, TelemetryHeader, Upstream,
+        WaitingRoom,
     },
 };
 
@@ -110,6 +111,9 @@ impl Printer {
                 self.pair("access_log.format", &quoted(log.format.name()));
             }
         }
+        if let Some(telemetry) = &settings.telemetry {
+            self.telemetry(telemetry);
+        }
         self.maybe("state_directory", settings.state_directory.as_deref().map(path));
         self.pair("state_bytes_max", &quoted(&Value::Size(settings.state_bytes_max).to_string()));
         self.knobs(&settings.host);
@@ -124,6 +128,19 @@ impl Printer {
             self.pair("step", &quoted(&Value::Span(resolution.step).to_string()));
             self.pair("keep", &quoted(&Value::Span(resolution.keep).to_string()));
         }
+    }
+
+    fn telemetry(&mut self, telemetry: &Telemetry) {
+        self.pair("telemetry.endpoint", &quoted(&telemetry.endpoint.to_string()));
+        self.pair("telemetry.service_name", &quoted(&telemetry.service_name));
+        let resource = telemetry.resource.iter().map(|(name, value)| format!("{name}={value}"));
+        self.texts("telemetry.resource", resource);
+        self.items("telemetry.header", telemetry.headers.iter().map(telemetry_header));
+        self.maybe("telemetry.ca", telemetry.ca.as_deref().map(path));
+        self.pair("telemetry.timeout", &knob_value(Value::Span(telemetry.timeout)));
+        let interval = telemetry.metrics_interval.map_or(Value::None, Value::Span);
+        self.pair("telemetry.metrics.interval", &knob_value(interval));
+        self.pair("telemetry.traces.parent", &quoted(telemetry.parent.name()));
     }
 
     fn listener(&mut self, listener: &Listener) {
@@ -291,6 +308,15 @@ fn server(server: &Server, tls: bool) -> String {
 
 fn certificate(certificate: &Certificate) -> String {
     format!("{{ chain = {}, key = {} }}", path(&certificate.chain), path(&certificate.key))
+}
+
+/// Where the value is, never the value.
+fn telemetry_header(header: &TelemetryHeader) -> String {
+    let place = match &header.value {
+        SecretPlace::File(file) => format!("file = {}", path(file)),
+        SecretPlace::Environment(variable) => format!("environment = {}", quoted(variable)),
+    };
+    format!("{{ name = {}, {place} }}", quoted(&header.name))
 }
 
 fn header_edit(edit: &HeaderEdit) -> String {

@@ -160,6 +160,7 @@ impl Settings {
             workers: vec![workers],
             applications: vec![application],
             access_log: None,
+            telemetry: None,
             controllers: Vec::new(),
             state_directory: None,
             state_bytes_max: Self::STATE_BYTES_MAX,

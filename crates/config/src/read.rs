@@ -5,6 +5,7 @@ mod application;
 mod controller;
 mod listener;
 mod rule;
+mod telemetry;
 
 use std::{collections::BTreeMap, ops::Range, path::Path, time::Duration};
 
@@ -62,6 +63,7 @@ fn settings(root: &Section<'_>) -> Settings {
         listeners,
         applications,
         access_log: access_log(root),
+        telemetry: telemetry::telemetry(root),
         controllers: controller::controllers(root),
         state_directory: root.path("state_directory"),
         state_bytes_max: root

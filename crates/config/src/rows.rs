@@ -14,7 +14,7 @@ use tidegate_control::{
 
 use crate::{
     choices::ClientCertificates,
-    settings::{LogFormat, ProxyVersion, Role, TlsVersion, UpstreamProtocol},
+    settings::{LogFormat, ProxyVersion, Role, TlsVersion, TraceParent, UpstreamProtocol},
     shape::{Absent, Row, Shape, Table},
 };
 
@@ -71,6 +71,59 @@ pub(crate) static ROOT: Table = Table {
             shape: Shape::Choice(LogFormat::NAMES),
             absent: Absent::Value("json"),
             doc: "One JSON object a line, or the Combined Log Format.",
+        },
+        Row {
+            name: "telemetry.endpoint",
+            shape: Shape::Text(COLLECTOR),
+            absent: Absent::Means(
+                "nothing is exported; required as soon as another key of telemetry is written",
+            ),
+            doc: "The OpenTelemetry collector, spoken to by OTLP over HTTP: below it are /v1/metrics and /v1/traces.",
+        },
+        Row {
+            name: "telemetry.service_name",
+            shape: Shape::Text("a name"),
+            absent: Absent::Value("tidegate"),
+            doc: "The service.name of everything exported.",
+        },
+        Row {
+            name: "telemetry.resource",
+            shape: Shape::Texts {
+                each: "NAME=VALUE such as \"deployment.environment.name=production\"",
+                max: 32,
+            },
+            absent: Absent::Means("none besides service, host and process"),
+            doc: "More attributes of the resource that everything exported is of.",
+        },
+        Row {
+            name: "telemetry.header",
+            shape: Shape::Tables { table: &TELEMETRY_HEADER, max: 16 },
+            absent: Absent::Means("none"),
+            doc: "Header fields sent to the collector, such as who we are.",
+        },
+        Row {
+            name: "telemetry.ca",
+            shape: Shape::Text("a file's path"),
+            absent: Absent::Means("the system's"),
+            doc: "Authorities of the collector's certificate, PEM, where the endpoint is https.",
+        },
+        Row {
+            name: "telemetry.timeout",
+            shape: Shape::Value(Kind::Span { min: Duration::from_millis(10), max: Duration::from_secs(60) }),
+            absent: Absent::Value("10s"),
+            doc: "How long the collector may take to answer, connecting included.",
+        },
+        Row {
+            name: "telemetry.metrics.interval",
+            shape: Shape::Text(METRICS_INTERVAL),
+            absent: Absent::Value("15s"),
+            doc: "How often every meter is sent; none: metrics are not.",
+        },
+        Row {
+            name: "telemetry.traces.parent",
+            shape: Shape::Choice(TraceParent::NAMES),
+            absent: Absent::Value("trusted"),
+            doc: "Whose traceparent header is gone by: of clients in a listener's trusted networks, of all, of none.",
         },
         Row {
             name: "state_directory",
@@ -142,6 +195,39 @@ pub(crate) static ADMIN_TOKEN: Table = Table {
             shape: Shape::Choice(Role::NAMES),
             absent: Absent::Value("read"),
             doc: "What it allows: look, or look and change.",
+        },
+    ],
+};
+
+/// URLs of the collector, in words.
+const COLLECTOR: &str = "a URL such as \"http://127.0.0.1:4318\"";
+
+/// Times from one export of metrics to the next, in words.
+const METRICS_INTERVAL: &str = "a span of time from 1s to 1h, such as \"15s\", or \"none\"";
+
+/// A header field sent to the collector.
+pub(crate) static TELEMETRY_HEADER: Table = Table {
+    title: "[[telemetry.header]]",
+    doc: "A header field sent to the OpenTelemetry collector. Its value is a secret, so it stands in a file, read again when it changes, or in a variable of the environment, and never in the configuration.",
+    scope: None,
+    rows: &[
+        Row {
+            name: "name",
+            shape: Shape::Text("a header's name"),
+            absent: Absent::Required("name = \"authorization\""),
+            doc: "The field's name.",
+        },
+        Row {
+            name: "file",
+            shape: Shape::Text("a file's path"),
+            absent: Absent::Means("the value is in the environment"),
+            doc: "The file that holds the value in one line.",
+        },
+        Row {
+            name: "environment",
+            shape: Shape::Text("the name of an environment variable"),
+            absent: Absent::Means("the value is in a file"),
+            doc: "The variable that holds the value.",
         },
     ],
 };

@@ -22,6 +22,8 @@ pub struct Settings {
     pub applications: Vec<Application>,
     /// Where requests are logged; `None`: nowhere.
     pub access_log: Option<AccessLog>,
+    /// Export of metrics and traces; `None`: nothing is exported.
+    pub telemetry: Option<Telemetry>,
     /// Control laws as scripts.
     pub controllers: Vec<Controller>,
     /// Directory for what must survive a restart; `None`: nothing does.
@@ -87,6 +89,69 @@ pub struct AdminClients {
     pub authorities: PathBuf,
     /// What they may do.
     pub role: Role,
+}
+
+/// Export of metrics and traces to an OpenTelemetry collector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Telemetry {
+    /// The collector.
+    pub endpoint: CollectorUrl,
+    /// The `service.name` of everything exported.
+    pub service_name: String,
+    /// More attributes of the resource, name and value.
+    pub resource: Vec<(String, String)>,
+    /// Header fields sent to the collector.
+    pub headers: Vec<TelemetryHeader>,
+    /// Authorities of the collector's certificate, PEM; `None`: the system's.
+    pub ca: Option<PathBuf>,
+    /// How long the collector may take to answer.
+    pub timeout: Duration,
+    /// How often metrics are sent; `None`: not at all.
+    pub metrics_interval: Option<Duration>,
+    /// Whose `traceparent` is gone by.
+    pub parent: TraceParent,
+}
+
+/// Where a collector takes OTLP over HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CollectorUrl {
+    /// Whether it is spoken to by TLS.
+    pub tls: bool,
+    /// Host name or address, without brackets.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+    /// What stands before `/v1/metrics`; empty or begins with `/`, and does not end with it.
+    pub prefix: String,
+}
+
+/// A header field whose value is a secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TelemetryHeader {
+    /// Its name, lower case.
+    pub name: String,
+    /// Where its value is.
+    pub value: SecretPlace,
+}
+
+/// Where a secret is kept, so that it stands in no configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretPlace {
+    /// In a file, in one line.
+    File(PathBuf),
+    /// In a variable of the environment.
+    Environment(String),
+}
+
+/// Whose `traceparent` header is gone by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceParent {
+    /// That of clients in [`Listener::trusted`].
+    Trusted,
+    /// Everybody's.
+    All,
+    /// Nobody's.
+    None,
 }
 
 /// A control law as a script.

@@ -17,7 +17,7 @@ use tidegate_control::{
 use tidegate_tokens::Keys;
 
 use crate::{
-    Application, Clock, Level, PageTemplate, RoomSecrets, Snapshot, SpoolBudget, Totals, Workers,
+    Application, Clock, Level, PageTemplate, RoomSecrets, Snapshot, Spans, SpoolBudget, Totals, Workers,
     application::{ApplicationRef, ApplicationState, class_id},
     overrides::Layers,
     processes::Processes,
@@ -37,6 +37,7 @@ pub struct Shared {
     connections: Mutex<Connections>,
     spool: SpoolBudget,
     parked: Level,
+    spans: Spans,
     totals: Totals,
     workers: Workers,
     processes: Mutex<Processes>,
@@ -109,6 +110,7 @@ impl Shared {
             connections: Mutex::new(connections),
             spool,
             parked: Level::default(),
+            spans: Spans::default(),
             totals: Totals::default(),
             workers: Workers::default(),
             processes: Mutex::default(),
@@ -204,6 +206,12 @@ impl Shared {
     #[must_use]
     pub const fn parked(&self) -> &Level {
         &self.parked
+    }
+
+    /// Traced requests on their way to the exporter.
+    #[must_use]
+    pub const fn spans(&self) -> &Spans {
+        &self.spans
     }
 
     /// The worker threads that run.

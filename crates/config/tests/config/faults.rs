@@ -132,3 +132,57 @@ fn no_more_faults_are_shown_than_anybody_reads() {
     assert_eq!(lines.len(), tidegate_config::FAULTS_MAX + 1);
     assert_eq!(lines.last().unwrap(), "t.toml: 4002 more faults are not shown");
 }
+
+#[test]
+fn telemetry_has_a_collector_and_its_secrets_stand_elsewhere() {
+    let gateway =
+        "[[listener]]\naddress = \"[::]:8080\"\n[application.shop]\nservers = [\"http://127.0.0.1:8000\"]\n";
+    let telemetry = r#"[telemetry]
+endpoint = "https://me:hush@otlp.example"
+resource = ["team", "region=eu"]
+metrics.interval = "5ms"
+timeout = "none"
+traces.parent = "some"
+traces.sample = 2.0
+[[telemetry.header]]
+name = "authorization"
+[[telemetry.header]]
+name = "x-tenant"
+file = "tenant"
+environment = "TENANT"
+[[telemetry.header]]
+name = "X-Tenant"
+value = "hush"
+[[telemetry.header]]
+name = "host"
+environment = "HOST"
+"#;
+    let found = faults(&format!("{telemetry}{gateway}"));
+    assert_eq!(
+        found,
+        [
+            "t.toml:2:12: telemetry.endpoint: holds a user or password: leave them out and send them by [[telemetry.header]] with name = \"authorization\"",
+            "t.toml:3:13: telemetry.resource[0]: \"team\" is not allowed here: expected NAME=VALUE such as \"deployment.environment.name=production\"",
+            "t.toml:4:20: telemetry.metrics.interval: \"5ms\" is not allowed here: expected a span of time from 1s to 1h, such as \"15s\", or \"none\"",
+            "t.toml:5:11: telemetry.timeout: \"none\" is not allowed here: expected a span of time from 10ms to 1min, such as \"250ms\"",
+            "t.toml:6:17: telemetry.traces.parent: \"some\" is not allowed here: expected one of \"trusted\", \"all\", \"none\"",
+            "t.toml:7:17: telemetry.traces.sample: 2.0 is not allowed here: expected a number from 0 to 1, or \"none\"",
+            "t.toml:9:8: telemetry.header[0].name: has no value: write either file = \"collector.token\" or environment = \"COLLECTOR_TOKEN\"",
+            "t.toml:11:8: telemetry.header[1].name: has two values: write either file = \"collector.token\" or environment = \"COLLECTOR_TOKEN\"",
+            "t.toml:15:8: telemetry.header[2].name: \"x-tenant\" is taken (line 11): give each a name of its own",
+            "t.toml:15:8: telemetry.header[2].name: has no value: write either file = \"collector.token\" or environment = \"COLLECTOR_TOKEN\"",
+            "t.toml:16:1: telemetry.header[2].value: there is no such key: docs/configuration.md lists the keys of [[telemetry.header]]",
+            "t.toml:18:8: telemetry.header[3].name: \"host\" is set by Tidegate itself: leave it out",
+        ]
+    );
+    assert!(!found.concat().contains("hush"), "{found:?}");
+    assert_eq!(
+        faults(&format!("telemetry.service_name = \"edge\"\n{gateway}")),
+        [
+            "t.toml:1:26: telemetry.service_name: is written without telemetry.endpoint, so nothing is exported: write telemetry.endpoint = \"http://127.0.0.1:4318\""
+        ]
+    );
+    // The share alone is a knob, which is there whether it has somewhere to go or not.
+    let alone = format!("telemetry.traces.sample = 0.5\n{gateway}");
+    assert!(tidegate_config::parse(&alone, Path::new("/"), "t.toml").is_ok_and(|it| it.telemetry.is_none()));
+}

@@ -304,6 +304,29 @@ fn admin_access() -> impl Strategy<Value = AdminAccess> {
         .prop_map(|(hosts, tokens, tls)| AdminAccess { hosts, tokens, tls })
 }
 
+fn telemetry() -> impl Strategy<Value = Telemetry> {
+    let endpoint = (any::<bool>(), "[a-z]{1,8}[.]example", 1..=u16::MAX, select(vec!["", "/otlp", "/a/b"]))
+        .prop_map(|(tls, host, port, prefix)| CollectorUrl { tls, host, port, prefix: prefix.to_owned() });
+    let place =
+        prop_oneof![file().prop_map(SecretPlace::File), "[A-Z_]{1,8}".prop_map(SecretPlace::Environment)];
+    let header = place.prop_map(|value| TelemetryHeader { name: "x-tenant".to_owned(), value });
+    let resource = vec(("[a-z]{1,4}[.][a-z_]{1,4}", "[a-zé\"=]{1,8}"), 0..3);
+    let times = (10..=60_000_u64, option::of(1..=3600_u64));
+    let parent = select(vec![TraceParent::Trusted, TraceParent::All, TraceParent::None]);
+    (endpoint, "[a-z\"]{1,8}", resource, vec(header, 0..=1), option::of(file()), times, parent).prop_map(
+        |(endpoint, service_name, resource, headers, ca, (timeout, interval), parent)| Telemetry {
+            endpoint,
+            service_name,
+            resource,
+            headers,
+            ca,
+            timeout: Duration::from_millis(timeout),
+            metrics_interval: interval.map(Duration::from_secs),
+            parent,
+        },
+    )
+}
+
 fn settings() -> impl Strategy<Value = Settings> {
     let loopback = select(vec![std::net::IpAddr::from([127, 0, 0, 1]), std::net::Ipv6Addr::LOCALHOST.into()]);
     let admin = option::of((loopback, any::<u16>()).prop_map(SocketAddr::from));
@@ -319,25 +342,29 @@ fn settings() -> impl Strategy<Value = Settings> {
             log,
             vec(controller(), 0..=1),
             (option::of(file()), 16_u64..4096, archives()),
+            option::of(telemetry()),
         ),
         (listener(0), listener(1)),
         (application(0), application(1)),
     )
-        .prop_map(|((host, admin, threads, access_log, controllers, state), listeners, applications)| {
-            Settings {
-                host,
-                admin: admin.0,
-                admin_access: admin.1,
-                workers: vec![WorkerGroup { name: "group".to_owned(), threads }],
-                listeners: <[_; 2]>::from(listeners).into(),
-                applications: <[_; 2]>::from(applications).into(),
-                access_log,
-                controllers,
-                state_directory: state.0,
-                state_bytes_max: state.1 << 20,
-                archives: state.2,
-            }
-        })
+        .prop_map(
+            |((host, admin, threads, access_log, controllers, state, telemetry), listeners, applications)| {
+                Settings {
+                    host,
+                    admin: admin.0,
+                    admin_access: admin.1,
+                    workers: vec![WorkerGroup { name: "group".to_owned(), threads }],
+                    listeners: <[_; 2]>::from(listeners).into(),
+                    applications: <[_; 2]>::from(applications).into(),
+                    access_log,
+                    telemetry,
+                    controllers,
+                    state_directory: state.0,
+                    state_bytes_max: state.1 << 20,
+                    archives: state.2,
+                }
+            },
+        )
 }
 
 fn archives() -> impl Strategy<Value = Layout> {

@@ -141,6 +141,8 @@ knobs! {
             "After SIGTERM, how long requests in progress may take before their connections are closed.";
         ACCESS_LOG_SAMPLE: f64 = "access_log.sample", ratio(0.0, 1.0), Value::Ratio(1.0),
             "Share of requests written to the access log; refusals and errors are always written.";
+        TRACES_SAMPLE: Option<f64> = "telemetry.traces.sample", ratio(0.0, 1.0), Value::None,
+            "Share of requests without a traceparent to go by that are traced; those with one are traced as it says. none: no request is traced. Traces go to telemetry.endpoint.";
     }
     Application {
         MODE: Chosen<Mode> = "mode", choice::<Mode>(), Value::Choice("enforce"),

@@ -145,6 +145,18 @@ impl BadRequest {
     }
 }
 
+/// Where the spans of a traced request were dropped; the labels of [`Meter::SPANS_LOST`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SpansLost {
+    /// On the way to the exporter, which could not keep up or waits for the collector.
+    Queue,
+    /// At the collector, which would not have them.
+    Collector,
+}
+
+/// Labels of [`SpansLost`], in the order of the enum.
+pub const SPANS_LOST: &[&str] = &["queue", "collector"];
+
 /// Labels of [`Meter::RESPONSES`]: the status classes.
 pub const STATUS_CLASSES: &[&str] = &["1xx", "2xx", "3xx", "4xx", "5xx"];
 
@@ -227,6 +239,7 @@ meters! {
         CPU_PRESSURE = "cpu_pressure", Count, Seconds, "" &[], "Time in which something on the host waited for a processor (PSI, some).";
         MEMORY_PRESSURE = "memory_pressure", Count, Seconds, "" &[], "Time in which something on the host waited for memory (PSI, some).";
         IO_PRESSURE = "io_pressure", Count, Seconds, "" &[], "Time in which something on the host waited for storage (PSI, some).";
+        SPANS_LOST = "spans_lost", Count, None, "where" SPANS_LOST, "Traced requests whose spans were dropped, by where.";
         EVENTS_LOST = "events_lost", Count, None, "" &[], "Log lines and events dropped because their writer could not keep up.";
     }
     Application {

@@ -5,18 +5,18 @@ use std::{
     future::{Future, poll_fn},
     pin::pin,
     rc::Rc,
-    sync::Arc,
     task::Poll,
 };
 
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use tidegate_control::{Refusal, ServerId, Timestamp, classify::cookie_values, knobs::keys, meters::Meter};
-use tidegate_runtime::{CoreApplication, servers::Server};
+use tidegate_runtime::CoreApplication;
 
 use super::{
     Service,
     error::{ClientFault, Failure},
     hop_by_hop,
+    record::Tried,
 };
 use crate::{
     body::{BodyError, RequestBody},
@@ -27,8 +27,6 @@ use crate::{
 /// A server's answer.
 pub(super) struct Answered {
     pub(super) response: Response<UpstreamBody>,
-    /// Who gave it, if the access log wants to know.
-    pub(super) server: Option<Arc<Server>>,
     /// Value of the sticky cookie, if the client is to be given one.
     pub(super) sticky: Option<String>,
 }
@@ -47,6 +45,8 @@ pub(super) struct Errand {
     pub(super) takes_interim: bool,
     /// Set once the client has left.
     pub(super) left: Rc<Cell<bool>>,
+    /// Where to note who is asked, if anybody wants to know.
+    pub(super) tried: Option<Rc<Tried>>,
 }
 
 impl Errand {
@@ -74,13 +74,15 @@ impl Errand {
                 continue;
             };
             let id = chosen.server().id();
-            let server = self.service.access_log.is_on().then(|| Arc::clone(chosen.server()));
+            if let Some(tried) = &self.tried {
+                tried.note(chosen.server());
+            }
             let sticky = chosen.sticky_value();
             let interim = |head| self.pass_on(head);
             let sent =
                 self.service.upstreams.send(chosen, request, &self.connection.facts, now, &interim).await;
             let error = match sent {
-                Ok(response) => return Ok(Answered { response, server, sticky }),
+                Ok(response) => return Ok(Answered { response, sticky }),
                 Err(error) => error,
             };
             if let Some(client) = error.client {

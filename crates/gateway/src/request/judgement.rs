@@ -27,7 +27,8 @@ use super::{
     head::{BadHead, Examined, Head, length},
     host::Host,
     intake::Bounds,
-    record::Record,
+    record::{Record, Sender},
+    trace_context,
     waiting_room::{self, Door, Shut, Visit, Visitor},
 };
 use crate::{connection::Connection, facts::ConnectionFacts};
@@ -169,8 +170,11 @@ impl Service {
             _ => visit.as_ref().and_then(|visit| visit.stripped()),
         };
         let head = stripped.map_or(head, |uri| Head { uri, ..head });
+        let random = || self.upstreams.random();
+        let trace = trace_context::begin(&view.snapshot.settings, &connection.facts, head.headers, random);
+        let sender = Sender { connection, head, client, trace };
         let arrived = Arrived {
-            record: Record::new(self, application, verdict.class, now, connection, head, client),
+            record: Record::new(self, application, verdict.class, now, sender),
             exchange,
             hash,
             ends_here: examined.ends_here,

@@ -6,7 +6,7 @@
 //! 2. `judgement`: the application, the class, the client's rate, `waiting_room`, admission; the request waits as its
 //!    head alone, and is dropped the moment its client leaves;
 //! 3. `intake`: the body is gathered, without a permit if the client is slow;
-//! 4. `forward`, `hop_by_hop`, `forwarded`, `request_id`: the head that a server gets;
+//! 4. `forward`, `hop_by_hop`, `forwarded`, `request_id`, `trace_context`: the head that a server gets;
 //! 5. `dispatch`: a server is chosen and tried, and another; `in_flight` holds the permit meanwhile,
 //!    `linger` if the client leaves;
 //! 6. `response`, `read_ahead`, `response_body`, `upgrade`: the answer, brought off the server faster
@@ -38,6 +38,7 @@ mod request_id;
 mod response;
 mod response_body;
 mod service_time;
+mod trace_context;
 mod unread;
 mod upgrade;
 mod waiting_room;
@@ -179,6 +180,10 @@ impl Service {
             visit.strip(&mut parts);
         }
         let takes_interim = parts.version == Version::HTTP_11;
+        // Before the operator's edits, which have the last word.
+        if let Some(ids) = record.trace() {
+            trace_context::write(ids, &mut parts.headers);
+        }
         let mut forwarded =
             forward::request(&mut parts, &connection.facts, snapshot, &self.ids, (ends_here, wants_upgrade));
         forwarded.visit = visit;
@@ -195,6 +200,7 @@ impl Service {
             started: in_flight.started(),
             takes_interim,
             left: Rc::clone(&left),
+            tried: record.tried(),
         };
         let exchange = Box::pin(errand.run(Box::new(Request::from_parts(parts, body))));
         let awaited = Awaited::new(exchange, in_flight, left);

@@ -3,11 +3,21 @@
 //! Every request that arrived ends as one of: answered, left while it waited, abandoned after it had
 //! started. So for each class `arrived = left + abandoned + responses`, once nothing is under way.
 
-use std::{net::IpAddr, rc::Rc, sync::Arc, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    net::IpAddr,
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
 
 use http::{HeaderValue, Method, StatusCode, Uri, Version, header};
-use tidegate_control::{ClassId, Refusal, Timestamp, knobs::keys, meters::Meter};
-use tidegate_runtime::{Cells, CoreApplication, servers::Server};
+use tidegate_control::{
+    ClassId, Refusal, Timestamp,
+    knobs::keys,
+    meters::{Meter, SpansLost},
+};
+use tidegate_runtime::{Cells, CoreApplication, TraceIds, TracedRequest, servers::Server};
 
 use super::{Service, access_log::Entry, head::Head};
 use crate::connection::Connection;
@@ -32,15 +42,46 @@ pub(super) struct Record {
     log: Option<Box<LogFacts>>,
 }
 
-/// What only the access log wants to know.
+/// Who sent a request, and what.
+pub(super) struct Sender<'a> {
+    pub(super) connection: &'a Rc<Connection>,
+    pub(super) head: Head<'a>,
+    pub(super) client: Option<IpAddr>,
+    /// Who the request is in its trace, if it is traced.
+    pub(super) trace: Option<Box<TraceIds>>,
+}
+
+/// What only the access log and traces want to know.
 struct LogFacts {
+    /// Whether the access log does.
+    is_logged: bool,
+    trace: Option<Box<TraceIds>>,
     connection: Rc<Connection>,
     client: Option<IpAddr>,
     head: LoggedHead,
     request_id: Option<HeaderValue>,
-    server: Option<Arc<Server>>,
+    tried: Rc<Tried>,
     reason: Option<&'static str>,
     detail: Option<String>,
+}
+
+/// The servers a request went to.
+#[derive(Default)]
+pub(super) struct Tried {
+    last: RefCell<Option<Arc<Server>>>,
+    count: Cell<u32>,
+}
+
+impl Tried {
+    /// It goes to this one now.
+    pub(super) fn note(&self, server: &Arc<Server>) {
+        self.last.replace(Some(Arc::clone(server)));
+        self.count.set(self.count.get().saturating_add(1));
+    }
+
+    fn server(&self) -> Option<Arc<Server>> {
+        self.last.borrow().clone()
+    }
 }
 
 /// What is logged of a head.
@@ -74,18 +115,20 @@ impl Record {
         application: &Rc<CoreApplication>,
         class: ClassId,
         arrived: Timestamp,
-        connection: &Rc<Connection>,
-        head: Head<'_>,
-        client: Option<IpAddr>,
+        sender: Sender<'_>,
     ) -> Box<Self> {
         application.class(class).add(Meter::ARRIVED, 1);
-        let log = service.access_log.is_on().then(|| {
+        let Sender { connection, head, client, trace } = sender;
+        let is_logged = service.access_log.is_on();
+        let log = (is_logged || trace.is_some()).then(|| {
             Box::new(LogFacts {
+                is_logged,
+                trace,
                 connection: Rc::clone(connection),
                 client,
                 head: LoggedHead::of(head),
                 request_id: None,
-                server: None,
+                tried: Rc::default(),
                 reason: None,
                 detail: None,
             })
@@ -174,10 +217,14 @@ impl Record {
         }
     }
 
-    pub(super) fn set_server(&mut self, server: Option<Arc<Server>>) {
-        if let Some(log) = &mut self.log {
-            log.server = server;
-        }
+    /// Where to note the servers it goes to, if anybody wants to know.
+    pub(super) fn tried(&self) -> Option<Rc<Tried>> {
+        self.log.as_ref().map(|log| Rc::clone(&log.tried))
+    }
+
+    /// Who it is in its trace, if it is traced.
+    pub(super) fn trace(&self) -> Option<&TraceIds> {
+        self.log.as_ref()?.trace.as_deref()
     }
 
     pub(super) const fn add_bytes_in(&mut self, bytes: u64) {
@@ -221,15 +268,71 @@ impl Drop for Record {
         if self.bytes_out > 0 {
             cells.add(Meter::BYTES_OUT, self.bytes_out);
         }
-        if let Some(log) = self.log.take() {
-            self.write(*log, now);
+        if let Some(mut log) = self.log.take() {
+            let status = self.status.filter(|_| self.finished || self.started.is_none());
+            if let Some(ids) = log.trace.take() {
+                self.export(*ids, &log, status, now);
+            }
+            if log.is_logged {
+                self.write(*log, status, now);
+            }
         }
     }
 }
 
 impl Record {
-    fn write(&self, log: LogFacts, now: Timestamp) {
-        let status = self.status.filter(|_| self.finished || self.started.is_none());
+    /// Why it was not served, or not to its end. `status` is what its client saw.
+    fn reason(&self, log: &LogFacts, status: Option<StatusCode>) -> Option<&'static str> {
+        log.reason.or(match (status, self.started) {
+            (Some(_), _) => None,
+            (None, Some(_)) => Some("abandoned"),
+            (None, None) => Some("left"),
+        })
+    }
+
+    /// Hands it to the exporter.
+    fn export(&self, ids: TraceIds, log: &LogFacts, status: Option<StatusCode>, now: Timestamp) {
+        let LoggedHead { method, uri, version, host, user_agent, .. } = &log.head;
+        let host = host.as_ref().map(HeaderValue::as_bytes);
+        let host = host.or_else(|| uri.authority().map(|authority| authority.as_str().as_bytes()));
+        let traced = Box::new(TracedRequest {
+            ids,
+            application: Arc::clone(&self.application.application),
+            class: self.class,
+            arrived: self.arrived,
+            started: self.started,
+            answered: self.answered,
+            served: self.served,
+            ended: now,
+            gathering: self.gathering,
+            method: cut(method.as_str().as_bytes()),
+            scheme: if log.connection.facts.is_secure() { "https" } else { "http" },
+            path: cut(uri.path().as_bytes()),
+            query: uri.query().map(|query| cut(query.as_bytes())),
+            version: match *version {
+                Version::HTTP_10 => "1.0",
+                Version::HTTP_2 => "2",
+                _ => "1.1",
+            },
+            host: host.map(cut),
+            user_agent: user_agent.as_ref().map(|agent| cut(agent.as_bytes())),
+            client: log.client,
+            request_id: log.request_id.as_ref().map(|id| cut(id.as_bytes())),
+            server: log.tried.server(),
+            tries: log.tried.count.get(),
+            status: status.map(|status| status.as_u16()),
+            reason: self.reason(log, status),
+            bytes_in: self.bytes_in,
+            bytes_out: self.bytes_out,
+        });
+        if !self.service.core.shared().spans().offer(traced) {
+            let host = self.service.core.meters().host();
+            host.add_labelled(Meter::SPANS_LOST, SpansLost::Queue as usize, 1);
+        }
+    }
+
+    fn write(&self, log: LogFacts, status: Option<StatusCode>, now: Timestamp) {
+        let reason = self.reason(&log, status);
         let plain = log.reason.is_none() && status.is_some_and(|status| !status.is_server_error());
         if plain && !self.service.samples() {
             return;
@@ -250,14 +353,10 @@ impl Record {
             tls: log.connection.facts.tls.clone(),
             application: Some(Arc::clone(&self.application.application)),
             class: self.class,
-            server: log.server,
+            server: log.tried.server(),
             // A client that left sees no status; 499 stands for that, as elsewhere.
             status: status.map_or(499, |status| status.as_u16()),
-            reason: log.reason.or(match (status, self.started) {
-                (Some(_), _) => None,
-                (None, Some(_)) => Some("abandoned"),
-                (None, None) => Some("left"),
-            }),
+            reason,
             detail: log.detail,
             bytes_in: self.bytes_in,
             bytes_out: self.bytes_out,
@@ -269,4 +368,10 @@ impl Record {
         };
         self.service.log(entry);
     }
+}
+
+/// What a trace takes along of something a client sent: text, and not too much of it.
+fn cut(bytes: &[u8]) -> String {
+    const BYTES_MAX: usize = 512;
+    String::from_utf8_lossy(&bytes[..bytes.len().min(BYTES_MAX)]).into_owned()
 }

@@ -59,7 +59,6 @@ impl Service {
         let application = Rc::clone(record.application());
         let status = head.status;
         record.answer(upstream.answered_at());
-        record.set_server(answered.server);
         if status == StatusCode::SWITCHING_PROTOCOLS {
             return tunnel(connection, record, in_flight, head, upstream, forwarded);
         }

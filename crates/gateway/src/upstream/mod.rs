@@ -56,7 +56,7 @@ pub(crate) struct Upstreams {
     /// Dense by application id.
     applications: RefCell<Vec<Option<Rc<CoreServers>>>>,
     tls_clients: RefCell<Vec<Rc<TlsClient>>>,
-    /// State of the random numbers for balancing.
+    /// State of the random numbers for balancing and tracing.
     random: Cell<u64>,
     lookup: Rc<dyn Lookup>,
     /// Tells the background tasks that settings have changed.
@@ -124,8 +124,8 @@ impl Upstreams {
         client
     }
 
-    /// SplitMix64: quick, and good enough to spread load.
-    fn random(&self) -> u64 {
+    /// SplitMix64: quick, good enough to spread load, and no number comes twice in a row of 2^64.
+    pub(crate) fn random(&self) -> u64 {
         let state = self.random.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
         self.random.set(state);
         let mut z = state;
