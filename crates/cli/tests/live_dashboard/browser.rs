@@ -1,5 +1,7 @@
 //! Headless Chromium driven over its DevTools protocol: real keys and clicks, pictures, and everything it says.
 
+#![allow(dead_code, reason = "each test program uses its part")]
+
 use std::{
     collections::VecDeque,
     fs,
@@ -8,7 +10,7 @@ use std::{
     os::unix::process::CommandExt,
     path::Path,
     process::{Child, Command, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde_json::{Value as Json, json};
@@ -19,7 +21,19 @@ const SECONDS_MAX: &str = "300";
 /// How long anything in the page may take before the test fails.
 const PATIENCE: Duration = Duration::from_secs(45);
 
-/// A browser with one tab.
+/// What of its events is kept until somebody asks for it; a page that is fed every second says a lot.
+const KEPT: [&str; 6] = [
+    "Runtime.exceptionThrown",
+    "Runtime.consoleAPICalled",
+    "Log.entryAdded",
+    "Network.requestWillBeSent",
+    MOVED[0],
+    MOVED[1],
+];
+/// A tab has gone to another page, or that page has loaded.
+const MOVED: [&str; 2] = ["Page.frameNavigated", "Page.loadEventFired"];
+
+/// A browser with a profile of its own; its calls are for the tab that is in front.
 pub(crate) struct Browser {
     process: Child,
     socket: WebSocket<TcpStream>,
@@ -71,14 +85,28 @@ impl Browser {
             told: VecDeque::new(),
             _profile: profile,
         };
-        let target = browser.call("Target.createTarget", json!({ "url": "about:blank" }));
-        let attached =
-            browser.call("Target.attachToTarget", json!({ "targetId": target["targetId"], "flatten": true }));
-        browser.session = attached["sessionId"].as_str().expect("a session").to_owned();
-        for domain in ["Page", "Runtime", "Log", "Network", "Accessibility", "Performance"] {
-            browser.call(&format!("{domain}.enable"), json!({}));
-        }
+        browser.open_tab();
         browser
+    }
+
+    /// Opens another tab in front; gives the one that was there, for [`Browser::show_tab`].
+    pub(crate) fn open_tab(&mut self) -> String {
+        let before = std::mem::take(&mut self.session);
+        let target = self.call("Target.createTarget", json!({ "url": "about:blank" }));
+        let attached =
+            self.call("Target.attachToTarget", json!({ "targetId": target["targetId"], "flatten": true }));
+        self.session = attached["sessionId"].as_str().expect("a session").to_owned();
+        for domain in ["Page", "Runtime", "Log", "Network", "Accessibility", "Performance"] {
+            self.call(&format!("{domain}.enable"), json!({}));
+        }
+        before
+    }
+
+    /// Brings a tab to the front.
+    pub(crate) fn show_tab(&mut self, tab: String) -> String {
+        let before = std::mem::replace(&mut self.session, tab);
+        self.call("Page.bringToFront", json!({}));
+        before
     }
 
     /// Opens an address and waits until the page has loaded.
@@ -86,6 +114,42 @@ impl Browser {
         let opened = self.call("Page.navigate", json!({ "url": url }));
         assert!(opened.get("errorText").is_none(), "{url}: {opened}");
         self.until("document.readyState === 'complete'");
+    }
+
+    /// Loads the page again, as its button does.
+    pub(crate) fn reload(&mut self) {
+        self.value("window.isOld = true");
+        self.call("Page.reload", json!({}));
+        self.until_page("!window.isOld");
+    }
+
+    /// Goes back in the tab's history.
+    pub(crate) fn back(&mut self) {
+        let history = self.call("Page.getNavigationHistory", json!({}));
+        let at = history["currentIndex"].as_u64().and_then(|at| usize::try_from(at).ok()).expect("an index");
+        let entry = &history["entries"][at.checked_sub(1).expect("a page before this one")];
+        self.call("Page.navigateToHistoryEntry", json!({ "entryId": entry["id"] }));
+        let there = format!("location.href === {}", entry["url"]);
+        self.until_page(&there);
+    }
+
+    /// Whether pages may run scripts, from the next one on.
+    pub(crate) fn run_scripts(&mut self, run: bool) {
+        self.call("Emulation.setScriptExecutionDisabled", json!({ "value": !run }));
+    }
+
+    /// The language its user reads, as pages are asked for.
+    pub(crate) fn speak(&mut self, language: &str) {
+        let headers = json!({ "headers": { "Accept-Language": language } });
+        self.call("Network.setExtraHTTPHeaders", headers);
+    }
+
+    /// The value of a cookie for an address, those included that scripts do not see.
+    pub(crate) fn cookie(&mut self, url: &str, name: &str) -> Option<String> {
+        let cookies = self.call("Network.getCookies", json!({ "urls": [url] }));
+        let cookies = cookies["cookies"].as_array().expect("cookies");
+        let found = cookies.iter().find(|cookie| cookie["name"] == name)?;
+        found["value"].as_str().map(str::to_owned)
     }
 
     /// The size of the window, in the pixels of style sheets.
@@ -132,6 +196,23 @@ impl Browser {
             }})"
         );
         self.value(&script);
+    }
+
+    /// Waits until an expression is true on a page that has loaded, to whichever page the tab goes by itself
+    /// meanwhile.
+    pub(crate) fn until_page(&mut self, condition: &str) {
+        let deadline = Instant::now() + 2 * PATIENCE;
+        let asked = json!({ "expression": format!("document.readyState === 'complete' && Boolean({condition})"),
+                            "returnByValue": true });
+        loop {
+            // An error: the page it was asked of is gone, and another one loads.
+            let answer = self.ask("Runtime.evaluate", asked.clone()).unwrap_or_default();
+            if answer["result"]["value"] == true {
+                return;
+            }
+            assert!(Instant::now() < deadline, "no page comes on which this holds: {condition}");
+            self.await_move();
+        }
     }
 
     /// Clicks the middle of an element, as a mouse does.
@@ -262,7 +343,24 @@ impl Browser {
             .expect("a duration")
     }
 
+    /// Waits until the tab goes to another page or has loaded it, if it has not since this was asked last.
+    fn await_move(&mut self) {
+        let session = self.session.clone();
+        let is_move = |event: &Json| {
+            event["sessionId"] == session
+                && event["method"].as_str().is_some_and(|method| MOVED.contains(&method))
+        };
+        while !self.told.iter().any(is_move) {
+            self.hear();
+        }
+        self.told.retain(|event| !is_move(event));
+    }
+
     fn call(&mut self, method: &str, params: Json) -> Json {
+        self.ask(method, params).unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    fn ask(&mut self, method: &str, params: Json) -> Result<Json, Json> {
         self.calls += 1;
         let mut message = json!({ "id": self.calls, "method": method, "params": params });
         if !self.session.is_empty() {
@@ -270,22 +368,28 @@ impl Browser {
         }
         self.socket.send(Message::text(message.to_string())).expect("tell chromium");
         loop {
-            let answer = self.socket.read().unwrap_or_else(|error| panic!("chromium, {method}: {error}"));
-            let Message::Text(text) = answer else { continue };
-            let mut answer: Json = serde_json::from_str(&text).expect("chromium speaks JSON");
+            let Some(mut answer) = self.hear() else { continue };
             if answer["id"] == self.calls {
-                assert!(answer.get("error").is_none(), "{method}: {}", answer["error"]);
-                return answer["result"].take();
+                return match answer.get_mut("error") {
+                    Some(error) => Err(error.take()),
+                    None => Ok(answer["result"].take()),
+                };
             }
-            // Kept is only what is asked for; a page that is fed every second says a lot.
-            let kept = [
-                "Runtime.exceptionThrown",
-                "Runtime.consoleAPICalled",
-                "Log.entryAdded",
-                "Network.requestWillBeSent",
-            ];
-            if answer["method"].as_str().is_some_and(|method| kept.contains(&method)) {
-                self.told.push_back(answer);
+        }
+    }
+
+    /// The next answer; what it tells besides is noted.
+    fn hear(&mut self) -> Option<Json> {
+        let said = self.socket.read().unwrap_or_else(|error| panic!("chromium is silent: {error}"));
+        let Message::Text(text) = said else { return None };
+        let said: Json = serde_json::from_str(&text).expect("chromium speaks JSON");
+        match said["method"].as_str() {
+            None => Some(said),
+            Some(method) => {
+                if KEPT.contains(&method) {
+                    self.told.push_back(said);
+                }
+                None
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Debian's Tomcat 10 with the web application of this test, in a directory of its own.
+//! Debian's Tomcat 10 with the web application of these tests, in a directory of its own.
 
 use std::{
     fs,
@@ -18,7 +18,8 @@ const COMPILER: &str = "/usr/share/java/eclipse-jdt-core.jar";
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 const SERVER: &str = include_str!("server.xml");
-const PAGE: &str = include_str!("webapp/index.jsp");
+const PAGES: [(&str, &str); 2] =
+    [("index.jsp", include_str!("webapp/index.jsp")), ("shop.jsp", include_str!("webapp/shop.jsp"))];
 const SOURCES: [(&str, &str); 3] = [
     ("Echo.java", include_str!("webapp/Echo.java")),
     ("Form.java", include_str!("webapp/Form.java")),
@@ -47,7 +48,9 @@ impl Tomcat {
             fs::copy(Path::new(HOME).join("etc").join(file), base.join("conf").join(file))
                 .expect("Debian's configuration of Tomcat");
         }
-        fs::write(root.join("index.jsp"), PAGE).expect("write the page");
+        for (name, text) in PAGES {
+            fs::write(root.join(name), text).expect("write a page");
+        }
         compile(&base.join("src"), &root.join("WEB-INF/classes"));
 
         let mut process = Command::new(Path::new(HOME).join("bin/catalina.sh"))
