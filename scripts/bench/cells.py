@@ -36,7 +36,11 @@ def all_cells(effort):
     def waiting(kind, protocol):
         return lambda run: _waiting(run, kind, protocol, effort.waiting)
 
+    def room(accept):
+        return lambda run: _room(run, accept, effort.seconds)
+
     queueing = ("haproxy", "tidegate")  # nginx has no queue
+    alone = ("tidegate",)  # of these, it alone tells who must wait a time
     return [
         Cell("plain-1k", "1 KiB plain, keep-alive, 64 connections", rate, requests("http", "plain", "1k")),
         Cell("tls-1k", "1 KiB TLS 1.3 (P-256), keep-alive, 64 connections", rate, requests("https", "p256", "1k")),
@@ -56,6 +60,8 @@ def all_cells(effort):
              "idle-tls"),
         Cell("waiting-h2", "waiting request, HTTP/2, TLS 1.3", memory, waiting("p256", "h2"), queueing,
              "idle-h2"),
+        Cell("room-page", "a time told, page, keep-alive, 64 connections", rate, room("text/html"), alone),
+        Cell("room-json", "a time told, JSON, keep-alive, 64 connections", rate, room("application/json"), alone),
     ]
 
 
@@ -70,10 +76,18 @@ class Run:
             raise work.Failed(f"{self.name} has ended; see {self.server.log}")
 
 
-def _requests(run, url, seconds):
-    work.keep_alive(url, 1, CONNECTIONS, run.stand.other_cores)  # warm: connections, caches, pools
+def _room(run, accept, seconds):
+    """A waiting room that tells everybody a time: with one worker, the answers that one core can give."""
+    with run.stand.proxy(run.name, room=True) as server:
+        run = Run(run.name, run.stand, server)
+        return _requests(run, f"http://127.0.0.1:{server.ports['plain']}/1k", seconds, accept, refused=True)
+
+
+def _requests(run, url, seconds, accept=None, refused=False):
+    # Warm: connections, caches, pools.
+    work.keep_alive(url, 1, CONNECTIONS, run.stand.other_cores, accept, refused)
     before, share_before = run.server.cpu_ns(), run.server.user_and_system_ticks()
-    done = work.keep_alive(url, seconds, CONNECTIONS, run.stand.other_cores)
+    done = work.keep_alive(url, seconds, CONNECTIONS, run.stand.other_cores, accept, refused)
     spent_ns = run.server.cpu_ns() - before
     user, system = (after - before for after, before in zip(run.server.user_and_system_ticks(), share_before))
     run.check()

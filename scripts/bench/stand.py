@@ -44,26 +44,27 @@ class Stand:
         )
         return self._start("origin", ["nginx", "-p", self.folder, "-c", config], self.other_cores, self.origin_port)
 
-    def proxy(self, name, origin_port=None, waiting=False):
-        """Starts a proxy; with `waiting`, one that lets a single request through and queues the others.
+    def proxy(self, name, origin_port=None, waiting=False, room=False):
+        """Starts a proxy; with `waiting`, one that lets a single request through and queues the others; with `room`, one
+        that lets nobody in and tells everybody a time (Tidegate only).
 
         Each has a configuration file of its own: Tidegate reads one that changes again, so that with the same file
         it would take over the ports of another and with them its connections."""
-        command, ports = self._command(name, origin_port or self.origin_port, waiting)
+        command, ports = self._command(name, origin_port or self.origin_port, waiting, room)
         server = self._start(name, command, self.proxy_cores, ports["plain"])
         server.ports = ports
         return server
 
     def command(self, name, kind):
         """The command line that starts a proxy, and one of its ports."""
-        command, ports = self._command(name, self.origin_port, False)
+        command, ports = self._command(name, self.origin_port, False, False)
         return command, ports[kind]
 
-    def _command(self, name, origin_port, waiting):
+    def _command(self, name, origin_port, waiting, room):
         self.started += 1
         ports = {"plain": free_port(), "rsa": free_port(), "p256": free_port()}
         setup = {"haproxy": self._haproxy, "nginx": self._nginx, "tidegate": self._tidegate}[name]
-        return setup(ports, origin_port, waiting), ports
+        return setup(ports, origin_port, waiting, *([room] if name == "tidegate" else [])), ports
 
     def _haproxy(self, ports, origin, waiting):
         limit = "maxconn 1" if waiting else ""
@@ -133,9 +134,11 @@ backend origin
         )
         return ["nginx", "-p", self.folder, "-c", config]
 
-    def _tidegate(self, ports, origin, waiting):
+    def _tidegate(self, ports, origin, waiting, room):
         """With what runs by default: classification by rules, meters, and a limit, which here never binds unless
         requests are to wait."""
+        # In an hour of slots there are places for all that a benchmark can ask for.
+        method = 'capacity.given = "100000/s"\nwaiting_room.method = "wait"\n' if room else ""
         ports["h2c"] = ports["plain"]  # HTTP/2 by prior knowledge on the same port
         listeners = "".join(
             f'[[listener]]\naddress = "127.0.0.1:{ports[kind]}"\n'
@@ -157,7 +160,7 @@ servers = "http://127.0.0.1:{origin}"
 in_flight.algorithm = "fixed"
 in_flight.limit = {1 if waiting else 10000}
 upstream.response.timeout = "{PATIENCE}"
-
+{method}
 [application.bench.class.default]
 queue.max = 20000
 queue.wait.max = "{PATIENCE}"

@@ -24,9 +24,11 @@ class Failed(Exception):
     """The proxy did not do the work: the figures would mean nothing."""
 
 
-def keep_alive(url, seconds, connections, on_cores):
-    """wrk for so long; requests done, and the latency its clients saw at the 99th percentile."""
-    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "30s", "--latency", "-H", f"Host: {NAME}", url]
+def keep_alive(url, seconds, connections, on_cores, accept=None, refused=False):
+    """wrk for so long; requests done, and the latency its clients saw at the 99th percentile. With `refused` every
+    answer has to be one of an error's status, else none may."""
+    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "30s", "--latency", "-H", f"Host: {NAME}"]
+    command += ["-H", f"Accept: {accept}", url] if accept else [url]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, preexec_fn=lambda: os.sched_setaffinity(0, on_cores)
     )
@@ -34,9 +36,11 @@ def keep_alive(url, seconds, connections, on_cores):
     slowest = re.search(r"99%\s+([\d.]+)(us|ms|s)", done.stdout)
     if not requests or not slowest:
         raise Failed(f"wrk said nothing usable: {done.stdout[-300:]} {done.stderr[-300:]}")
-    for trouble in ("Non-2xx", "Socket errors"):
-        if trouble in done.stdout:
-            raise Failed(next(line.strip() for line in done.stdout.splitlines() if trouble in line))
+    if "Socket errors" in done.stdout:
+        raise Failed(next(line.strip() for line in done.stdout.splitlines() if "Socket errors" in line))
+    others = re.search(r"Non-2xx or 3xx responses: (\d+)", done.stdout)
+    if (int(others.group(1)) if others else 0) != (int(requests.group(1)) if refused else 0):
+        raise Failed(f"answers of another kind than asked for: {done.stdout[-300:]}")
     scale = {"ms": 0.001, "s": 1, "m": 60}[requests.group(3)]
     return {
         "requests": int(requests.group(1)),
