@@ -137,13 +137,16 @@ impl Access {
             }
         };
         let only_looks = [Method::GET, Method::HEAD].contains(&head.method);
-        if !only_looks && caller.role < Role::Operator {
-            return Err(Problem::new(
-                StatusCode::FORBIDDEN,
-                "this token may look only: changes need one whose role is \"operator\"",
-            ));
-        }
-        Ok(caller)
+        let why = match caller.role {
+            Role::Check if !is_report(head) => {
+                "this token is for reports of waiting rooms only: looking needs one whose role is \"read\""
+            }
+            Role::Read if !only_looks => {
+                "this token may look only: changes need one whose role is \"operator\""
+            }
+            Role::Check | Role::Read | Role::Operator => return Ok(caller),
+        };
+        Err(Problem::new(StatusCode::FORBIDDEN, why))
     }
 
     fn take(&self, rates: &Mutex<ClientRates>, peer: &Peer) -> Result<(), RetryAfter> {
@@ -307,6 +310,14 @@ fn hash(token: &str) -> [u8; digest::SHA256_OUTPUT_LEN] {
     let mut hash = [0; digest::SHA256_OUTPUT_LEN];
     hash.copy_from_slice(digest::digest(&digest::SHA256, token.as_bytes()).as_ref());
     hash
+}
+
+/// Whether a request is what the check of a waiting room sends.
+fn is_report(head: &Parts) -> bool {
+    let path = head.uri.path();
+    head.method == Method::POST
+        && path.starts_with("/api/v1/applications/")
+        && path.ends_with("/waiting-room/report")
 }
 
 /// One IPv4 address, or one IPv6 /64: what one client can have many of is one.

@@ -71,6 +71,8 @@ kinds! {
     Capacity = "capacity";
     /// A class begins to be refused for a reason, or is so no more.
     Refusals = "refusals";
+    /// The two processes of a waiting room have lost or found each other.
+    WaitingRoom = "waiting_room";
     /// A configuration was read and is in force.
     Configuration = "configuration";
     /// Whether what is measured and changed is kept on disk.

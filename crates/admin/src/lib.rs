@@ -2,7 +2,9 @@
 
 mod access;
 mod body;
+mod bypasses;
 mod capacity;
+mod client;
 mod controllers;
 mod events;
 mod knobs;
@@ -16,6 +18,8 @@ mod patience;
 mod problem;
 mod record;
 mod recording;
+mod reporter;
+mod reports;
 mod rooms;
 mod server;
 mod servers;
@@ -25,9 +29,11 @@ mod waiting_rooms;
 mod watch;
 
 pub use access::TokenError;
+pub use client::{Client, ClientError};
 pub use controllers::{ControllerError, Controllers, check_controllers};
 pub use openapi::openapi;
 pub use recording::Recording;
+pub use reporter::Reporter;
 pub use rooms::room_secrets;
 pub use server::{Admin, AdminError};
 pub use tls::AdminTlsError;

@@ -203,6 +203,25 @@ fn paths() -> Json {
                 &[("200", answer("The waiting room", schema("waiting_room"))), problem("400"), problem("404")],
             ),
         },
+        "/api/v1/applications/{application}/waiting-room/bypass": {
+            "parameters": [path_parameter("application")],
+            "post": operation(
+                "make_waiting_room_bypass", "Makes a token by which programs of partners pass the room by; it is told once.",
+                &[], Some(schema("new_bypass")),
+                &with_body(&[("200", answer("The token", schema("bypass"))), problem("404")]),
+            ),
+        },
+        "/api/v1/applications/{application}/waiting-room/report": {
+            "parameters": [path_parameter("application")],
+            "post": operation(
+                "report_of_waiting_room", "Takes a report of the check, where waiting_room.role is generate. The role check may do this alone.",
+                &[], Some(schema("room_report")),
+                &with_body(&[
+                    ("200", answer("The keys by which the application's tokens are signed", schema("room_keys"))),
+                    problem("404"), problem("409"),
+                ]),
+            ),
+        },
     })
 }
 
@@ -213,6 +232,7 @@ fn schemas() -> Json {
         json!({ "type": "boolean" }),
         json!({ "type": "integer" }),
     );
+    let words = text.clone();
     let maybe = |name: &str| json!({ "type": [name, "null"] });
     let rates = json!({ "type": "object", "additionalProperties": { "type": "number" } });
     let list = |items: Json| json!({ "type": "array", "items": items });
@@ -384,14 +404,30 @@ fn schemas() -> Json {
             ("next_wait_s", described(maybe("number"), "What the next visitor is told; null: nothing can be promised.")),
             ("work_per_s", maybe("number")), ("work_for_newcomers_per_s", number.clone()),
             ("work_of_sessions_per_s", number.clone()), ("no_show_share", number.clone()),
-            ("opens_at", described(maybe("number"), "When doors open or the round is drawn.")), ("report_overdue", flag),
+            ("opens_at", described(maybe("number"), "When doors open or the round is drawn.")),
+            ("reported_at", described(maybe("number"), "Role generate: when the check reported last.")),
+            ("report_overdue", described(flag.clone(), "Role generate: it has not in time, and its last capacity holds.")),
+            ("report_lost", described(flag, "Role generate: for so long that the floor holds.")),
             ("counts", json!({
                 "type": "object", "additionalProperties": counts, "description": "What happened since the start, by class.",
             })),
         ]), &[("slots", described(list(object(&[
             ("at", number.clone()), ("waiting", whole.clone()), ("work", number),
         ])), "Slots that somebody waits for, the next first, 3,600 at most; only of one room."))]),
-        "waiting_room_key": object(&[("id", whole), ("change", changed_as())]),
+        "waiting_room_key": object(&[("id", whole.clone()), ("change", changed_as())]),
+        "new_bypass": closed(&["valid_for"], &[
+            ("class", described(line(64), "For requests of which class; the default class if left away.")),
+            ("valid_for", json!({ "type": "string", "description": "A span of 1s to 31d.", "examples": ["30d"] })),
+            ("who", line(64)), ("why", line(500)),
+        ]),
+        "bypass": object(&[
+            ("token", words.clone()), ("field", words.clone()), ("application", words.clone()), ("class", words.clone()),
+            ("until", json!({ "type": "number" })), ("change", changed_as()),
+        ]),
+        "room_report": room_report(),
+        "room_keys": object(&[("keys", list(object(&[
+            ("id", whole), ("secret", described(words, "In hexadecimal: whoever has it signs for this application.")),
+        ])))]),
     })
 }
 
@@ -417,6 +453,46 @@ fn with_more(mut object: Json, members: &[(&str, Json)]) -> Json {
         object["properties"][*name] = schema.clone();
     }
     object
+}
+
+/// What the check of a waiting room tells the generator.
+fn room_report() -> Json {
+    let most = 1e15;
+    let rate =
+        |about: &str| described(json!({ "type": ["number", "null"], "minimum": 0, "maximum": most }), about);
+    let by_class = |about: &str| {
+        let values = json!({ "type": "number", "minimum": 0, "maximum": most });
+        let all =
+            json!({ "type": ["object", "null"], "maxProperties": 1024, "additionalProperties": values });
+        described(all, about)
+    };
+    let came = json!({
+        "type": "object", "required": ["at_ns", "class", "people"],
+        "properties": {
+            "at_ns": { "type": "integer", "minimum": 0, "maximum": i64::MAX },
+            "class": { "type": "string" },
+            "people": { "type": "integer", "minimum": 0, "maximum": u32::MAX },
+        },
+    });
+    let returned = json!({ "type": ["array", "null"], "maxItems": 1024, "items": came });
+    closed(
+        &[],
+        &[
+            ("capacity_per_s", rate("Work units a second; null: not known.")),
+            ("pace_per_s", rate("Work units a second that may come now.")),
+            ("costs", by_class("Work units of a request, by class.")),
+            ("follow", rate("Work units that a session does after its first request.")),
+            ("excess_per_s", rate("Work units a second that passes do beyond what was charged.")),
+            (
+                "returned",
+                described(
+                    returned,
+                    "People who came at their time since the last report: a moment in their slot, in nanoseconds since 1970.",
+                ),
+            ),
+            ("missed", by_class("Promises missed since the last report, by class.")),
+        ],
+    )
 }
 
 fn operation(

@@ -79,11 +79,14 @@ pub(crate) enum Action {
     Server,
     /// Tokens of waiting rooms are signed with a new key.
     RoomKey,
+    /// A token is made that passes a waiting room by.
+    RoomBypass,
 }
 
 impl Action {
     /// Every action.
-    pub(crate) const ALL: &'static [Self] = &[Self::Capacity, Self::Search, Self::Server, Self::RoomKey];
+    pub(crate) const ALL: &'static [Self] =
+        &[Self::Capacity, Self::Search, Self::Server, Self::RoomKey, Self::RoomBypass];
 
     /// Its name in record and events.
     pub(crate) const fn name(self) -> &'static str {
@@ -92,6 +95,7 @@ impl Action {
             Self::Search => "search",
             Self::Server => "server",
             Self::RoomKey => "waiting_room_key",
+            Self::RoomBypass => "waiting_room_bypass",
         }
     }
 
@@ -109,6 +113,9 @@ impl Action {
             }
             Self::RoomKey => {
                 "made a new key for tokens of waiting rooms: those of the last seven hold, another is made by POST to /api/v1/waiting-rooms/keys"
+            }
+            Self::RoomBypass => {
+                "made a token that passes a waiting room by: it ends by itself, or when eight new keys have been made by POST to /api/v1/waiting-rooms/keys"
             }
         }
     }

@@ -21,7 +21,7 @@ use crate::{
     events::Events,
     knobs::{self, Knobs},
     record::Record,
-    rooms::{self, Keeper},
+    rooms::{self, Keeper, Rotation},
 };
 
 /// Batches held until the state directory is open, one a second.
@@ -46,6 +46,7 @@ pub(crate) struct State {
     writer: RwLock<Option<Writer>>,
     /// Where promises of waiting rooms are kept.
     rooms: Option<(PathBuf, Keeper)>,
+    room_keys: Rotation,
 }
 
 impl Recording {
@@ -64,6 +65,7 @@ impl Recording {
             pending: Mutex::new(state_directory.map(|_| VecDeque::new())),
             writer: RwLock::new(None),
             rooms: state_directory.map(|directory| (directory.to_owned(), Keeper::default())),
+            room_keys: Rotation::default(),
         });
         if let Some(directory) = state_directory {
             match Database::overrides(directory) {
@@ -177,6 +179,7 @@ impl State {
         if let Some((directory, keeper)) = &self.rooms {
             keeper.keep(shared, directory);
         }
+        self.room_keys.look(shared, self.directory());
     }
 
     /// The state directory, if there is one.
@@ -184,11 +187,12 @@ impl State {
         self.rooms.as_ref().map(|(directory, _)| directory.as_path())
     }
 
-    /// Another process has taken this one's place, and keeps the promises of waiting rooms from now on.
+    /// Another process has taken this one's place, and keeps promises and keys of waiting rooms from now on.
     pub(crate) fn hand_over(&self) {
         if let Some((_, keeper)) = &self.rooms {
             keeper.stop();
         }
+        self.room_keys.stop();
     }
 
     fn keep(&self, pending: &mut Option<VecDeque<Batch>>, batch: Batch) {

@@ -31,7 +31,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::{
     access::{Access, Caller, Peer, TokenError},
-    capacity,
+    bypasses, capacity,
     controllers::{Board, Controllers},
     events::{Events, Kind},
     knobs::Knobs,
@@ -42,6 +42,7 @@ use crate::{
     problem::Problem,
     record::Record,
     recording::{Recording, State},
+    reports,
     servers::Servers,
     stream::{self, Stream},
     tls::{self, AdminTlsError},
@@ -290,7 +291,8 @@ fn allowed(path: &[&str]) -> Option<&'static str> {
             | "capacity" | "waiting-rooms" | "openapi.json",
         ] => "GET",
         ["api", "v1", "waiting-rooms", "keys"]
-        | ["api", "v1", "applications", _, "capacity", "rediscover"] => "POST",
+        | ["api", "v1", "applications", _, "capacity", "rediscover"]
+        | ["api", "v1", "applications", _, "waiting-room", "bypass" | "report"] => "POST",
         ["api", "v1", "applications", _, "waiting-room"] => "GET",
         ["api", "v1", "applications", _, "capacity"] => "GET, POST",
         ["api", "v1", "applications", _, "servers"] => "GET, POST",
@@ -405,6 +407,15 @@ impl Api {
             }
             (&Method::GET, ["api", "v1", "applications", application, "waiting-room"]) => {
                 Ok(json_response(&waiting_rooms::of(&self.shared, &unescape(application)?)?))
+            }
+            (&Method::POST, ["api", "v1", "applications", application, "waiting-room", "bypass"]) => {
+                let (application, body) = (unescape(application)?, read(body).await?);
+                let Self { shared, record, .. } = self;
+                Ok(json_response(&bypasses::make(shared, record, &application, &body, &caller).await?))
+            }
+            (&Method::POST, ["api", "v1", "applications", application, "waiting-room", "report"]) => {
+                let (application, body) = (unescape(application)?, read(body).await?);
+                Ok(json_response(&reports::take(&self.shared, &application, &body)?))
             }
             (method, ["api", "v1", "applications", application, "capacity", rest @ ..]) => {
                 let (application, body) = (unescape(application)?, read(body).await?);

@@ -125,7 +125,9 @@ fn standing(application: &Application) -> Map<String, Json> {
         "work_of_sessions_per_s": standing.sessions_per_s,
         "no_show_share": standing.no_show,
         "opens_at": standing.opens.map(at),
+        "reported_at": standing.reported.map(at),
         "report_overdue": standing.overdue,
+        "report_lost": standing.lost,
     });
     match standing {
         Json::Object(standing) => standing,

@@ -6,7 +6,11 @@ use std::{
 };
 
 use serde_json::json;
-use tidegate_control::{ApplicationId, ClassId, Refusal, ServerId, Timestamp, meters::Meter};
+use tidegate_control::{
+    ApplicationId, ClassId, Refusal, ServerId, Timestamp,
+    knobs::{RoomRole, keys},
+    meters::Meter,
+};
 use tidegate_runtime::{Application, Shared, Subject, servers::ServerStatus};
 use tidegate_store::Status;
 
@@ -33,6 +37,8 @@ struct Seen {
     /// Requests refused so far, by class and reason.
     refused: BTreeMap<(ApplicationId, ClassId), Vec<u64>>,
     refusing: BTreeMap<(String, String, &'static str), u8>,
+    /// What processes that only give times hear of their check.
+    checks: BTreeMap<ApplicationId, &'static str>,
     /// When the last event of a capacity was that was told.
     capacity: BTreeMap<ApplicationId, Timestamp>,
     configurations: u64,
@@ -56,6 +62,7 @@ impl Watch {
         let snapshot = shared.snapshot();
         seen.look_at_servers(shared, &snapshot.applications, events);
         seen.look_at_refusals(shared, &snapshot.applications, events);
+        seen.look_at_checks(shared, &snapshot.applications, events);
         let now = shared.clock().now();
         for application in &snapshot.applications {
             let last = seen.capacity.get(&application.id).copied().unwrap_or(Timestamp::EPOCH);
@@ -136,6 +143,44 @@ impl Seen {
             }
         }
         self.servers = present;
+    }
+
+    fn look_at_checks(
+        &mut self,
+        shared: &Shared,
+        applications: &[std::sync::Arc<Application>],
+        events: &Events,
+    ) {
+        let mut present = BTreeMap::new();
+        for application in applications {
+            let room = application.state.waiting_room();
+            let gives_times = application.settings.values.get(keys::ROOM_ROLE).0 == RoomRole::Generate;
+            if !room.is_on() || !gives_times {
+                continue;
+            }
+            let standing = room.standing();
+            let what = match standing.reported {
+                None => "awaited",
+                Some(_) if standing.lost => "lost",
+                Some(_) if standing.overdue => "overdue",
+                Some(_) => "heard",
+            };
+            present.insert(application.id, what);
+            if self.checks.get(&application.id).copied().unwrap_or("awaited") == what {
+                continue;
+            }
+            let name = &application.settings.name;
+            match what {
+                "heard" => tracing::info!(application = name, "the check of the waiting room reports"),
+                _ => {
+                    tracing::error!(application = name, what, "the check of the waiting room does not report")
+                }
+            }
+            let data =
+                json!({ "application": name, "what": what, "text": format!("{name}: the check is {what}") });
+            events.publish(shared.clock().now(), Kind::WaitingRoom, data);
+        }
+        self.checks = present;
     }
 
     fn look_at_refusals(

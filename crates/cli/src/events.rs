@@ -12,7 +12,7 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct Follow {
-    /// Only events of these kinds, with commas: knobs, action, controller, server, capacity, refusals, …
+    /// Only events of these kinds, with commas: knobs, action, controller, server, capacity, refusals, waiting_room, …
     #[arg(long, value_name = "KINDS")]
     kinds: Option<String>,
     /// Begin with what the gateway remembers; without it, with what happens from now on.

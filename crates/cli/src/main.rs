@@ -9,6 +9,7 @@ mod failure;
 mod knobs;
 mod logging;
 mod process;
+mod token;
 mod top;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -56,6 +57,8 @@ enum Command {
     Get(knobs::Get),
     /// Changes knobs of a running gateway: several as one, with its record.
     Set(knobs::Set),
+    /// Makes a token by which programs of partners pass a waiting room by.
+    Token(token::Make),
     /// Shows a running gateway live: rates, queues, waits and refusals of each application.
     Top(top::Top),
     /// Tells what happens to a running gateway, as it happens.
@@ -132,6 +135,7 @@ impl Command {
             }
             Self::Get(get) => knobs::get(&get)?,
             Self::Set(set) => knobs::set(&set)?,
+            Self::Token(make) => token::make(&make)?,
             Self::Top(top) => top::run(&top)?,
             Self::Events(follow) => events::follow(&follow)?,
             Self::Check(check) => check::run(&check.config, check.print)?,

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use tidegate_admin::{Admin, Controllers, Recording, room_secrets};
+use tidegate_admin::{Admin, Controllers, Recording, Reporter, room_secrets};
 use tidegate_config::{Address, AdminAccess, Application, Listener, Settings};
 use tidegate_control::knobs::{ChoiceSet as _, RoomMethod, Value, keys};
 use tidegate_gateway::{FileWatch, Gateway, Inherited, Running, notify};
@@ -42,6 +42,7 @@ pub(crate) struct Process {
     running: Running,
     admin: Option<Admin>,
     controllers: Controllers,
+    reporter: Reporter,
     recording: Recording,
     telemetry: Telemetry,
     runtime: Runtime,
@@ -56,8 +57,8 @@ pub(crate) fn run(settings: Settings, source: Source) -> Result<(), Failure> {
         Signals::new().map_err(Failure::work)?
     };
     process.announce(&source);
-    let Process { shared, running, admin, controllers, recording, telemetry, runtime } = process;
-    let life = Life { shared, running, admin, controllers, recording, telemetry, source };
+    let Process { shared, running, admin, controllers, reporter, recording, telemetry, runtime } = process;
+    let life = Life { shared, running, admin, controllers, reporter, recording, telemetry, source };
     runtime.block_on(life.live(signals))
 }
 
@@ -70,11 +71,12 @@ impl Process {
         let state_directory = settings.state_directory.clone();
         let off = Value::Choice(RoomMethod::Off.name());
         let promises = |app: &Application| app.values.value(keys::ROOM_METHOD.knob()) != off;
-        let secrets = match room_secrets(state_directory.as_deref(), Clock::start().now()) {
+        let now = Clock::start().now();
+        let secrets = match room_secrets(state_directory.as_deref(), now) {
             // Nobody is promised anything yet, so the rest goes on in memory until the directory can be used.
             Err(error) if !settings.applications.iter().any(promises) => {
                 tracing::error!(%error, "waiting rooms begun before the next start forget their promises then");
-                RoomSecrets::of_this_process()
+                RoomSecrets::of_this_process(now)
             }
             read => read.map_err(Failure::work)?,
         };
@@ -91,10 +93,11 @@ impl Process {
             .transpose();
         let admin = admin.map_err(Failure::work)?;
         let running = Gateway::start(Arc::clone(&shared), inherited).map_err(Failure::work)?;
+        let reporter = Reporter::start(&shared, &recording).map_err(Failure::work)?;
         if let Some(admin) = &admin {
             admin.set_ready(true);
         }
-        Ok(Self { shared, running, admin, controllers, recording, telemetry, runtime })
+        Ok(Self { shared, running, admin, controllers, reporter, recording, telemetry, runtime })
     }
 
     /// The URLs at which clients reach the listeners, in the order of the settings.
@@ -126,6 +129,7 @@ impl Process {
             admin,
             runtime,
             controllers: _controllers,
+            reporter: _reporter,
             recording: _recording,
             telemetry: _telemetry,
             ..
@@ -161,6 +165,7 @@ struct Life {
     running: Running,
     admin: Option<Admin>,
     controllers: Controllers,
+    reporter: Reporter,
     /// Ends last, so that what draining counts is written.
     recording: Recording,
     /// Ends last as well.
@@ -222,12 +227,13 @@ impl Life {
     }
 
     /// Drains; a second signal to end cuts it short.
-    async fn end(self, handed_over: bool, signals: &mut Signals) -> Result<(), Failure> {
+    async fn end(mut self, handed_over: bool, signals: &mut Signals) -> Result<(), Failure> {
         if let Some(admin) = &self.admin {
             admin.set_ready(false);
         }
         if handed_over {
             self.recording.hand_over();
+            self.reporter.stop();
         } else {
             notify("STOPPING=1");
         }

@@ -36,7 +36,7 @@ names! {
     ClientCertificates { Off = "off", Optional = "optional", Required = "required" }
     LogFormat { Json = "json", Common = "common" }
     ProxyVersion { V1 = "v1", V2 = "v2" }
-    Role { Read = "read", Operator = "operator" }
+    Role { Check = "check", Read = "read", Operator = "operator" }
     TlsVersion { V12 = "1.2", V13 = "1.3" }
     TraceParent { Trusted = "trusted", All = "all", None = "none" }
     UpstreamProtocol { Http1 = "http1", Http2 = "http2", Auto = "auto" }

@@ -300,6 +300,12 @@ impl fmt::Display for CollectorUrl {
     }
 }
 
+/// Scheme, host and port of a web server, as [`ServerUrl::parse`] reads it and writes it back.
+pub(crate) fn origin(text: &str) -> Option<String> {
+    let url = ServerUrl::parse(text).ok()?;
+    Some(url.address.url(url.tls?))
+}
+
 impl ServerAddress {
     /// The URL that [`ServerUrl::parse`] reads back.
     #[must_use]
@@ -337,6 +343,17 @@ mod tests {
 
     fn host_address(host: &str, port: u16) -> ServerAddress {
         ServerAddress::Host { host: host.to_owned(), port }
+    }
+
+    #[test]
+    fn origins() {
+        assert_eq!(origin("HTTPS://Shop.Example/").as_deref(), Some("https://shop.example:443"));
+        assert_eq!(origin("http://[::1]:81").as_deref(), Some("http://[::1]:81"));
+        for text in
+            ["shop.example", "unix:/run/x", "https://a/b", "https://a?b", "https://u@a", "javascript:x"]
+        {
+            assert_eq!(origin(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -208,6 +208,14 @@ impl Printer {
             let assets: Vec<_> = room.assets.iter().map(|end| quoted(end)).collect();
             self.pair("waiting_room.assets", &format!("[{}]", assets.join(", ")));
         }
+        self.maybe("waiting_room.check_url", room.check_url.as_deref().map(quoted));
+        self.maybe("waiting_room.generate_url", room.generate_url.as_deref().map(quoted));
+        if let Some(report) = &room.report {
+            self.pair("waiting_room.report.to", &quoted(&report.to));
+            self.maybe("waiting_room.report.token_file", report.token_file.as_deref().map(path));
+            self.maybe("waiting_room.report.ca", report.ca.as_deref().map(path));
+            self.maybe("waiting_room.report.certificate", report.certificate.as_ref().map(certificate));
+        }
         self.maybe("default_class", application.classes.first().map(|class| quoted(&class.name)));
         self.knobs(&application.values);
         for class in &application.classes {

@@ -585,6 +585,42 @@ pub(crate) static APPLICATION: Table = Table {
             doc: "GET and HEAD of paths that end so pass the room: what a page needs that was let in.",
         },
         Row {
+            name: "waiting_room.check_url",
+            shape: Shape::Text(ORIGIN),
+            absent: Absent::Means("where they came"),
+            doc: "Role generate: where visitors go at their time.",
+        },
+        Row {
+            name: "waiting_room.generate_url",
+            shape: Shape::Text(ORIGIN),
+            absent: Absent::Means("they are refused"),
+            doc: "Role check: where visitors without a time are sent.",
+        },
+        Row {
+            name: "waiting_room.report.to",
+            shape: Shape::Text(ORIGIN),
+            absent: Absent::Means("it reports to nobody, and knows no keys"),
+            doc: "Role check: the generator's admin interface, to which it reports and from which it has the keys.",
+        },
+        Row {
+            name: "waiting_room.report.token_file",
+            shape: Shape::Text("a file's path"),
+            absent: Absent::Means("none is sent"),
+            doc: "The file of a token of that admin interface, whose role is check.",
+        },
+        Row {
+            name: "waiting_room.report.ca",
+            shape: Shape::Text("a file's path"),
+            absent: Absent::Means("the system's authorities"),
+            doc: "Authorities of that admin interface's certificate, PEM.",
+        },
+        Row {
+            name: "waiting_room.report.certificate",
+            shape: Shape::Table(&CERTIFICATE),
+            absent: Absent::Means("none is shown"),
+            doc: "Our certificate, by which that admin interface knows us.",
+        },
+        Row {
             name: "default_class",
             shape: Shape::Text("the name of a class"),
             absent: Absent::Value("default"),
@@ -606,6 +642,7 @@ pub(crate) static APPLICATION: Table = Table {
 };
 
 /// What a client key may be.
+const ORIGIN: &str = "a URL such as \"https://shop.example\", without a path";
 const CLIENT_KEY: &str =
     "\"network/24,64\" (prefix bits for IPv4 and IPv6), \"header:NAME\" or \"cookie:NAME\"";
 

@@ -67,6 +67,8 @@ pub struct AdminToken {
 /// What somebody may do at the admin interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
+    /// Report of the check of waiting rooms, and nothing else.
+    Check,
     /// Look at everything.
     Read,
     /// Look and change.
@@ -302,6 +304,25 @@ pub struct WaitingRoom {
     pub bind: Option<ClientKey>,
     /// Ends of paths whose GET and HEAD pass.
     pub assets: Vec<String>,
+    /// Role `generate`: where visitors go at their time, as `https://host:port`; `None`: where they came.
+    pub check_url: Option<String>,
+    /// Role `check`: where visitors without a time are sent, as `https://host:port`; `None`: they are refused.
+    pub generate_url: Option<String>,
+    /// Role `check`: to whom it reports; `None`: to nobody.
+    pub report: Option<RoomReport>,
+}
+
+/// To whom the check of a waiting room reports, and as whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoomReport {
+    /// The generator's admin interface, as `https://host:port`.
+    pub to: String,
+    /// The file of a token there, whose role is `check`.
+    pub token_file: Option<PathBuf>,
+    /// Authorities (PEM) of its certificate; `None`: the system's.
+    pub ca: Option<PathBuf>,
+    /// Our certificate, shown to it.
+    pub certificate: Option<Certificate>,
 }
 
 impl WaitingRoom {
@@ -339,6 +360,9 @@ impl Default for WaitingRoom {
             closed_message: None,
             bind: None,
             assets: Self::ASSETS.iter().map(ToString::to_string).collect(),
+            check_url: None,
+            generate_url: None,
+            report: None,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! The fast path of admission allocates nothing: arrive and depart with nothing waiting, and, once its
-//! tables have grown, waiting too.
+//! tables have grown, waiting too. Nor does the waiting room for anybody, once its filters have grown.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
+    collections::VecDeque,
     time::Duration,
 };
 
@@ -11,6 +12,7 @@ use tidegate_control::{
     ClassId, Timestamp,
     admission::{Admission, AdmissionSettings, Arrival, Exchange, Outcome, Rate},
     knobs::{Algorithm, Knob, Scope, Value, Values},
+    waiting_room::{Answer, Capacity, Room, RoomSettings},
 };
 
 /// Counts what the present thread allocates and hands on to the system.
@@ -119,4 +121,52 @@ fn waiting_allocates_nothing_once_the_tables_have_grown() {
     };
     (1..10).for_each(&mut round);
     assert_eq!(allocations(|| (10..10_000).for_each(&mut round)), 0);
+}
+
+#[test]
+fn the_waiting_room_allocates_nothing_for_a_visitor() {
+    let mut application = Values::defaults(Scope::Application);
+    application.set(Knob::ROOM_METHOD, Value::Choice("fifo")).unwrap();
+    let settings = RoomSettings::from_values(&application, &[&Values::defaults(Scope::Class); 3]);
+    let mut room = Room::new(&settings, [1, 2], at(0));
+    let class = ClassId(1);
+    let mut waiting = VecDeque::with_capacity(100_000);
+    let (mut entered, mut missed) = (0, 0);
+    // Each second 300 come where 100 can be served: who must, waits, comes at his time and is let in; a few are not served
+    // then and get another time.
+    let mut second = |second: u64| {
+        let now = at(1000 * second);
+        room.observe(now, Capacity { per_s: Some(100.0), pace_per_s: None }, std::iter::empty());
+        while let Some(promise) = waiting.pop_front_if(|(until, _)| *until <= now).map(|(_, promise)| promise)
+        {
+            let answer = match room.come_back(now, class, &promise) {
+                Answer::Enter(entry) => {
+                    entered += 1;
+                    let pass = entry.pass.filter(|_| entered % 5 == 0);
+                    if let Some(pass) = pass {
+                        let _ = room.pass(now, class, &pass);
+                    }
+                    if entered % 10 > 0 {
+                        continue;
+                    }
+                    missed += 1;
+                    room.missed(now, class, Some(&promise))
+                }
+                other => other,
+            };
+            if let Answer::Wait(place) = answer {
+                waiting.push_back((place.promise.at, place.promise));
+            }
+        }
+        for _ in 0..300 {
+            if let Answer::Wait(place) = room.ask(now, class) {
+                let _ = room.look(now, &place.promise);
+                waiting.push_back((place.promise.at, place.promise));
+            }
+        }
+        room.drain_counts(|_, _, _| {});
+    };
+    (0..60).for_each(&mut second);
+    assert_eq!(allocations(|| (60..200).for_each(&mut second)), 0);
+    assert!(entered > 5_000 && missed > 500, "{entered} came in, {missed} got another time");
 }

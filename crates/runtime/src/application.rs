@@ -1,15 +1,16 @@
 //! What of an application lives on from one version of its settings to the next.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_config as config;
 use tidegate_control::{
     ApplicationId, ClassId,
     admission::AdmissionSettings,
     client_rate::{ClientRateSettings, ClientRates},
-    knobs::Values,
+    knobs::{RoomRole, Values, keys},
     waiting_room::RoomSettings,
 };
+use tidegate_tokens::{ApplicationKey, Signer};
 
 use crate::{Clock, Gate, Level, RoomSecrets, WaitingRoom, capacity::CapacityTrack, servers::ServerSet};
 
@@ -20,6 +21,8 @@ pub struct ApplicationState {
     gate: Gate,
     capacity: CapacityTrack,
     waiting_room: WaitingRoom,
+    /// Keys of the process that gives times, where this one checks them.
+    heard_keys: Mutex<Vec<ApplicationKey>>,
     awaiting_server: Level,
     lingering: Level,
     clients: Mutex<ClientRates>,
@@ -41,6 +44,7 @@ impl ApplicationState {
             gate: Gate::new(clock, &admission_settings(settings, &classes)),
             capacity: CapacityTrack::default(),
             waiting_room: WaitingRoom::new(clock, &room_settings(settings, &classes), secrets),
+            heard_keys: Mutex::default(),
             awaiting_server: Level::default(),
             lingering: Level::default(),
             clients: Mutex::new(ClientRates::new(
@@ -64,6 +68,31 @@ impl ApplicationState {
         });
         self.servers.configure(settings);
         classes
+    }
+
+    /// What signs and checks its tokens: keys of this process, or those heard of the one that gives times.
+    pub(crate) fn signer(
+        &self,
+        settings: &config::Application,
+        secrets: &RoomSecrets,
+        classes: &[&str],
+    ) -> Signer {
+        match settings.values.get(keys::ROOM_ROLE).0 {
+            RoomRole::Both | RoomRole::Generate => secrets.keys.for_application(&settings.name, classes),
+            RoomRole::Check => Signer::new(&self.lock_keys(), classes),
+        }
+    }
+
+    /// Takes keys of the process that gives times; false if they are those that were known.
+    pub(crate) fn hear_keys(&self, keys: Vec<ApplicationKey>) -> bool {
+        let mut known = self.lock_keys();
+        let is_new = *known != keys;
+        *known = keys;
+        is_new
+    }
+
+    fn lock_keys(&self) -> MutexGuard<'_, Vec<ApplicationKey>> {
+        self.heard_keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The classes known so far and those of `settings`, dense by id.

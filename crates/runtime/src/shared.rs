@@ -14,7 +14,7 @@ use tidegate_control::{
     knobs::keys,
     rewrite::Rewriter,
 };
-use tidegate_tokens::Keys;
+use tidegate_tokens::{ApplicationKey, Keys};
 
 use crate::{
     Application, Clock, Level, PageTemplate, RoomSecrets, Snapshot, Spans, SpoolBudget, Totals, Workers,
@@ -85,7 +85,7 @@ impl Shared {
     ///
     /// As [`Shared::publish`].
     pub fn new(settings: Settings) -> Result<Arc<Self>, PublishError> {
-        Self::with_secrets(settings, RoomSecrets::of_this_process())
+        Self::with_secrets(settings, RoomSecrets::of_this_process(Clock::start().now()))
     }
 
     /// As [`Shared::new`], with what waiting rooms sign with and draw by, which outlives the process.
@@ -144,6 +144,30 @@ impl Shared {
         let settings = Settings::clone(&self.snapshot.load().settings);
         // Every application anew, though no setting has changed.
         self.put_in_force(settings, &mut known, Files::Read)
+    }
+
+    /// Takes keys by which another process signs the tokens that an application of this one checks.
+    ///
+    /// # Errors
+    ///
+    /// As [`Shared::publish`].
+    pub fn hear_room_keys(
+        &self,
+        application: &ApplicationState,
+        keys: Vec<ApplicationKey>,
+    ) -> Result<(), PublishError> {
+        if !application.hear_keys(keys) {
+            return Ok(());
+        }
+        let mut known = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
+        let settings = Settings::clone(&self.snapshot.load().settings);
+        self.put_in_force(settings, &mut known, Files::Read)
+    }
+
+    /// The keys by which tokens of waiting rooms are signed.
+    #[must_use]
+    pub fn room_keys(&self) -> Keys {
+        self.secrets.lock().unwrap_or_else(PoisonError::into_inner).keys.clone()
     }
 
     /// Changes the present settings and publishes the result. Edits follow one another: none is
@@ -304,7 +328,7 @@ fn build(
         let names: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();
         applications.push(Arc::new(Application {
             id: state.id(),
-            signer: secrets.keys.for_application(&application.name, &names),
+            signer: state.signer(application, secrets, &names),
             settings: application.clone(),
             classes,
             waiting_page: compiled.waiting_page,

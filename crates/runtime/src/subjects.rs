@@ -81,6 +81,8 @@ fn of_application(application: &Application, served: &mut Vec<Served>) {
         of_application.push((Meter::ROOM_WAITING, standing.waiting));
         let millis = |next: std::time::Duration| u64::try_from(next.as_millis()).unwrap_or(u64::MAX);
         of_application.extend(standing.next.map(|next| (Meter::ROOM_NEXT, millis(next))));
+        let age = standing.reported.map(|reported| state.clock().now().since(reported));
+        of_application.extend(age.map(|age| (Meter::ROOM_REPORT_AGE, millis(age))));
     }
     of_application.extend(levels.capacity.map(|capacity| (Meter::CAPACITY, capacity)));
     served.push(Served {

@@ -32,17 +32,17 @@ pub struct RoomSecrets {
 }
 
 impl RoomSecrets {
-    /// New ones, which end with this process.
+    /// New ones of a process that begins at `now`, which end with it.
     ///
     /// # Panics
     ///
     /// If the system has no random numbers: nothing could be signed.
     #[must_use]
-    pub fn of_this_process() -> Self {
+    pub fn of_this_process(now: Timestamp) -> Self {
         let mut secret = [0; tidegate_tokens::SECRET_LEN];
         let filled = getrandom::fill(&mut secret).and_then(|()| getrandom::u64());
         let draw = filled.expect("random numbers of the system");
-        let keys = Keys::new(Key { id: 0, secret }, &[]).expect("one key has a number of its own");
+        let keys = Keys::new(Key { id: 0, secret, made: now }, &[]).expect("one key has a number of its own");
         Self { keys, draw }
     }
 }

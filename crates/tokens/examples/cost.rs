@@ -14,12 +14,13 @@ use tidegate_tokens::{Key, Keys};
 const TIMES: u32 = 200_000;
 
 fn main() {
-    let keys = Keys::new(Key { id: 1, secret: [7; 32] }, &[]).expect("one key has no double");
+    let made = Timestamp::from_nanos(1_795_262_400_000_000_000);
+    let keys = Keys::new(Key { id: 1, secret: [7; 32], made }, &[]).expect("one key has no double");
     let signer = keys.for_application("shop", &["default"]);
     let promise = Promise {
         kind: Kind::Place,
         class: ClassId(0),
-        since: Timestamp::from_nanos(1_795_262_400_000_000_000),
+        since: made,
         at: Timestamp::from_nanos(1_795_262_460_000_000_000),
         work: 1000,
         renewed: 0,

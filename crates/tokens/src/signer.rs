@@ -8,10 +8,10 @@ use aws_lc_rs::{
 };
 use tidegate_control::{
     ClassId, Timestamp,
-    waiting_room::{Kind, Pass, Promise},
+    waiting_room::{Bypass, Kind, Pass, Promise},
 };
 
-use crate::{Key, Text, text::TOKEN_LEN};
+use crate::{ApplicationKey, Text, text::TOKEN_LEN};
 
 const VERSION: u8 = 1;
 const FACTS_LEN: usize = 32;
@@ -22,6 +22,7 @@ const MS: u64 = 1_000_000;
 const PLACE: u8 = 0;
 const LOT: u8 = 1;
 const PASS: u8 = 2;
+const BYPASS: u8 = 3;
 
 /// Signs and checks for one application. Cheap to share, never changes: made anew when keys or classes change.
 pub struct Signer {
@@ -47,7 +48,7 @@ pub enum TokenFault {
     /// Its tag does not fit: made up, altered, another's, or of another application.
     #[error("a token that was not signed here, for this")]
     Forged,
-    /// A promise where a pass is due, or the other way round.
+    /// A promise where a pass is due, or the like.
     #[error("a token for something else")]
     Kind,
     /// Its class is gone.
@@ -67,17 +68,11 @@ struct Facts {
 }
 
 impl Signer {
-    pub(crate) fn new(keys: &[Key], application: &str, classes: &[&str]) -> Self {
-        let keys = keys
-            .iter()
-            .map(|key| {
-                let secret = hmac::Key::new(HMAC_SHA256, &key.secret);
-                let mut context = hmac::Context::with_key(&secret);
-                context.update(b"tidegate waiting room, application ");
-                context.update(application.as_bytes());
-                (key.id, hmac::Key::new(HMAC_SHA256, context.sign().as_ref()))
-            })
-            .collect();
+    /// Signs with the first of these keys and checks by all, for an application whose classes have these names, dense
+    /// by id. Without a key nothing is signed, and no token is known.
+    #[must_use]
+    pub fn new(keys: &[ApplicationKey], classes: &[&str]) -> Self {
+        let keys = keys.iter().map(|key| (key.id, hmac::Key::new(HMAC_SHA256, &key.secret))).collect();
         Self { keys, classes: classes.iter().map(|name| fingerprint(name)).collect() }
     }
 
@@ -150,6 +145,37 @@ impl Signer {
         }
         let class = self.class_of(facts.class)?;
         Ok(Pass { class, begun: facts.since, until: facts.at, number: facts.number })
+    }
+
+    /// A right to pass the room by as text; it is bound to nothing, since partners have many addresses.
+    #[must_use]
+    pub fn bypass(&self, bypass: &Bypass) -> Text {
+        self.sign(
+            &Facts {
+                kind: BYPASS,
+                renewed: 0,
+                class: self.name_of(bypass.class),
+                since: bypass.issued,
+                at: bypass.until,
+                work: 0,
+                number: bypass.number,
+            },
+            &[],
+        )
+    }
+
+    /// The right to pass the room by that a text is of.
+    ///
+    /// # Errors
+    ///
+    /// It is none of ours.
+    pub fn read_bypass(&self, text: &[u8]) -> Result<Bypass, TokenFault> {
+        let facts = self.read(text, &[])?;
+        if facts.kind != BYPASS {
+            return Err(TokenFault::Kind);
+        }
+        let class = self.class_of(facts.class)?;
+        Ok(Bypass { class, issued: facts.since, until: facts.at, number: facts.number })
     }
 
     fn sign(&self, facts: &Facts, binding: &[u8]) -> Text {

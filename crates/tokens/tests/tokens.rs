@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_control::{
     ClassId, Timestamp,
-    waiting_room::{Kind, Pass, Promise},
+    waiting_room::{Bypass, Kind, Pass, Promise},
 };
 
 use tidegate_tokens::{Key, KeyError, Keys, Signer, TokenFault};
@@ -14,7 +14,7 @@ const CLASSES: &[&str] = &["default", "shop", "search"];
 const HERE: &[u8] = &[192, 0, 2];
 
 fn key(id: u8) -> Key {
-    Key { id, secret: [id ^ 0x5A; 32] }
+    Key { id, secret: [id ^ 0x5A; 32], made: NOON }
 }
 
 fn signer() -> Signer {
@@ -46,6 +46,9 @@ fn what_is_signed_reads_back() {
     let pass = Pass { class: ClassId(2), begun: NOON, until: NOON + Duration::from_secs(300), number: 9 };
     let text = signer.pass(&pass, HERE);
     assert_eq!(signer.read_pass(text.as_bytes(), HERE), Ok(pass));
+    let bypass =
+        Bypass { class: ClassId(1), issued: NOON, until: NOON + Duration::from_secs(86_400), number: 3 };
+    assert_eq!(signer.read_bypass(signer.bypass(&bypass).as_bytes()), Ok(bypass));
 }
 
 #[test]
@@ -81,7 +84,7 @@ fn a_token_never_crosses_application_class_key_kind_or_binding() {
         Err(TokenFault::Forged)
     );
     assert_eq!(read(&Keys::new(key(2), &[]).unwrap().for_application("shop", CLASSES)), Err(TokenFault::Key));
-    let same_number = Key { id: 1, secret: [7; 32] };
+    let same_number = Key { id: 1, secret: [7; 32], made: NOON };
     assert_eq!(
         read(&Keys::new(same_number, &[]).unwrap().for_application("shop", CLASSES)),
         Err(TokenFault::Forged)
@@ -91,6 +94,13 @@ fn a_token_never_crosses_application_class_key_kind_or_binding() {
         Err(TokenFault::Class)
     );
     assert_eq!(here.read_pass(text.as_bytes(), HERE), Err(TokenFault::Kind));
+    let unbound = here.place(&one, &[]);
+    assert_eq!(here.read_bypass(unbound.as_bytes()), Err(TokenFault::Kind));
+    let bypass = here.bypass(&Bypass { class: ClassId(0), issued: NOON, until: NOON, number: 1 });
+    assert_eq!(here.read_pass(bypass.as_bytes(), &[]), Err(TokenFault::Kind));
+    assert_eq!(here.read_place(bypass.as_bytes(), &[]), Err(TokenFault::Kind));
+    let blog = Keys::new(key(1), &[]).unwrap().for_application("blog", CLASSES);
+    assert_eq!(blog.read_bypass(bypass.as_bytes()), Err(TokenFault::Forged));
     for elsewhere in [&[192, 0, 3][..], &[192, 0], &[192, 0, 2, 0], &[]] {
         assert_eq!(here.read_place(text.as_bytes(), elsewhere), Err(TokenFault::Forged), "{elsewhere:?}");
     }
@@ -121,7 +131,8 @@ fn keys_are_changed_without_breaking_what_is_out() {
 #[test]
 fn none_of_hundreds_of_thousands_that_are_forged_altered_or_swapped_is_taken() {
     let signer = signer();
-    let other = Keys::new(Key { id: 1, secret: [9; 32] }, &[]).unwrap().for_application("shop", CLASSES);
+    let other =
+        Keys::new(Key { id: 1, secret: [9; 32], made: NOON }, &[]).unwrap().for_application("shop", CLASSES);
     let mut random = 88_172_645_463_325_252_u64;
     let mut next = || {
         random ^= random << 13;
@@ -160,6 +171,7 @@ fn any_bytes_are_read_or_refused() {
     bolero::check!().with_iterations(20_000).for_each(|bytes: &[u8]| {
         assert!(signer.read_place(bytes, HERE).is_err());
         assert!(signer.read_pass(bytes, HERE).is_err());
+        assert!(signer.read_bypass(bytes).is_err());
         // Of the right length too, which chance rarely makes.
         let mut text = *b"AQEAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
         for (place, byte) in text.iter_mut().skip(2).zip(bytes) {

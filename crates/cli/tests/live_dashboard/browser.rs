@@ -113,7 +113,8 @@ impl Browser {
     pub(crate) fn open(&mut self, url: &str) {
         let opened = self.call("Page.navigate", json!({ "url": url }));
         assert!(opened.get("errorText").is_none(), "{url}: {opened}");
-        self.until("document.readyState === 'complete'");
+        // Works on pages that may not run scripts, too.
+        self.until_page("true");
     }
 
     /// Loads the page again, as its button does.

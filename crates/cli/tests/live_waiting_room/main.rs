@@ -1,5 +1,8 @@
 //! The waiting room of a running gateway: times told and kept, passes, forms, restarts, and what the application sees.
 
+#[path = "../live_dashboard/browser.rs"]
+mod browser;
+mod roles;
 #[path = "../support/mod.rs"]
 mod support;
 mod visitor;
@@ -9,6 +12,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use browser::Browser;
 use serde_json::{Value as Json, json};
 use support::{
     Gateway, Start,
@@ -129,56 +133,6 @@ fn await_capacity(admin: SocketAddr) {
     }
 }
 
-/// A headless browser, until dropped.
-struct Chromium {
-    process: std::process::Child,
-    _profile: tempfile::TempDir,
-}
-
-impl Chromium {
-    fn start(url: &str, options: &[&str]) -> Self {
-        use std::{os::unix::process::CommandExt, process::Stdio};
-        let profile = tempfile::tempdir().expect("a directory for the browser");
-        let process = std::process::Command::new("timeout")
-            .args([
-                "90",
-                "chromium",
-                "--headless",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--disable-dev-shm-usage",
-            ])
-            .args(["--no-first-run", "--disable-background-networking", "--disable-component-update"])
-            .args(["--disable-sync", "--window-size=700,620"])
-            .arg(format!("--user-data-dir={}", profile.path().display()))
-            .args(options)
-            .arg(url)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            // Its many processes are ended together.
-            .process_group(0)
-            .spawn()
-            .expect("start chromium: run scripts/deps test");
-        Self { process, _profile: profile }
-    }
-
-    /// Whether it ended well by itself.
-    fn ended(mut self) -> bool {
-        self.process.wait().expect("wait for chromium").success()
-    }
-}
-
-impl Drop for Chromium {
-    fn drop(&mut self) {
-        let group = format!("-{}", self.process.id());
-        let _ = std::process::Command::new("kill")
-            .args(["-KILL", "--", &group])
-            .stderr(std::process::Stdio::null())
-            .status();
-        let _ = self.process.wait();
-    }
-}
-
 #[test]
 fn who_must_wait_is_told_when_and_comes_in_then() {
     let shop = Shop::open("");
@@ -238,22 +192,18 @@ fn a_browser_waits_comes_in_by_itself_and_shops_with_its_pass() {
     let picture = support::report_file("waiting-room.png");
     let _ = std::fs::remove_file(&picture);
     let url = format!("http://{}", shop.listen);
-    assert!(
-        Chromium::start(&format!("{url}/elsewhere"), &[&format!("--screenshot={}", picture.display())])
-            .ended(),
-        "a picture is taken"
-    );
+    let mut bystander = Browser::start();
+    bystander.size(700, 620);
+    bystander.open(&format!("{url}/elsewhere"));
+    bystander.picture(&picture);
+    drop(bystander);
     let saved = std::fs::read(&picture).expect("the browser's picture");
     assert!(saved.starts_with(b"\x89PNG") && saved.len() > 4096, "a picture of {} bytes", saved.len());
 
-    // Another one stays: it has to wait, is let in, and goes from page to page as the application's scripts say.
-    let _browser = Chromium::start(&format!("{url}/shop"), &["--remote-debugging-port=0"]);
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
-    while shop.saw("POST /buy").is_empty() {
-        assert!(std::time::Instant::now() < deadline, "the browser did not come to buy: {:?}", shop.saw(""));
-        // The browser tells nobody how far it is.
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    // Another one has to wait, is let in, and goes from page to page as the application's scripts say.
+    let mut browser = Browser::start();
+    browser.open(&format!("{url}/shop"));
+    browser.until_page("location.pathname === '/buy' && document.body.innerText.includes('the shop')");
     for line in ["GET /shop", "GET /cart", "POST /buy"] {
         let saw = shop.saw(line);
         assert_eq!(saw.len(), 1, "{line} once: {saw:?}");
@@ -334,6 +284,78 @@ fn what_needs_no_place_passes() {
     shop.gateway.stop_sound();
 }
 
+/// `tidegate token`, as its user runs it.
+fn token(admin: SocketAddr, whose: &str, valid_for: &str) -> String {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["token", whose, "--for", valid_for, "--why", "a test", "--admin", &admin.to_string()])
+        .output()
+        .expect("run tidegate token");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text").trim_end().to_owned()
+}
+
+#[test]
+fn partners_pass_by_with_a_signed_token_and_nobody_else_does() {
+    let shop = Shop::open(
+        "[application.shop.class.partners]\n[[application.shop.rule]]\nclass = \"partners\"\npath_prefix = \"/partner\"\n\
+         [application.blog]\nhosts = [\"blog.example\"]\nservers = [\"http://127.0.0.1:9\"]\n",
+    );
+    let good = token(shop.admin, "shop/partners", "30d");
+    let brief = token(shop.admin, "shop/partners", "1s");
+    let others = [
+        token(shop.admin, "shop", "1h"),
+        token(shop.admin, "blog", "1h"),
+        format!("{}A{}", &good[..40], &good[41..]),
+        format!("{}B{}", &good[..40], &good[41..]),
+        "x".to_owned(),
+    ];
+    // Nobody is let in by himself.
+    let wait = "{\"changes\": {\"shop/waiting_room.method\": \"wait\"}}";
+    assert_eq!(api(shop.admin, "PATCH", "/api/v1/knobs", wait).status, 200);
+    let mut partner = program(shop.listen);
+    let mut with = |path: &str, token: &str| {
+        partner.forget();
+        partner.get_with(path, &format!("tidegate-bypass: {token}\r\n")).status
+    };
+    for click in 0..20 {
+        assert_eq!(with(&format!("/partner/{click}"), &good), 200, "it costs no place");
+    }
+    assert_eq!(with("/elsewhere", &good), 503, "of another class");
+    let taken =
+        others.iter().filter(|token| token.as_str() != good).filter(|token| with("/partner", token) != 503);
+    assert_eq!(taken.count(), 0, "of another class or application, altered, made up");
+    // It is over a second after it was made: nothing announces that.
+    std::thread::sleep(std::time::Duration::from_millis(1001));
+    assert_eq!(with("/partner", &brief), 503, "expired");
+    shop.counted("bypassed", 20.0);
+
+    let off = "{\"changes\": {\"shop/waiting_room.method\": \"off\"}}";
+    assert_eq!(api(shop.admin, "PATCH", "/api/v1/knobs", off).status, 200);
+    assert_eq!(with("/partner/without-a-room", &good), 200);
+    let saw = shop.saw("GET /partner");
+    assert_eq!(saw.len(), 21);
+    assert!(
+        saw.iter().all(|note| !note.contains("tidegate-")),
+        "the application sees nothing of it: {saw:?}"
+    );
+    for (body, status) in [
+        ("{\"valid_for\": \"32d\"}", 400),
+        ("{}", 400),
+        ("{\"valid_for\": \"1h\", \"class\": \"nobody\"}", 400),
+        ("{\"valid_for\": \"1h\", \"for\": 1}", 400),
+    ] {
+        let path = "/api/v1/applications/shop/waiting-room/bypass";
+        let answer = api(shop.admin, "POST", path, body);
+        assert_eq!(answer.status, status, "{body}: {}", answer.text());
+    }
+    assert_eq!(
+        api(shop.admin, "POST", "/api/v1/applications/nobody/waiting-room/bypass", "{\"valid_for\": \"1h\"}")
+            .status,
+        404
+    );
+    shop.gateway.stop_sound();
+}
+
 #[test]
 fn a_form_waits_in_the_page_and_only_one_of_this_host() {
     let shop = Shop::open("waiting_room.form.bytes.max = \"1KiB\"\n");
@@ -405,6 +427,44 @@ fn promises_outlive_a_kill() {
         assert_eq!(entered.status, 200, "a promise is kept over a kill: {}", entered.text());
     }
     shop.counted("kept", 4.0);
+    shop.gateway.stop_sound();
+}
+
+#[test]
+fn a_key_that_is_too_old_gives_way_and_what_it_signed_holds() {
+    let mut shop = Shop::open("");
+    let (mut visitor, _) = shop.first_to_wait(browser);
+    let partner = token(shop.admin, "shop", "30d");
+    let directory = shop.gateway.kill();
+    // As if the gateway had been down for forty days, but that promises do not wait so long.
+    let file = directory.path().join("state/waiting-room.keys");
+    let keys = std::fs::read_to_string(&file).expect("the file of keys");
+    let lines: Vec<String> = keys
+        .lines()
+        .map(|line| match line.split(' ').collect::<Vec<_>>()[..] {
+            [id, made, secret] if made.parse::<u64>().is_ok() => {
+                let made: u64 = made.parse().expect("a time");
+                format!("{id} {} {secret}", made - 40 * 86_400 * 1_000_000_000)
+            }
+            _ => line.to_owned(),
+        })
+        .collect();
+    std::fs::write(&file, lines.join("\n") + "\n").expect("write the file of keys");
+    shop.gateway = Gateway::run_in(directory, &shop.configuration, &Start::default());
+    shop.gateway.log.await_line("signed with a new key, by age", 1);
+    await_capacity(shop.admin);
+    let written = std::fs::read_to_string(shop.gateway.directory.path().join("state/waiting-room.keys"));
+    let written = written.expect("the file of keys");
+    assert_eq!(written.lines().count(), lines.len() + 1, "one more key");
+    assert!(lines.iter().skip(2).all(|line| written.contains(line)), "and the old one is kept");
+
+    assert_eq!(visitor.come_back("/after").status, 200, "a promise of the old key is kept");
+    let by = program(shop.listen).get_with("/", &format!("tidegate-bypass: {partner}\r\n"));
+    assert_eq!(by.status, 200);
+    shop.counted("kept", 1.0);
+    shop.counted("bypassed", 1.0);
+    let (new, _) = shop.first_to_wait(browser);
+    assert_ne!(new.cookies()[TURN][..3], partner[..3], "the new key signs");
     shop.gateway.stop_sound();
 }
 

@@ -14,8 +14,8 @@ use crate::{
     names,
     names::ServerUrl,
     settings::{
-        Application, Class, HeaderEdit, Rewrite, Server, ServerAddress, Upstream, UpstreamProtocol,
-        UpstreamTls, WaitingRoom,
+        Application, Class, HeaderEdit, Rewrite, RoomReport, Server, ServerAddress, Upstream,
+        UpstreamProtocol, UpstreamTls, WaitingRoom,
     },
 };
 
@@ -123,7 +123,28 @@ fn waiting_room(section: &Section<'_>) -> WaitingRoom {
             true => section.texts("waiting_room.assets", end),
             false => default.assets,
         },
+        check_url: section.parsed("waiting_room.check_url", names::origin),
+        generate_url: section.parsed("waiting_room.generate_url", names::origin),
+        report: room_report(section),
     }
+}
+
+fn room_report(section: &Section<'_>) -> Option<RoomReport> {
+    let token_file = section.file("waiting_room.report.token_file");
+    let ca = section.file("waiting_room.report.ca");
+    let certificate = section.table("waiting_room.report.certificate").as_ref().and_then(certificate);
+    let to = section.parsed("waiting_room.report.to", names::origin);
+    if (token_file.is_some() || ca.is_some() || certificate.is_some())
+        && !section.is_written("waiting_room.report.to")
+        && section.document().is_whole()
+    {
+        section.fault(
+            "waiting_room.report.to",
+            "is missing, and so nobody is reported to",
+            "write the generator's admin interface, such as \"https://queue.example:9900\"",
+        );
+    }
+    Some(RoomReport { to: to?, token_file, ca, certificate })
 }
 
 /// The classes, the default class first.

@@ -2,10 +2,10 @@
 
 use std::{fs, path::Path};
 
-use tidegate_config::{Address, ClientAuth, ClientKey, LogFormat, ServerAddress, Settings};
+use tidegate_config::{Address, ClientAuth, ClientKey, LogFormat, Role, ServerAddress, Settings};
 use tidegate_control::{
     classify::{PathSpec, ValueSpec},
-    knobs::{Bytes, Mode, PerSecond, RoomMethod, keys},
+    knobs::{Bytes, Mode, PerSecond, RoomMethod, RoomRole, keys},
 };
 
 fn example(name: &str) -> Settings {
@@ -50,6 +50,21 @@ fn waiting_room() {
     assert_eq!(class("members").values.get(keys::ROOM_SHARE), Some(0.33));
     assert!(!class("partners").values.get(keys::ROOM_QUEUES));
     assert!(shop.waiting_room.assets.iter().any(|end| end == ".css"));
+}
+
+#[test]
+fn waiting_room_in_two_processes() {
+    let generate = example("waiting-room-generate.toml");
+    let (access, shop) = (&generate.admin_access, &generate.applications[0]);
+    assert_eq!(access.tokens[0].role, Role::Check);
+    assert_eq!(shop.values.get(keys::ROOM_ROLE).0, RoomRole::Generate);
+    assert_eq!(shop.waiting_room.check_url.as_deref(), Some("https://shop.example:443"));
+    let check = example("waiting-room-check.toml");
+    let shop = &check.applications[0];
+    assert_eq!(shop.values.get(keys::ROOM_ROLE).0, RoomRole::Check);
+    let report = shop.waiting_room.report.as_ref().expect("it reports");
+    assert_eq!(report.to.parse().ok(), generate.admin.map(|admin| format!("http://{admin}")));
+    assert_eq!(report.token_file, Some(access.tokens[0].file.clone()), "the same file in both");
 }
 
 #[test]

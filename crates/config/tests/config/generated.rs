@@ -271,8 +271,21 @@ fn application(number: u16) -> impl Strategy<Value = Application> {
 
 fn waiting_room() -> impl Strategy<Value = WaitingRoom> {
     let assets = prop_oneof![Just(WaitingRoom::default().assets), vec("[.][a-z\"]{1,4}", 0..3),];
-    (option::of(file()), option::of("[ -~]{1,20}"), option::of(client_key()), assets)
-        .prop_map(|(page, closed_message, bind, assets)| WaitingRoom { page, closed_message, bind, assets })
+    let words = (option::of(file()), option::of("[ -~]{1,20}"), option::of(client_key()), assets);
+    let origin = || "https?://[a-z]{1,5}:[1-9][0-9]{1,3}";
+    let report = (origin(), option::of(file()), option::of(file()), option::of(certificate()))
+        .prop_map(|(to, token_file, ca, certificate)| RoomReport { to, token_file, ca, certificate });
+    (words, option::of(origin()), option::of(origin()), option::of(report)).prop_map(
+        |((page, closed_message, bind, assets), check_url, generate_url, report)| WaitingRoom {
+            page,
+            closed_message,
+            bind,
+            assets,
+            check_url,
+            generate_url,
+            report,
+        },
+    )
 }
 
 fn controller() -> impl Strategy<Value = Controller> {
@@ -295,7 +308,7 @@ fn controller() -> impl Strategy<Value = Controller> {
 }
 
 fn admin_access() -> impl Strategy<Value = AdminAccess> {
-    let role = || select(vec![Role::Read, Role::Operator]);
+    let role = || select(vec![Role::Check, Role::Read, Role::Operator]);
     let clients = (file(), role()).prop_map(|(authorities, role)| AdminClients { authorities, role });
     let tls = (certificate(), option::of(clients))
         .prop_map(|(certificate, clients)| AdminTls { certificate, clients });

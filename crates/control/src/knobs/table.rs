@@ -11,6 +11,7 @@ use super::{
 const MS: Duration = Duration::from_millis(1);
 const S: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(86_400);
+const WEEK: Duration = Duration::from_secs(7 * 86_400);
 const HOUR: Duration = Duration::from_secs(3600);
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
@@ -139,6 +140,8 @@ knobs! {
             "After SIGTERM, how long listeners still accept while /readyz is red already, so that load balancers see it first.";
         DRAIN_TIMEOUT: Span = "drain.timeout", span(Duration::ZERO, HOUR), Value::Span(Duration::from_secs(30)),
             "After SIGTERM, how long requests in progress may take before their connections are closed.";
+        ROOM_KEY_AGE_MAX: Option<Span> = "waiting_room.key.age.max", span(WEEK, Duration::from_secs(90 * 86_400)), Value::Span(Duration::from_secs(30 * 86_400)),
+            "A key that has signed tokens of waiting rooms for so long gives way to a new one; what it signed holds until it ends by itself.";
         ACCESS_LOG_SAMPLE: f64 = "access_log.sample", ratio(0.0, 1.0), Value::Ratio(1.0),
             "Share of requests written to the access log; refusals and errors are always written.";
         TRACES_SAMPLE: Option<f64> = "telemetry.traces.sample", ratio(0.0, 1.0), Value::None,
@@ -277,7 +280,7 @@ knobs! {
             "Whether who was let in gets a pass for further requests.";
         ROOM_SESSION_IDLE: Span = "waiting_room.session.idle", span(S, DAY), Value::Span(Duration::from_secs(300)),
             "A pass ends this long after its last use.";
-        ROOM_SESSION_TOTAL: Span = "waiting_room.session.total", span(S, Duration::from_secs(7 * 86_400)), Value::Span(HOUR),
+        ROOM_SESSION_TOTAL: Span = "waiting_room.session.total", span(S, WEEK), Value::Span(HOUR),
             "A pass ends this long after its first use, however much it is used.";
         ROOM_REPORT_TIMEOUT: Span = "waiting_room.report.timeout", span(Duration::from_millis(100), HOUR), Value::Span(Duration::from_secs(5)),
             "Role generate: after this long without a report of the check it is said to be lost, and the last capacity holds.";

@@ -291,19 +291,20 @@ fn parse_rate(text: &str) -> Option<f64> {
 /// `1.5s`, `250ms`, `10us`, `5min`, `2h`, `7d`.
 fn parse_span(text: &str) -> Option<Duration> {
     let (number, unit) = number_and_unit(text)?;
-    let seconds = match unit {
-        "ns" => 1e-9,
-        "us" | "µs" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "min" => 60.0,
-        "h" => 3600.0,
-        "d" => 86_400.0,
+    let nanos = match unit {
+        "ns" => 1.0,
+        "us" | "µs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "min" => 60e9,
+        "h" => 3600e9,
+        "d" => 86_400e9,
         _ => return None,
     };
-    let span = number * seconds;
-    // Rounded to whole nanoseconds, so that what is printed reads back the same.
-    Duration::try_from_secs_f64((span * 1e9).round() / 1e9).ok()
+    // Whole nanoseconds, and exact below 104 days, so that what is printed reads back the same.
+    let span = (number * nanos).round();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the range")]
+    (0.0..1.8e19).contains(&span).then(|| Duration::from_nanos(span as u64))
 }
 
 /// `512B`, `64KiB`, `10MiB`, `1GiB`, and the decimal kB, MB, GB.

@@ -252,6 +252,7 @@ meters! {
         LINGERING = "lingering", Level, None, "" &[], "Permits of clients that left, held until their server has finished.";
         ROOM_WAITING = "room_waiting", Level, None, "" &[], "People in the waiting room with a time to come, or a lot.";
         ROOM_NEXT = "room_next", Level, None, "" &[], "Wait of the next visitor to the waiting room, milliseconds; absent while none can be promised.";
+        ROOM_REPORT_AGE = "room_report_age", Level, None, "" &[], "Since the last report of the check of a waiting room that gives times only, milliseconds; absent before the first.";
     }
     Class {
         ARRIVED = "arrived", Count, None, "" &[], "Requests that arrived.";

@@ -22,10 +22,13 @@ impl Room {
         costs: impl Iterator<Item = (ClassId, Option<f64>)>,
     ) {
         self.advance(now);
-        self.capacity = capacity;
-        for (class, cost) in costs {
-            if let (Some(known), Some(cost)) = (self.costs.get_mut(class.index()), cost) {
-                *known = thousandths(cost.clamp(0.001, 1e6)).max(1);
+        // A generator goes by what the check says of its own.
+        if self.settings.role != RoomRole::Generate {
+            self.capacity = capacity;
+            for (class, cost) in costs {
+                if let (Some(known), Some(cost)) = (self.costs.get_mut(class.index()), cost) {
+                    *known = thousandths(cost.clamp(0.001, 1e6)).max(1);
+                }
             }
         }
         self.set_budget(false);
@@ -47,15 +50,25 @@ impl Room {
         if self.settings.role == RoomRole::Generate { self.reported_follow } else { self.sessions.follow() }
     }
 
+    /// Work due in a slot beyond which nobody is given a place there who is owed one. The check's own table holds
+    /// nothing else: what newcomers are promised is in the generator's.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a share of a budget; `as` saturates"
+    )]
+    pub(super) fn owed_most(&self) -> Work {
+        let budget = self.table.budget();
+        let extra = (budget as f64 * self.settings.extra) as Work;
+        if self.settings.role == RoomRole::Check { extra.max(1) } else { budget.saturating_add(extra) }
+    }
+
     /// Capacity that may be counted on, work units a second.
-    fn counted_on(&self) -> Option<f64> {
+    pub(super) fn counted_on(&self) -> Option<f64> {
         // While the capacity is being searched for, what may come now is more than what can be promised.
         let told = self.capacity.per_s.or(self.capacity.pace_per_s.map(|pace| pace / 2.0));
-        let lost = self.settings.role == RoomRole::Generate
-            && self.reported.is_none_or(|at| {
-                self.now.since(at) >= self.settings.report_timeout + self.settings.report_keep
-            });
-        if !lost {
+        if !self.is_lost(self.now) {
             return told;
         }
         self.settings.floor.or_else(|| told.map(|per_s| per_s / 2.0))

@@ -328,7 +328,7 @@ impl Driver {
             Answer::Refuse(refusal) => {
                 assert!(matches!(refusal, Refusal::HorizonFull | Refusal::RoomClosed));
             }
-            Answer::Elsewhere => assert_ne!(self.settings.role, RoomRole::Both),
+            Answer::Elsewhere { .. } => assert_ne!(self.settings.role, RoomRole::Both),
         }
     }
 }

@@ -92,6 +92,22 @@ pub struct Pass {
     pub number: u64,
 }
 
+/// The right to pass the room by until a time, for programs of partners. Plain facts: signed, it is in a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Bypass {
+    /// The class whose requests it is for.
+    pub class: ClassId,
+    /// When it was made.
+    pub issued: Timestamp,
+    /// Until then, [`BYPASS_MAX`] after it was made at most.
+    pub until: Timestamp,
+    /// By which logs name it.
+    pub number: u64,
+}
+
+/// How long a [`Bypass`] may last.
+pub const BYPASS_MAX: Duration = Duration::from_secs(31 * 86_400);
+
 /// The answer to a visitor.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -103,7 +119,10 @@ pub enum Answer {
     /// He is refused: the horizon is full, or doors are closed.
     Refuse(Refusal),
     /// Role `check`: times are given elsewhere.
-    Elsewhere,
+    Elsewhere {
+        /// Whether he takes his promise along: it came too late, and has credit there.
+        with_promise: bool,
+    },
 }
 
 /// How somebody is let in.
@@ -218,6 +237,8 @@ counts! {
     Closed = "closed",
     /// Requests with a pass.
     Passed = "passed",
+    /// Requests that passed the room by, with a token for that.
+    Bypassed = "bypassed",
 }
 
 /// SplitMix64's output function: a bijection of 64 bits.

@@ -1,6 +1,8 @@
 //! What the check tells the generator where they are two processes.
 
-use super::{Capacity, Room, room::UNIT};
+use std::time::Duration;
+
+use super::{Capacity, Room, RoomCount, room::UNIT};
 use crate::{ClassId, Timestamp, knobs::RoomRole};
 
 /// Capacity, costs and who came, since the last report. Plain data.
@@ -16,8 +18,10 @@ pub struct Report {
     pub follow: u64,
     /// Work units a second that passes do beyond what was charged.
     pub excess: f64,
-    /// Who came, by slot and class; the newest 256 entries.
+    /// Who came, by slot and class; 256 entries at most, those of the last few slots.
     pub returned: Vec<Returned>,
+    /// People who came at their time and had to be given another, dense by class.
+    pub missed: Vec<u64>,
 }
 
 /// People who came with promises of one slot.
@@ -35,7 +39,8 @@ pub struct Returned {
 pub(super) const RETURNED_MAX: usize = 256;
 
 impl Room {
-    /// What the check tells the generator: everything since the last report.
+    /// What the check tells the generator: everything since the last report. One that does not arrive is to be
+    /// [taken back](Self::take_back).
     pub fn report(&mut self, now: Timestamp) -> Report {
         self.advance(now);
         Report {
@@ -45,6 +50,17 @@ impl Room {
             follow: self.sessions.follow(),
             excess: self.sessions.excess_per_s(),
             returned: std::mem::take(&mut self.returned),
+            missed: self.missed.iter_mut().map(std::mem::take).collect(),
+        }
+    }
+
+    /// A report has not arrived: who came is told with the next one.
+    pub fn take_back(&mut self, report: &Report) {
+        for entry in &report.returned {
+            self.note_returned(*entry);
+        }
+        for (missed, told) in self.missed.iter_mut().zip(&report.missed) {
+            *missed = missed.saturating_add(*told);
         }
     }
 
@@ -63,6 +79,10 @@ impl Room {
             let class = self.known(entry.class);
             let slot = self.table.slot_of(entry.slot).min(present + 1);
             self.no_shows.came(slot, class, present, entry.people);
+            self.count_many(class, RoomCount::Kept, u64::from(entry.people));
+        }
+        for (class, missed) in (0..).zip(&report.missed) {
+            self.count_many(ClassId(class), RoomCount::Missed, *missed);
         }
         self.set_budget(false);
     }
@@ -72,17 +92,30 @@ impl Room {
         if self.settings.role != RoomRole::Check {
             return;
         }
-        let at = self.table.begin(slot);
-        let known = self.returned.iter().rposition(|entry| entry.slot == at && entry.class == class);
+        self.note_returned(Returned { slot: self.table.begin(slot), class, people: 1 });
+    }
+
+    fn note_returned(&mut self, new: Returned) {
+        let is_same = |entry: &Returned| entry.slot == new.slot && entry.class == new.class;
+        let known = self.returned.iter().rposition(is_same);
         if let Some(entry) = known.and_then(|known| self.returned.get_mut(known)) {
-            entry.people = entry.people.saturating_add(1);
+            entry.people = entry.people.saturating_add(new.people);
         } else if self.returned.len() < RETURNED_MAX {
-            self.returned.push(Returned { slot: at, class, people: 1 });
+            self.returned.push(new);
         }
     }
 
+    /// Role `generate`: whether the check says nothing any more.
     pub(super) fn is_overdue(&self, now: Timestamp) -> bool {
-        self.settings.role == RoomRole::Generate
-            && self.reported.is_none_or(|at| now.since(at) >= self.settings.report_timeout)
+        self.is_silent_for(self.settings.report_timeout, now)
+    }
+
+    /// Role `generate`: whether the check has been silent for so long that its last word counts no more.
+    pub(super) fn is_lost(&self, now: Timestamp) -> bool {
+        self.is_silent_for(self.settings.report_timeout + self.settings.report_keep, now)
+    }
+
+    fn is_silent_for(&self, span: Duration, now: Timestamp) -> bool {
+        self.settings.role == RoomRole::Generate && self.reported.is_none_or(|at| now.since(at) >= span)
     }
 }

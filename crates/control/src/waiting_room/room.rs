@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    ALL_COUNTS, Answer, Block, Capacity, Entry, Estimate, How, Kind, Pass, PassAnswer, Place, Places,
-    Promise, Returned, RoomCount, RoomSettings, SessionSettings, SlotTable, Work,
+    ALL_COUNTS, Answer, BYPASS_MAX, Block, Bypass, Capacity, Entry, Estimate, How, Kind, Pass, PassAnswer,
+    Place, Places, Promise, Returned, RoomCount, RoomSettings, SessionSettings, SlotTable, Work,
     budget::expected,
     draws::{Draws, Lot},
     mix,
@@ -93,6 +93,8 @@ pub struct Room {
     pub(super) reported_excess: f64,
     pub(super) reported_follow: Work,
     pub(super) returned: Vec<Returned>,
+    /// Role `check`: promises missed since the last report, by class.
+    pub(super) missed: Vec<u64>,
 }
 
 impl Room {
@@ -122,6 +124,7 @@ impl Room {
             reported_excess: 0.0,
             reported_follow: 0,
             returned: Vec::with_capacity(RETURNED_MAX),
+            missed: Vec::new(),
             table,
             settings: settings.clone(),
         };
@@ -182,7 +185,7 @@ impl Room {
             return self.enter(class, How::Unconcerned, false);
         }
         if self.settings.role == RoomRole::Check {
-            return Answer::Elsewhere;
+            return Answer::Elsewhere { with_promise: false };
         }
         match self.settings.method {
             RoomMethod::Closed => {
@@ -247,6 +250,10 @@ impl Room {
         if self.now >= ends + self.settings.clock_tolerance + self.settings.grace {
             return self.comes_late(class, &Promise { at, ..*promise });
         }
+        if self.settings.role == RoomRole::Generate {
+            // His time has come: he is to go where it is checked.
+            return self.wait(Promise { kind: Kind::Place, at, ..*promise });
+        }
         if !self.replay.is_new(slot, self.places(slot.max(self.table.present())), promise.number) {
             return self.seems_used(class, slot);
         }
@@ -262,13 +269,27 @@ impl Room {
     pub fn missed(&mut self, now: Timestamp, class: ClassId, promise: Option<&Promise>) -> Answer {
         self.advance(now);
         let class = self.known(class);
-        let Some(promise) = promise else { return self.book(class, self.now, 0) };
+        let is_check = self.settings.role == RoomRole::Check;
+        if promise.is_none() && !is_check {
+            return self.book(class, self.now, 0);
+        }
         self.count(class, RoomCount::Missed);
-        let work = Work::from(promise.work).max(1);
-        let renewed = promise.renewed.saturating_add(1);
-        match self.table.take_owed(work, self.settings.extra, self.table.present()) {
-            Some(slot) => self.promise_in(class, slot, 0, work, promise.since, renewed),
-            None => self.book(class, promise.since, renewed),
+        if is_check && let Some(missed) = self.missed.get_mut(class.index()) {
+            *missed = missed.saturating_add(1);
+        }
+        let (work, since, renewed) = match promise {
+            Some(promise) => {
+                (Work::from(promise.work).max(1), promise.since, promise.renewed.saturating_add(1))
+            }
+            None => (self.cost(class), self.now, 1),
+        };
+        match self.table.take_owed(work, self.owed_most(), self.table.present()) {
+            Some(slot) => self.promise_in(class, slot, 0, work, since, renewed),
+            None if is_check => {
+                self.count(class, RoomCount::HorizonFull);
+                Answer::Refuse(Refusal::HorizonFull)
+            }
+            None => self.book(class, since, renewed),
         }
     }
 
@@ -312,6 +333,23 @@ impl Room {
         PassAnswer::Enter { renewed }
     }
 
+    /// Whether a request of a class may pass the room by, with a token for that whose signature holds. Whatever the
+    /// method, it costs no place.
+    pub fn bypass(&mut self, now: Timestamp, class: ClassId, bypass: &Bypass) -> bool {
+        self.advance(now);
+        let class = self.known(class);
+        let is_ours = bypass.class == class && bypass.until.since(bypass.issued) <= BYPASS_MAX;
+        if !is_ours {
+            self.count(class, RoomCount::Forged);
+            return false;
+        }
+        let holds = self.now < bypass.until;
+        if holds {
+            self.count(class, RoomCount::Bypassed);
+        }
+        holds
+    }
+
     /// The application says that a pass is over.
     pub fn revoke(&mut self, now: Timestamp, pass: &Pass) {
         self.advance(now);
@@ -327,6 +365,7 @@ impl Room {
     fn make(&mut self) {
         let classes = self.settings.classes.len().max(1);
         self.costs.resize(classes, UNIT);
+        self.missed.resize(classes, 0);
         self.blocks = vec![None; classes];
         if self.counts.len() < classes {
             self.counts.resize(classes, [0; ALL_COUNTS.len()]);
@@ -364,6 +403,11 @@ impl Room {
     fn book(&mut self, class: ClassId, since: Timestamp, renewed: u8) -> Answer {
         let share = self.no_shows.share(class).min(self.settings.overbook_max);
         let work = expected(self.cost(class) + self.follow(), share);
+        if self.settings.role == RoomRole::Generate && self.reported.is_some() && self.counted_on().is_none()
+        {
+            // The check knows of no limit, and neither do we.
+            return self.promise_in(class, self.table.present(), 0, work, since, renewed);
+        }
         let Some(block) = self.place_of(class, work) else {
             self.count(class, RoomCount::HorizonFull);
             return Answer::Refuse(Refusal::HorizonFull);
@@ -453,6 +497,9 @@ impl Room {
 
     /// After the grace: a new place, as far ahead of newcomers as he has waited already.
     fn comes_late(&mut self, class: ClassId, promise: &Promise) -> Answer {
+        if self.settings.role == RoomRole::Check {
+            return Answer::Elsewhere { with_promise: true };
+        }
         let epoch = nanos(CREDIT_EPOCH);
         let (was, is) = (promise.at.as_nanos() / epoch, self.now.as_nanos() / epoch);
         let is_known = was + CREDIT_EPOCHS > is;
@@ -474,7 +521,7 @@ impl Room {
         let work = expected(self.cost(class) + self.follow(), share);
         if target < ahead
             && let Some(slot) =
-                self.table.take_owed(work, self.settings.extra, self.table.present() + target - 1)
+                self.table.take_owed(work, self.owed_most(), self.table.present() + target - 1)
         {
             return self.promise_in(class, slot, 0, work, promise.since, promise.renewed);
         }

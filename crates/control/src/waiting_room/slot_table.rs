@@ -266,11 +266,9 @@ impl SlotTable {
         [0, lane].into_iter().filter_map(|lane| self.search(lane)).min().map(|slot| slot - self.present)
     }
 
-    /// A place that is owed: ahead of all newcomers, in the earliest slot after `after` of which no more is due than
-    /// its budget and `extra` of it.
+    /// A place that is owed: ahead of all newcomers, in the earliest slot after `after` in which less than `most` is due.
     #[must_use]
-    pub fn take_owed(&mut self, work: Work, extra: f64, after: u64) -> Option<u64> {
-        let most = with_extra(self.budget, extra);
+    pub fn take_owed(&mut self, work: Work, most: Work, after: u64) -> Option<u64> {
         let last = self.present + self.horizon;
         // Slots before the cursor have as much as they may take, as long as the budget stands.
         let mut slot = self.owed.max(self.present + 1);
@@ -471,14 +469,4 @@ impl Places for SlotTable {
 fn millionths(part: Work, whole: Work) -> u32 {
     let share = u128::from(part) * 1_000_000 / u128::from(whole.max(1));
     u32::try_from(share).unwrap_or(999_999).min(999_999)
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "a share of a budget; `as` saturates"
-)]
-fn with_extra(budget: Work, extra: f64) -> Work {
-    budget.saturating_add((budget as f64 * extra) as u64)
 }

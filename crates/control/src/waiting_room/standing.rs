@@ -22,8 +22,12 @@ pub struct Standing {
     pub no_show: f64,
     /// When doors open, or the round is drawn.
     pub opens: Option<Timestamp>,
-    /// Role `generate`: the check is lost.
+    /// Role `generate`: when the check last reported, if it ever did.
+    pub reported: Option<Timestamp>,
+    /// Role `generate`: the check has not reported in time. Its last capacity holds.
     pub overdue: bool,
+    /// Role `generate`: the check has not reported for so long that the floor holds.
+    pub lost: bool,
 }
 
 /// One slot, as people look at it.
@@ -75,7 +79,9 @@ impl Room {
             sessions_per_s: self.sessions.per_s(),
             no_show: self.no_shows.shares().fold(0.0, f64::max),
             opens: self.draws.closes().filter(|closes| *closes < Timestamp::FAR_FUTURE),
+            reported: self.reported,
             overdue: self.is_overdue(now.max(self.now)),
+            lost: self.is_lost(now.max(self.now)),
         }
     }
 
@@ -88,7 +94,7 @@ impl Room {
         })
     }
 
-    fn count_many(&mut self, class: ClassId, what: RoomCount, count: u64) {
+    pub(super) fn count_many(&mut self, class: ClassId, what: RoomCount, count: u64) {
         if let Some(counts) = self.counts.get_mut(class.index()) {
             counts[what as usize] += count;
         }

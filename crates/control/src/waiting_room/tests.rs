@@ -140,7 +140,8 @@ proptest! {
                     naive.budgets = split(number + 1);
                 }
                 10 => {
-                    if let Some(slot) = table.take_owed(number + 1, 0.05, table.present()) {
+                    let most = table.budget() + table.budget() / 20;
+                    if let Some(slot) = table.take_owed(number + 1, most, table.present()) {
                         naive.due[0][usize::try_from(slot - table.present()).unwrap()] += number + 1;
                     }
                 }
@@ -483,6 +484,26 @@ fn a_pass_slides_ends_and_is_revoked() {
 }
 
 #[test]
+fn who_may_pass_by_does_until_the_end_of_it_whatever_the_method() {
+    let mut settings = settings();
+    settings.classes.push(ClassRoom { queues: true, share: None });
+    let mut room = room_of(&settings, 1.0);
+    let bypass = Bypass { class: ClassId(1), issued: START, until: s(60.0), number: 7 };
+    for method in [RoomMethod::Fifo, RoomMethod::Wait, RoomMethod::Closed, RoomMethod::Event] {
+        room.configure(START, &RoomSettings { method, ..settings.clone() });
+        for _ in 0..100 {
+            assert!(room.bypass(s(1.0), ClassId(1), &bypass), "{method:?}");
+        }
+        assert!(!room.bypass(s(1.0), ONE, &bypass), "{method:?}: it is of another class");
+    }
+    assert_eq!(room.standing(s(1.0)).waiting, 0, "it takes nobody's place");
+    assert!(room.bypass(s(59.999), ClassId(1), &bypass));
+    assert!(!room.bypass(s(60.0), ClassId(1), &bypass), "it is over");
+    let long = Bypass { until: START + BYPASS_MAX + Duration::from_secs(1), ..bypass };
+    assert!(!room.bypass(s(60.0), ClassId(1), &long), "nothing of ours lasts so long");
+}
+
+#[test]
 fn what_is_promised_survives_the_process() {
     let mut room = room_of(&settings(), 10.0);
     let out = ask(&mut room, START, 100);
@@ -513,7 +534,7 @@ fn generator_and_check_apart_and_the_loss_of_the_reports() {
     assert!(generator.standing(START).overdue, "nothing was heard yet");
     generator.heed(s(0.1), &check.report(s(0.1)));
     assert!(!generator.standing(s(0.1)).overdue);
-    assert_eq!(check.ask(s(0.1), ONE), Answer::Elsewhere);
+    assert_eq!(check.ask(s(0.1), ONE), Answer::Elsewhere { with_promise: false });
     let out = ask(&mut generator, s(0.1), 40);
     assert_eq!(out.len(), 40, "a generator lets nobody in by itself");
     for promise in out.iter().filter(|promise| promise.at < s(3.0)) {
@@ -529,6 +550,72 @@ fn generator_and_check_apart_and_the_loss_of_the_reports() {
     generator.advance(s(80.0));
     let standing = generator.standing(s(80.0));
     assert!(standing.overdue && (standing.for_newcomers - 5.0).abs() < 0.1, "{standing:?}");
+}
+
+#[test]
+fn what_one_process_says_the_other_does() {
+    let of = |role| RoomSettings { role, ..settings() };
+    let mut check = room_of(&of(RoomRole::Check), 100.0);
+    let mut generator = Room::new(&of(RoomRole::Generate), [3, 4], START);
+    assert_eq!(
+        generator.ask(START, ONE),
+        Answer::Refuse(Refusal::HorizonFull),
+        "of the check nothing is known yet"
+    );
+    generator.heed(START, &check.report(START));
+    // What this process knows of servers of its own is not what the check says.
+    tell(&mut generator, s(0.5), 7.0);
+    assert_eq!(generator.standing(s(0.5)).capacity, Some(100.0));
+    let out = ask(&mut generator, s(0.5), 500);
+
+    // Whose time has come is sent on, as often as he asks, and is let in once where it is checked.
+    let one = out[0];
+    for _ in 0..3 {
+        assert_eq!(promise(generator.come_back(one.at, ONE, &one)), Some(one));
+    }
+    assert_eq!(how(check.come_back(one.at, ONE, &one)), Some(How::Kept));
+    let again: Vec<_> = (0..5).map(|_| check.come_back(one.at, ONE, &one)).collect();
+    assert!(again.contains(&Answer::Elsewhere { with_promise: false }), "used: a newcomer, elsewhere");
+
+    // Of a hundred whose time has come and who cannot be served, five a second are given a new one there.
+    let due: Vec<Promise> = out.iter().filter(|promise| promise.at < s(2.0)).skip(1).copied().collect();
+    for promise in &due {
+        assert_eq!(how(check.come_back(s(1.9), ONE, promise)), Some(How::Kept));
+    }
+    let new: Vec<Promise> =
+        due.iter().filter_map(|due| promise(check.missed(s(1.9), ONE, Some(due)))).collect();
+    assert_eq!(new.len(), due.len());
+    let most = (2..30).map(|slot| slots(&new).iter().filter(|at| **at == slot).count()).max();
+    assert!(most <= Some(5), "{most:?} in a second: the rest of it is promised to others");
+
+    // A report that is lost is told with the next one.
+    let lost = check.report(s(2.0));
+    check.take_back(&lost);
+    let report = check.report(s(2.5));
+    assert_eq!(
+        report.returned.iter().map(|entry| entry.people).sum::<u32>(),
+        1 + u32::try_from(due.len()).unwrap()
+    );
+    assert_eq!(report.missed, [due.len() as u64]);
+    assert_eq!((check.report(s(2.6)).returned.len(), check.report(s(2.6)).missed), (0, vec![0]));
+    let mut counted: std::collections::BTreeMap<RoomCount, u64> = std::collections::BTreeMap::new();
+    generator.heed(s(2.6), &report);
+    generator.drain_counts(|_, what, count| *counted.entry(what).or_default() += count);
+    assert_eq!(counted[&RoomCount::Kept], 1 + due.len() as u64);
+    assert_eq!(counted[&RoomCount::Missed], due.len() as u64);
+
+    // Too late: he goes back with his promise, and has credit.
+    let late = out[120];
+    let now = late.at + Duration::from_secs(40);
+    assert_eq!(check.come_back(now, ONE, &late), Answer::Elsewhere { with_promise: true });
+    ask(&mut generator, now, 1_000);
+    let newcomer = ask(&mut generator, now, 1)[0];
+    assert!(promise(generator.come_back(now, ONE, &late)).is_some_and(|credit| credit.at < newcomer.at));
+
+    // Where the check knows of no limit, everybody goes on at once.
+    let mut unlimited = Room::new(&of(RoomRole::Check), [1, 2], START);
+    generator.heed(s(60.0), &unlimited.report(s(60.0)));
+    assert!(ask(&mut generator, s(60.0), 1_000).iter().all(|promise| promise.at <= s(60.0)));
 }
 
 #[test]

@@ -93,7 +93,7 @@ impl Hall {
             Answer::Wait(place) => Before::Later(place.promise),
             Answer::Refuse(refusal) => Before::Refuse(refusal),
             // The simulated gateway has both roles.
-            Answer::Elsewhere => Before::Refuse(Refusal::RoomClosed),
+            Answer::Elsewhere { .. } => Before::Refuse(Refusal::RoomClosed),
         }
     }
 

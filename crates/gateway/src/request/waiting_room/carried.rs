@@ -1,9 +1,11 @@
-//! What a request carries of the waiting room: a session pass and the token of a time, and the request without them.
+//! What a request carries of the waiting room: a session pass, the token of a time, a token to pass by; and the request
+//! without them.
 //!
 //! | what | in a field | in a cookie | in the query |
 //! |---|---|---|---|
 //! | token of a time | `Tidegate-Turn` | `tidegate_turn` | `tidegate_turn` |
 //! | session pass | `Tidegate-Pass` | `tidegate_pass` | |
+//! | token to pass the room by | `Tidegate-Bypass` | | |
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header, uri::PathAndQuery};
 use tidegate_control::classify::cookie_values;
@@ -15,11 +17,15 @@ pub(in crate::request) const TURN: &str = "tidegate_turn";
 pub(in crate::request) const PASS_FIELD: HeaderName = HeaderName::from_static("tidegate-pass");
 pub(in crate::request) const PASS: &str = "tidegate_pass";
 
+/// Field of a token by which programs of partners pass the room by.
+pub(super) const BYPASS_FIELD: HeaderName = HeaderName::from_static("tidegate-bypass");
+
 /// What a request carries, as it came.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Carried<'a> {
     pub(super) pass: Option<&'a [u8]>,
     pub(super) turn: Option<&'a [u8]>,
+    pub(super) bypass: Option<&'a [u8]>,
     /// Whether the token is in the query.
     pub(super) in_query: bool,
 }
@@ -36,6 +42,7 @@ impl<'a> Carried<'a> {
         Self {
             pass: field(&PASS_FIELD).or_else(|| cookie(PASS)),
             turn: field(&TURN_FIELD).or_else(|| cookie(TURN)).or(in_query),
+            bypass: field(&BYPASS_FIELD),
             in_query: in_query.is_some(),
         }
     }
@@ -65,6 +72,7 @@ pub(super) fn without_turn(uri: &Uri) -> Option<Uri> {
 pub(super) fn strip(headers: &mut HeaderMap) {
     headers.remove(TURN_FIELD);
     headers.remove(PASS_FIELD);
+    headers.remove(BYPASS_FIELD);
     let is_ours = |line: &HeaderValue| {
         let has = |name| cookie_values(line.as_bytes(), name).next().is_some();
         has(TURN) || has(PASS)
@@ -143,6 +151,7 @@ mod tests {
             ("cookie", "z=1"),
             ("tidegate-turn", "F"),
             ("tidegate-pass", "F"),
+            ("tidegate-bypass", "F"),
         ]);
         strip(&mut fields);
         let cookies: Vec<_> =

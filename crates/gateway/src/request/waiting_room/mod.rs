@@ -23,12 +23,13 @@ use http::{Method, Uri, header};
 use tidegate_config::{Application as Settings, ClientKey};
 use tidegate_control::{
     ClassId, Refusal,
-    knobs::{Mode, RoomMethod, keys},
+    knobs::{Mode, RoomMethod, RoomRole, keys},
     waiting_room::{Answer, Pass, PassAnswer, Place, Promise, RoomCount},
 };
 use tidegate_runtime::{Application, CoreApplication};
+use tidegate_tokens::TokenFault;
 
-use self::carried::Carried;
+use self::carried::{BYPASS_FIELD, Carried};
 pub(super) use self::{tell::Shut, visit::Visit};
 use super::{client_key, head::Head};
 
@@ -57,14 +58,12 @@ pub(super) struct Visitor<'a> {
 pub(super) fn ask(application: &CoreApplication, visitor: Visitor<'_>) -> Door {
     let snapshot = &application.application;
     let values = &snapshot.settings.values;
-    if values.get(keys::ROOM_METHOD).0 == RoomMethod::Off {
-        return Door::Open(None);
+    let (head, mode) = (visitor.head, values.get(keys::MODE).0);
+    if values.get(keys::ROOM_METHOD).0 == RoomMethod::Off || mode == Mode::Off {
+        // Partners send it whether there is a room or not, and it is none of the application's business.
+        let has_token = head.headers.contains_key(BYPASS_FIELD);
+        return Door::Open(has_token.then(|| Box::new(Visit::exempt(None))));
     }
-    let mode = values.get(keys::MODE).0;
-    if mode == Mode::Off {
-        return Door::Open(None);
-    }
-    let head = visitor.head;
     let carried = Carried::of(head.uri, head.headers);
     let binding = binding(&snapshot.settings, visitor);
     let desk = Desk { application: snapshot, class: visitor.class, binding: &binding };
@@ -72,12 +71,13 @@ pub(super) fn ask(application: &CoreApplication, visitor: Visitor<'_>) -> Door {
         return Door::Shut(Box::new(Shut::status(&desk, carried, visitor)));
     }
     let stripped = if carried.in_query { carried::without_turn(head.uri) } else { None };
-    let mut visit = Visit::new(stripped, binding.clone());
     if !snapshot.class_values(visitor.class).get(keys::ROOM_QUEUES)
         || passes(&snapshot.settings.waiting_room.assets, head)
+        || carried.bypass.is_some_and(|text| desk.bypasses(text))
     {
-        return Door::Open(Some(Box::new(visit)));
+        return Door::Open(Some(Box::new(Visit::exempt(stripped))));
     }
+    let mut visit = Visit::new(stripped, binding.clone());
     match desk.judge(carried, &mut visit) {
         Verdict::In => Door::Open(Some(Box::new(visit))),
         Verdict::Out(_) if mode == Mode::Watch => Door::Open(Some(Box::new(visit))),
@@ -85,15 +85,18 @@ pub(super) fn ask(application: &CoreApplication, visitor: Visitor<'_>) -> Door {
     }
 }
 
-/// Admission could not keep who was let in: a new time, ahead of newcomers.
+/// Admission could not keep who was let in: a new time, ahead of newcomers. Who passed by is refused like others.
 pub(super) fn missed(application: &CoreApplication, visitor: Visitor<'_>, visit: Visit) -> Option<Box<Shut>> {
+    if visit.is_exempt() {
+        return None;
+    }
     let snapshot = &application.application;
     let class = visitor.class;
     let answer = snapshot.state.waiting_room().with(|room, now| room.missed(now, class, visit.promise()));
     let binding = visit.binding().to_vec();
     let desk = Desk { application: snapshot, class, binding: &binding };
     let out = match answer {
-        Answer::Enter(_) | Answer::Elsewhere => return None,
+        Answer::Enter(_) | Answer::Elsewhere { .. } => return None,
         Answer::Wait(place) => Out::Wait(place),
         Answer::Refuse(refusal) => Out::Refuse(refusal),
     };
@@ -135,7 +138,8 @@ enum Verdict {
 enum Out {
     Wait(Place),
     Refuse(Refusal),
-    Elsewhere,
+    /// Times are given elsewhere; with the token that he is to take along.
+    Elsewhere(Option<String>),
 }
 
 impl Desk<'_> {
@@ -147,7 +151,18 @@ impl Desk<'_> {
                 return Verdict::In;
             }
         }
-        let promise = carried.turn.and_then(|text| self.read_promise(text));
+        let role = self.application.settings.values.get(keys::ROOM_ROLE).0;
+        let read = carried.turn.map(|text| self.application.signer.read_place(text, self.binding));
+        let (promise, is_of_unknown_key) = match read {
+            None => (None, false),
+            Some(Ok(promise)) => (Some(promise), false),
+            // Who gives times may have signed with a key of which we have not heard yet.
+            Some(Err(TokenFault::Key)) if role == RoomRole::Check => (None, true),
+            Some(Err(_)) => {
+                self.forged();
+                (None, false)
+            }
+        };
         let answer = self.room(|room, now| match &promise {
             Some(promise) => room.come_back(now, self.class, promise),
             None => room.ask(now, self.class),
@@ -159,7 +174,21 @@ impl Desk<'_> {
             }
             Answer::Wait(place) => Verdict::Out(Out::Wait(place)),
             Answer::Refuse(refusal) => Verdict::Out(Out::Refuse(refusal)),
-            Answer::Elsewhere => Verdict::Out(Out::Elsewhere),
+            Answer::Elsewhere { with_promise } => {
+                let token = carried.turn.filter(|_| with_promise || is_of_unknown_key);
+                let token = token.and_then(|token| std::str::from_utf8(token).ok());
+                Verdict::Out(Out::Elsewhere(token.map(str::to_owned)))
+            }
+        }
+    }
+
+    fn bypasses(&self, text: &[u8]) -> bool {
+        match self.application.signer.read_bypass(text) {
+            Ok(bypass) => self.room(|room, now| room.bypass(now, self.class, &bypass)),
+            Err(_) => {
+                self.forged();
+                false
+            }
         }
     }
 

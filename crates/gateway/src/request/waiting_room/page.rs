@@ -13,10 +13,17 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// What our page may do: its own style and script, by their digests, and requests to this host.
-pub(super) const POLICY: HeaderValue = HeaderValue::from_static(
-    "default-src 'none'; style-src 'sha256-vWImKonj89tJx4kECN8x2UrDGJvkJV8Ue3ZUIml+UCo='; script-src 'sha256-g17FlHLsF3KJ5tUFg2l4FgD1BpJIVcsK7W1EljEagNQ='; \
-     connect-src 'self'; form-action 'self'; base-uri 'none'",
-);
+const POLICY: &str = "default-src 'none'; style-src 'sha256-vWImKonj89tJx4kECN8x2UrDGJvkJV8Ue3ZUIml+UCo='; script-src 'sha256-g17FlHLsF3KJ5tUFg2l4FgD1BpJIVcsK7W1EljEagNQ='; \
+     connect-src 'self'; form-action 'self'; base-uri 'none'";
+
+/// What our page may do, of visitors who go on at `check_url`: a form that waits is sent there.
+pub(super) fn policy(check_url: Option<&str>) -> HeaderValue {
+    let elsewhere = |url| {
+        let policy = POLICY.replace("form-action 'self'", &format!("form-action 'self' {url}"));
+        HeaderValue::try_from(policy).ok()
+    };
+    check_url.and_then(elsewhere).unwrap_or(HeaderValue::from_static(POLICY))
+}
 
 /// A visitor's wait, as a page shows it.
 #[derive(Debug)]
@@ -178,7 +185,7 @@ mod tests {
 
     #[test]
     fn the_policy_names_the_digests_of_style_and_script() {
-        let policy = POLICY;
+        let policy = policy(None);
         let policy = policy.to_str().unwrap();
         for (kind, text) in [("style-src", STYLE), ("script-src", SCRIPT)] {
             let wanted = format!("{kind} 'sha256-{}'", base64(digest(&SHA256, text.as_bytes()).as_ref()));

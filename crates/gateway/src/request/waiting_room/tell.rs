@@ -6,8 +6,8 @@ use http::{HeaderName, HeaderValue, Response, StatusCode, Uri, header};
 use serde_json::{Value as Json, json};
 use tidegate_control::{
     Refusal, Timestamp,
-    knobs::{RoomCarry, keys},
-    waiting_room::{Estimate, Place},
+    knobs::{RoomCarry, RoomRole, keys},
+    waiting_room::{Estimate, Kind, Place},
 };
 use tidegate_runtime::{Application, PageTemplate, PageValue};
 
@@ -41,8 +41,10 @@ pub(in crate::request) struct Shut {
     language: &'static Language,
     template: Option<Arc<PageTemplate>>,
     now: Timestamp,
-    /// Path and query on this host, without a token.
+    /// Path and query, without a token.
     to: String,
+    /// Scheme, host and port where he goes on, if that is not this host.
+    check_url: Option<String>,
     /// The request's target without a token, if it had one.
     stripped: Option<Uri>,
     is_secure: bool,
@@ -59,6 +61,8 @@ enum Told {
     Wait { estimate: Estimate, since: Timestamp, renewed: bool, token: String },
     /// No.
     Refuse { refusal: Refusal, message: Option<String>, retry_after: Duration },
+    /// To ask there for a time.
+    Elsewhere { url: String, token: Option<String> },
     /// How things stand; `None`: there is no token, or no valid one.
     Status(Option<Estimate>),
 }
@@ -67,6 +71,15 @@ impl Shut {
     pub(super) fn new(desk: &Desk<'_>, visitor: Visitor<'_>, out: Out, visit: Visit) -> Self {
         let application = desk.application;
         let settings = &application.settings;
+        let gives_times = settings.values.get(keys::ROOM_ROLE).0 == RoomRole::Generate;
+        // Who has a lot comes back here to hear what was drawn.
+        let is_time = matches!(&out, Out::Wait(place) if place.promise.kind == Kind::Place);
+        let check_url = settings.waiting_room.check_url.clone().filter(|_| gives_times && is_time);
+        let refused = |refusal, message| Told::Refuse {
+            refusal,
+            message,
+            retry_after: settings.values.get(keys::REFUSAL_RETRY_AFTER),
+        };
         let told = match out {
             Out::Wait(Place { promise, estimate }) => Told::Wait {
                 estimate,
@@ -74,19 +87,13 @@ impl Shut {
                 renewed: promise.renewed > 0,
                 token: application.signer.place(&promise, desk.binding).to_string(),
             },
-            Out::Refuse(refusal) => Told::Refuse {
-                refusal,
-                message: settings
-                    .waiting_room
-                    .closed_message
-                    .clone()
-                    .filter(|_| refusal == Refusal::RoomClosed),
-                retry_after: settings.values.get(keys::REFUSAL_RETRY_AFTER),
-            },
-            Out::Elsewhere => Told::Refuse {
-                refusal: Refusal::RoomClosed,
-                message: None,
-                retry_after: settings.values.get(keys::REFUSAL_RETRY_AFTER),
+            Out::Refuse(Refusal::RoomClosed) => {
+                refused(Refusal::RoomClosed, settings.waiting_room.closed_message.clone())
+            }
+            Out::Refuse(refusal) => refused(refusal, None),
+            Out::Elsewhere(token) => match settings.waiting_room.generate_url.clone() {
+                Some(url) => Told::Elsewhere { url, token },
+                None => refused(Refusal::RoomClosed, None),
             },
         };
         let head = visitor.head;
@@ -96,6 +103,7 @@ impl Shut {
         Self {
             keeps_form: form::may_be_kept(head.method, head.headers, is_secure, host.unwrap_or_default()),
             to: target(visit.stripped().unwrap_or(head.uri)),
+            check_url,
             stripped: visit.into_stripped(),
             ..Self::told(application, told, head.headers, is_secure)
         }
@@ -116,6 +124,7 @@ impl Shut {
             template: application.waiting_page.clone(),
             now: application.state.waiting_room().now(),
             to: "/".to_owned(),
+            check_url: None,
             stripped: None,
             is_secure,
             carry: values.get(keys::ROOM_CARRY).0,
@@ -130,6 +139,7 @@ impl Shut {
         match &self.told {
             Told::Wait { .. } => "waiting_room",
             Told::Refuse { refusal, .. } => refusal.name(),
+            Told::Elsewhere { .. } => "waiting_room_elsewhere",
             Told::Status(_) => "waiting_room_status",
         }
     }
@@ -138,7 +148,7 @@ impl Shut {
     pub(in crate::request) const fn refusal(&self) -> Option<Refusal> {
         match &self.told {
             Told::Refuse { refusal, .. } => Some(*refusal),
-            Told::Wait { .. } | Told::Status(_) => None,
+            Told::Wait { .. } | Told::Elsewhere { .. } | Told::Status(_) => None,
         }
     }
 
@@ -155,6 +165,9 @@ impl Shut {
 
     /// The response. `body` is that of the request, if it was wanted and is whole.
     pub(in crate::request) fn response(&self, asked: &Asked, body: Option<&[u8]>) -> Response<ResponseBody> {
+        if let Told::Elsewhere { url, token } = &self.told {
+            return self.redirect(url, token.as_deref());
+        }
         let media = asked.form();
         let (status, text, is_json) = match &self.told {
             Told::Status(None) => (StatusCode::NOT_FOUND, json!({ "status": 404 }).to_string(), true),
@@ -183,7 +196,7 @@ impl Shut {
         if !is_json {
             fields.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
             if self.template.is_none() {
-                fields.insert(header::CONTENT_SECURITY_POLICY, page::POLICY);
+                fields.insert(header::CONTENT_SECURITY_POLICY, page::policy(self.check_url.as_deref()));
             }
         }
         if let Told::Wait { estimate, token, .. } = &self.told {
@@ -191,6 +204,26 @@ impl Shut {
         }
         if *asked.method() != http::Method::HEAD {
             *response.body_mut() = ResponseBody::whole(text.into());
+        }
+        response
+    }
+
+    /// To who gives times, with what was sent (RFC 9110, section 15.4.8).
+    fn redirect(&self, url: &str, token: Option<&str>) -> Response<ResponseBody> {
+        let to = token.map_or_else(|| self.to.clone(), |token| with_turn(&self.to, token));
+        let mut response = Response::new(ResponseBody::empty());
+        *response.status_mut() = StatusCode::TEMPORARY_REDIRECT;
+        let fields = response.headers_mut();
+        if let Ok(location) = HeaderValue::try_from(format!("{url}{to}")) {
+            fields.insert(header::LOCATION, location);
+        }
+        fields.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+        fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        fields.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+        fields.insert(refusal::REASON, HeaderValue::from_static(self.reason()));
+        // The token that it brought is taken along, or worth nothing any more.
+        if let Some(cookie) = cookie(TURN, "", 0, self.is_secure) {
+            fields.append(header::SET_COOKIE, cookie);
         }
         response
     }
@@ -228,7 +261,7 @@ impl Shut {
                 let text = message.as_deref().unwrap_or(language.closed);
                 return page::turned_away(language, language.closed_title, text);
             }
-            Told::Status(_) => return String::new(),
+            Told::Elsewhere { .. } | Told::Status(_) => return String::new(),
         };
         let (to, ask) = (self.return_to(token), self.ask(token));
         let form = match (body.and_then(form::Kept::parse), asked.method()) {
@@ -269,12 +302,15 @@ impl Shut {
                 more["token"] = json!(token);
                 more["token_field"] = json!(TURN_FIELD.as_str());
                 more["token_parameter"] = json!(TURN);
+                if self.check_url.is_some() {
+                    more["to"] = json!(self.return_to(token));
+                }
                 more
             }
             Told::Refuse { refusal, message, .. } => {
                 json!({ "detail": message.as_deref().unwrap_or(refusal.public()) })
             }
-            Told::Status(_) => Json::Null,
+            Told::Elsewhere { .. } | Told::Status(_) => Json::Null,
         };
         if let (Json::Object(document), Json::Object(more)) = (&mut document, more) {
             document.extend(more);
@@ -295,7 +331,7 @@ impl Shut {
         match &self.told {
             Told::Wait { estimate, .. } => self.left_s(estimate),
             Told::Refuse { retry_after, .. } => millis(*retry_after).div_ceil(1000),
-            Told::Status(_) => 0,
+            Told::Elsewhere { .. } | Told::Status(_) => 0,
         }
     }
 
@@ -305,9 +341,11 @@ impl Shut {
     }
 
     fn return_to(&self, token: &str) -> String {
-        match self.carry {
-            RoomCarry::Cookie => self.to.clone(),
-            RoomCarry::Query => with_turn(&self.to, token),
+        match (&self.check_url, self.carry) {
+            // A cookie of this host is not sent to another one.
+            (Some(url), _) => format!("{url}{}", with_turn(&self.to, token)),
+            (None, RoomCarry::Cookie) => self.to.clone(),
+            (None, RoomCarry::Query) => with_turn(&self.to, token),
         }
     }
 

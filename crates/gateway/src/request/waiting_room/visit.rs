@@ -1,4 +1,4 @@
-//! A visit of somebody who was let in: what the application is not to see, and what goes along with its response.
+//! A visit of somebody who was let in or passed by: what the application is not to see, and what goes along with its response.
 
 use http::{HeaderMap, HeaderValue, Uri, header, request::Parts};
 use tidegate_control::{
@@ -18,6 +18,8 @@ pub(in crate::request) struct Visit {
     /// The request's target without a token.
     stripped: Option<Uri>,
     binding: Vec<u8>,
+    /// Whether it passed the room by, and so is owed nothing.
+    is_exempt: bool,
     promise: Option<Promise>,
     priority: Option<u8>,
     /// The pass it holds, or gets.
@@ -30,7 +32,21 @@ pub(in crate::request) struct Visit {
 
 impl Visit {
     pub(super) const fn new(stripped: Option<Uri>, binding: Vec<u8>) -> Self {
-        Self { stripped, binding, promise: None, priority: None, pass: None, handed: None, ends_turn: false }
+        Self {
+            stripped,
+            binding,
+            is_exempt: false,
+            promise: None,
+            priority: None,
+            pass: None,
+            handed: None,
+            ends_turn: false,
+        }
+    }
+
+    /// Of a request that passes the room by.
+    pub(super) fn exempt(stripped: Option<Uri>) -> Self {
+        Self { is_exempt: true, ..Self::new(stripped, Vec::new()) }
     }
 
     pub(super) fn enter_by_pass(&mut self, application: &Application, pass: Pass, renewed: Option<Pass>) {
@@ -63,6 +79,10 @@ impl Visit {
     /// The priority its request has by the room, if that is not its class's.
     pub(in crate::request) const fn priority(&self) -> Option<u8> {
         self.priority
+    }
+
+    pub(super) const fn is_exempt(&self) -> bool {
+        self.is_exempt
     }
 
     pub(super) const fn promise(&self) -> Option<&Promise> {

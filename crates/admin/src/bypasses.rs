@@ -1,0 +1,90 @@
+//! `POST /api/v1/applications/{application}/waiting-room/bypass`: tokens by which programs of partners pass the room by.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use serde_json::{Value as Json, json};
+use tidegate_control::{
+    ClassId,
+    knobs::{Kind, Value},
+    waiting_room::{BYPASS_MAX, Bypass},
+};
+use tidegate_runtime::Shared;
+
+use crate::{
+    access::Caller,
+    body::{object, text},
+    events::seconds,
+    parameters::bad,
+    problem::Problem,
+    record::{Action, Done, Reasons, Record},
+};
+
+/// How long a token may be valid.
+const VALID_FOR: Kind = Kind::Span { min: Duration::from_secs(1), max: BYPASS_MAX };
+const CLASS_MAX: usize = 64;
+
+/// `{"class"?: "partners", "valid_for": "30d", "who"?, "why"?}`. The token is told once and kept nowhere.
+pub(crate) async fn make(
+    shared: &Shared,
+    record: &Record,
+    application: &str,
+    body: &[u8],
+    caller: &Caller,
+) -> Result<Json, Problem> {
+    let snapshot = shared.snapshot();
+    let found = snapshot.application_named(application).and_then(|at| snapshot.applications.get(at));
+    let Some(found) = found else {
+        return Err(Problem::new(StatusCode::NOT_FOUND, format!("no application is named {application:?}")));
+    };
+    let mut asked = object(body, &["class", "valid_for", "who", "why"])?;
+    let class = match text(&mut asked, "class", CLASS_MAX)? {
+        None => 0,
+        Some(name) => found.classes.iter().position(|class| class.name == name).ok_or_else(|| {
+            let names: Vec<&str> = found.classes.iter().map(|class| class.name.as_str()).collect();
+            bad(format!("class: there is no {name:?}: there is {}", names.join(", ")))
+        })?,
+    };
+    let valid_for = match asked.remove("valid_for") {
+        Some(Json::String(text)) => match VALID_FOR.parse(&text) {
+            Ok(Value::Span(span)) if VALID_FOR.admits(Value::Span(span)) => span,
+            _ => return Err(bad(format!("valid_for: {text:?}: expected {}", VALID_FOR.expected()))),
+        },
+        _ => return Err(bad(format!("\"valid_for\" is missing: give {}", VALID_FOR.expected()))),
+    };
+    let reasons = Reasons::read(&mut asked, caller)?;
+    let number = getrandom::u64().map_err(|error| {
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, format!("no random number: {error}"))
+    })?;
+    let issued = shared.clock().now();
+    let bypass = Bypass {
+        class: ClassId(u16::try_from(class).unwrap_or(u16::MAX)),
+        issued,
+        until: issued + valid_for,
+        number,
+    };
+    let class = found.classes.get(class).map_or("", |class| class.name.as_str());
+    let token = found.signer.bypass(&bypass).to_string();
+    let done = || {
+        // What is recorded tells tokens apart, and lets nobody in.
+        let to = format!("token {number:016x} for {valid_for:?}");
+        let path = format!("{application}/{class}");
+        let from_to = [String::new(), to];
+        Ok::<_, Problem>(Done::action(
+            Action::RoomBypass,
+            &path,
+            from_to,
+            &reasons,
+            (shared.version(), issued),
+        ))
+    };
+    let recorded = record.write(done).await?;
+    Ok(json!({
+        "token": token,
+        "field": "Tidegate-Bypass",
+        "application": application,
+        "class": class,
+        "until": seconds(bypass.until),
+        "change": recorded.id,
+    }))
+}

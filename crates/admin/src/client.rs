@@ -1,0 +1,258 @@
+//! A client of a gateway's admin interface: one request at a time, over plain HTTP or TLS.
+
+use std::{
+    io::{self, BufRead, BufReader, Read, Write},
+    net::{TcpStream, ToSocketAddrs},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject};
+use serde_json::Value as Json;
+
+/// How long a stream of events may be silent: it says something every 15 s.
+const SILENCE_MAX: Duration = Duration::from_secs(45);
+/// Longest answer read.
+const ANSWER_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Which gateway is asked, and as whom. Files are read anew at each request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Client {
+    /// Where its admin interface answers: `HOST:PORT`, `http://HOST:PORT` or `https://HOST:PORT`.
+    pub address: String,
+    /// The file that holds our token, if there is one.
+    pub token_file: Option<PathBuf>,
+    /// With https: authorities of its certificate, PEM; the system's if there is none.
+    pub ca: Option<PathBuf>,
+    /// With https: files of our certificate chain and its private key, PEM.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// How long it may take to answer.
+    pub patience: Duration,
+}
+
+/// Why a request has no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// Nobody answers there.
+    #[error("no gateway answers on {address} ({source})")]
+    Silent {
+        /// Where.
+        address: String,
+        /// What went wrong.
+        source: io::Error,
+    },
+    /// Somebody else answers there.
+    #[error("{address} does not answer as a gateway's admin interface does")]
+    Stranger {
+        /// Where.
+        address: String,
+    },
+    /// The gateway refuses what is asked.
+    #[error("{detail}")]
+    Refused {
+        /// The status code.
+        status: u16,
+        /// What is wrong, and the mend.
+        detail: String,
+    },
+    /// The address is none.
+    #[error("{0}")]
+    Address(String),
+    /// A file cannot be used.
+    #[error("{path}: {problem}")]
+    File {
+        /// Which.
+        path: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// TLS cannot be spoken.
+    #[error(transparent)]
+    Tls(#[from] rustls::Error),
+}
+
+trait Stream: Read + Write + Send {}
+impl<S: Read + Write + Send> Stream for S {}
+
+impl Client {
+    /// Asks for something.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`].
+    pub fn get(&self, path: &str) -> Result<Json, ClientError> {
+        self.exchange("GET", path, "")
+    }
+
+    /// Sends something.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`].
+    pub fn send(&self, method: &str, path: &str, body: &Json) -> Result<Json, ClientError> {
+        self.exchange(method, path, &body.to_string())
+    }
+
+    /// The lines of an answer that goes on.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`].
+    pub fn lines(&self, path: &str) -> Result<impl Iterator<Item = io::Result<String>> + use<>, ClientError> {
+        let mut lines = BufReader::new(self.request("GET", path, "", SILENCE_MAX)?).lines();
+        let mut next = || lines.next().transpose().map(Option::unwrap_or_default);
+        let head = next().map_err(|error| self.silent(error))?;
+        let status = status_of(&head).to_owned();
+        while !next().map_err(|error| self.silent(error))?.is_empty() {}
+        if status.starts_with('2') {
+            return Ok(lines);
+        }
+        let body: String = lines.map_while(Result::ok).collect();
+        Err(self.refused(&status, &body))
+    }
+
+    /// One request.
+    fn exchange(&self, method: &str, path: &str, body: &str) -> Result<Json, ClientError> {
+        let mut answer = Vec::new();
+        let stream = self.request(method, path, body, self.patience)?;
+        stream
+            .take(ANSWER_BYTES_MAX)
+            .read_to_end(&mut answer)
+            .or_else(|error| match error.kind() {
+                // A peer that closes TLS without saying so; whether all is there shows below.
+                io::ErrorKind::UnexpectedEof => Ok(answer.len()),
+                _ => Err(error),
+            })
+            .map_err(|error| self.silent(error))?;
+        let answer = String::from_utf8_lossy(&answer);
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+        let status = status_of(head);
+        match serde_json::from_str(body) {
+            Ok(json) if status.starts_with('2') => Ok(json),
+            _ => Err(self.refused(status, body)),
+        }
+    }
+
+    fn refused(&self, status: &str, body: &str) -> ClientError {
+        match (status.parse(), serde_json::from_str::<Json>(body)) {
+            (Ok(status), Ok(problem)) => {
+                let detail = problem["detail"].as_str().unwrap_or(body).to_owned();
+                ClientError::Refused { status, detail }
+            }
+            _ => ClientError::Stranger { address: self.address.clone() },
+        }
+    }
+
+    /// Sends a request and gives what its answer is read from, to its end. It is HTTP/1.0, so that an
+    /// answer without a length ends with the connection.
+    fn request(
+        &self,
+        method: &str,
+        path: &str,
+        body: &str,
+        silence: Duration,
+    ) -> Result<Box<dyn Stream>, ClientError> {
+        let (secure, authority) = match self.address.split_once("://") {
+            None => (false, self.address.as_str()),
+            Some(("http", authority)) => (false, authority),
+            Some(("https", authority)) => (true, authority),
+            Some((scheme, _)) => {
+                return Err(ClientError::Address(format!("{scheme}:// is not spoken: write https://")));
+            }
+        };
+        let authority = authority.trim_end_matches('/');
+        let token = self.token_file.as_deref().map(read_token).transpose()?;
+        let token = token.map_or_else(String::new, |token| format!("authorization: Bearer {token}\r\n"));
+        let request = format!(
+            "{method} {path} HTTP/1.0\r\nhost: {authority}\r\naccept: */*\r\n{token}content-type: application/json\r\n\
+             content-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let connect = || -> io::Result<TcpStream> {
+            let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+            for address in authority.to_socket_addrs()? {
+                match TcpStream::connect_timeout(&address, self.patience) {
+                    Ok(stream) => {
+                        stream.set_read_timeout(Some(silence))?;
+                        stream.set_write_timeout(Some(self.patience))?;
+                        return Ok(stream);
+                    }
+                    Err(error) => last = error,
+                }
+            }
+            Err(last)
+        };
+        let stream = connect().map_err(|error| self.silent(error))?;
+        let mut stream: Box<dyn Stream> = match secure {
+            false => Box::new(stream),
+            true => {
+                let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+                let host = host.trim_start_matches('[').trim_end_matches(']');
+                let name = ServerName::try_from(host.to_owned())
+                    .map_err(|error| ClientError::Address(format!("{host}: {error}")))?;
+                let session = ClientConnection::new(self.tls()?, name)?;
+                Box::new(StreamOwned::new(session, stream))
+            }
+        };
+        stream.write_all(request.as_bytes()).map_err(|error| self.silent(error))?;
+        Ok(stream)
+    }
+
+    fn tls(&self) -> Result<Arc<ClientConfig>, ClientError> {
+        let mut roots = RootCertStore::empty();
+        match &self.ca {
+            Some(file) => {
+                for authority in certificates(file)? {
+                    roots.add(authority).map_err(|error| unusable(file, error))?;
+                }
+            }
+            None => drop(roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
+        }
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots);
+        let config = match &self.certificate {
+            None => builder.with_no_client_auth(),
+            Some((chain, key_file)) => {
+                let key =
+                    PrivateKeyDer::from_pem_file(key_file).map_err(|error| unusable(key_file, error))?;
+                builder
+                    .with_client_auth_cert(certificates(chain)?, key)
+                    .map_err(|error| unusable(chain, error))?
+            }
+        };
+        Ok(Arc::new(config))
+    }
+
+    fn silent(&self, source: io::Error) -> ClientError {
+        ClientError::Silent { address: self.address.clone(), source }
+    }
+}
+
+/// The code of a status line.
+fn status_of(head: &str) -> &str {
+    head.split(' ').nth(1).unwrap_or_default()
+}
+
+fn read_token(file: &Path) -> Result<String, ClientError> {
+    let text = std::fs::read_to_string(file).map_err(|error| unusable(file, error))?;
+    let token = text.trim();
+    if token.is_empty() || token.contains(char::is_whitespace) {
+        return Err(unusable(file, "a token is one word in one line"));
+    }
+    Ok(token.to_owned())
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, ClientError> {
+    CertificateDer::pem_file_iter(file)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| unusable(file, error))
+}
+
+fn unusable(file: &Path, problem: impl std::fmt::Display) -> ClientError {
+    ClientError::File { path: file.display().to_string(), problem: problem.to_string() }
+}

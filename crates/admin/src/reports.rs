@@ -1,0 +1,244 @@
+//! `POST /api/v1/applications/{application}/waiting-room/report`: what the check of a waiting room tells the process that
+//! gives the times, and the keys that it has for an answer.
+//!
+//! Both sides' JSON is here. Classes go by their names, since the two processes may know them in another order.
+
+use http::StatusCode;
+use serde_json::{Map, Value as Json, json};
+use tidegate_config::Class;
+use tidegate_control::{
+    ClassId, Timestamp,
+    knobs::{ChoiceSet as _, RoomRole, keys},
+    waiting_room::{Report, Returned},
+};
+use tidegate_runtime::Shared;
+use tidegate_tokens::{ApplicationKey, SECRET_LEN};
+
+use crate::{body::object, parameters::bad, problem::Problem};
+
+const MEMBERS: &[&str] =
+    &["capacity_per_s", "pace_per_s", "costs", "follow", "excess_per_s", "returned", "missed"];
+/// Entries of a list: more than any check keeps.
+const ENTRIES_MAX: usize = 1024;
+/// Keys in an answer: more than there ever are.
+const KEYS_MAX: usize = 16;
+
+/// Takes a report, and gives the keys by which the application's tokens are signed.
+pub(crate) fn take(shared: &Shared, application: &str, body: &[u8]) -> Result<Json, Problem> {
+    let snapshot = shared.snapshot();
+    let found = snapshot.application_named(application).and_then(|at| snapshot.applications.get(at));
+    let Some(found) = found else {
+        return Err(Problem::new(StatusCode::NOT_FOUND, format!("no application is named {application:?}")));
+    };
+    let role = found.settings.values.get(keys::ROOM_ROLE).0;
+    if role != RoomRole::Generate {
+        return Err(Problem::new(
+            StatusCode::CONFLICT,
+            format!(
+                "waiting_room.role of {application} is {:?} here: reports go to one that is \"generate\"",
+                role.name()
+            ),
+        ));
+    }
+    let report = read(body, &found.classes)?;
+    found.state.waiting_room().with(|room, now| room.heed(now, &report));
+    Ok(write_keys(&shared.room_keys().of_application(application)))
+}
+
+/// A report as it is sent.
+pub(crate) fn write(report: &Report, classes: &[Class]) -> Json {
+    let name = |at: usize| classes.get(at).map(|class| class.name.clone());
+    let by_class = |values: &[u64], scale: f64| -> Map<String, Json> {
+        let named = values.iter().enumerate().filter_map(|(at, value)| Some((name(at)?, value)));
+        named.map(|(name, value)| (name, json!(*value as f64 / scale))).collect()
+    };
+    let returned: Vec<Json> = report
+        .returned
+        .iter()
+        .filter_map(|entry| {
+            let class = name(entry.class.index())?;
+            Some(json!({ "at_ns": entry.slot.as_nanos(), "class": class, "people": entry.people }))
+        })
+        .collect();
+    json!({
+        "capacity_per_s": report.capacity,
+        "pace_per_s": report.pace,
+        "costs": by_class(&report.costs, 1e3),
+        "follow": report.follow as f64 / 1e3,
+        "excess_per_s": report.excess,
+        "returned": returned,
+        "missed": by_class(&report.missed, 1.0),
+    })
+}
+
+fn read(body: &[u8], classes: &[Class]) -> Result<Report, Problem> {
+    let mut told = object(body, MEMBERS)?;
+    // A class that is not known here is taken for the default class.
+    let position = |name: &str| classes.iter().position(|class| class.name == name);
+    let mut by_class = |name: &'static str, absent: u64, scale: f64| -> Result<Vec<u64>, Problem> {
+        let mut values = vec![absent; classes.len()];
+        for (class, value) in members(told.remove(name), name)? {
+            let value = whole(number(&value, name)? * scale);
+            let is_sum = absent == 0;
+            let at = position(&class).or(is_sum.then_some(0));
+            if let Some(known) = at.and_then(|at| values.get_mut(at)) {
+                *known = if is_sum { known.saturating_add(value) } else { value };
+            }
+        }
+        Ok(values)
+    };
+    let (costs, missed) = (by_class("costs", 1000, 1e3)?, by_class("missed", 0, 1.0)?);
+    let mut returned = Vec::new();
+    for entry in list(told.remove("returned"))? {
+        let people = entry["people"].as_u64().and_then(|people| u32::try_from(people).ok());
+        let (Some(at), Some(class), Some(people)) =
+            (entry["at_ns"].as_u64(), entry["class"].as_str(), people)
+        else {
+            return Err(bad(
+                "returned: each is {\"at_ns\": 1795262400000000000, \"class\": \"default\", \"people\": 3}",
+            ));
+        };
+        let class = ClassId(u16::try_from(position(class).unwrap_or(0)).unwrap_or(0));
+        returned.push(Returned { slot: Timestamp::from_nanos(at), class, people });
+    }
+    let mut optional = |name: &'static str| match told.remove(name) {
+        None | Some(Json::Null) => Ok(None),
+        Some(value) => number(&value, name).map(Some),
+    };
+    Ok(Report {
+        capacity: optional("capacity_per_s")?,
+        pace: optional("pace_per_s")?,
+        follow: whole(optional("follow")?.unwrap_or(0.0) * 1e3),
+        excess: optional("excess_per_s")?.unwrap_or(0.0),
+        costs,
+        returned,
+        missed,
+    })
+}
+
+fn members(value: Option<Json>, name: &str) -> Result<Map<String, Json>, Problem> {
+    match value {
+        None | Some(Json::Null) => Ok(Map::new()),
+        Some(Json::Object(members)) if members.len() <= ENTRIES_MAX => Ok(members),
+        Some(_) => Err(bad(format!("{name}: give an object of numbers by class"))),
+    }
+}
+
+fn list(value: Option<Json>) -> Result<Vec<Json>, Problem> {
+    match value {
+        None | Some(Json::Null) => Ok(Vec::new()),
+        Some(Json::Array(entries)) if entries.len() <= ENTRIES_MAX => Ok(entries),
+        Some(_) => Err(bad(format!("returned: give a list of at most {ENTRIES_MAX}"))),
+    }
+}
+
+fn number(value: &Json, name: &str) -> Result<f64, Problem> {
+    let number = value.as_f64().filter(|number| (0.0..=1e15).contains(number));
+    number
+        .ok_or_else(|| bad(format!("{name}: {value} is not allowed here: expected a number from 0 to 1e15")))
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "between 0 and 1e18; `as` saturates"
+)]
+fn whole(number: f64) -> u64 {
+    number.round() as u64
+}
+
+fn write_keys(keys: &[ApplicationKey]) -> Json {
+    let hex = |secret: &[u8]| secret.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let keys: Vec<Json> =
+        keys.iter().map(|key| json!({ "id": key.id, "secret": hex(&key.secret) })).collect();
+    json!({ "keys": keys })
+}
+
+/// The keys of an answer; `None`: it holds none.
+pub(crate) fn read_keys(answer: &Json) -> Option<Vec<ApplicationKey>> {
+    let keys = answer["keys"].as_array().filter(|keys| (1..=KEYS_MAX).contains(&keys.len()))?;
+    keys.iter()
+        .map(|key| {
+            let id = u8::try_from(key["id"].as_u64()?).ok()?;
+            let text = key["secret"].as_str().filter(|text| text.len() == 2 * SECRET_LEN)?;
+            let mut secret = [0; SECRET_LEN];
+            for (at, byte) in secret.iter_mut().enumerate() {
+                *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+            }
+            Some(ApplicationKey { id, secret })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_control::knobs::{Scope, Values};
+
+    use super::*;
+
+    fn classes(names: &[&str]) -> Vec<Class> {
+        let class = |name: &&str| Class { name: (*name).to_owned(), values: Values::defaults(Scope::Class) };
+        names.iter().map(class).collect()
+    }
+
+    #[test]
+    fn a_report_reads_back_whatever_the_order_of_the_classes() {
+        let slot = Timestamp::from_nanos(1_795_262_400_333_333_333);
+        let report = Report {
+            capacity: Some(120.5),
+            pace: None,
+            costs: vec![1000, 2500],
+            follow: 1_750,
+            excess: 0.25,
+            returned: vec![
+                Returned { slot, class: ClassId(1), people: 3 },
+                Returned { slot, class: ClassId(0), people: 1 },
+            ],
+            missed: vec![0, 2],
+        };
+        let sent = write(&report, &classes(&["default", "search"])).to_string();
+        assert_eq!(read(sent.as_bytes(), &classes(&["default", "search"])).unwrap(), report);
+        let turned = read(sent.as_bytes(), &classes(&["search", "default", "new"])).unwrap();
+        assert_eq!((turned.costs, turned.missed), (vec![2500, 1000, 1000], vec![2, 0, 0]));
+        assert_eq!(turned.returned[0].class, ClassId(0));
+        let fewer = read(sent.as_bytes(), &classes(&["default"])).unwrap();
+        assert_eq!((fewer.costs, fewer.missed), (vec![1000], vec![2]));
+        assert!(fewer.returned.iter().all(|entry| entry.class == ClassId(0)));
+    }
+
+    #[test]
+    fn what_is_no_report_is_said() {
+        for (body, said) in [
+            ("", "no JSON object"),
+            ("{\"capacity\": 1}", "\"capacity\" is not known here"),
+            ("{\"capacity_per_s\": -1}", "capacity_per_s: -1"),
+            ("{\"follow\": \"x\"}", "follow: \"x\""),
+            ("{\"costs\": [1]}", "costs: give an object"),
+            ("{\"costs\": {\"default\": null}}", "costs: null"),
+            ("{\"returned\": {}}", "returned: give a list"),
+            ("{\"returned\": [{\"at_ns\": 1, \"people\": 1}]}", "returned: each is"),
+        ] {
+            let problem = read(body.as_bytes(), &classes(&["default"])).unwrap_err();
+            assert!(problem.to_string().contains(said), "{body}: {problem}");
+        }
+    }
+
+    #[test]
+    fn keys_read_back_or_not_at_all() {
+        let keys = vec![
+            ApplicationKey { id: 255, secret: [0xA5; SECRET_LEN] },
+            ApplicationKey { id: 0, secret: [7; SECRET_LEN] },
+        ];
+        assert_eq!(read_keys(&write_keys(&keys)), Some(keys));
+        for answer in [
+            json!({}),
+            json!({ "keys": [] }),
+            json!({ "keys": [{ "id": 256, "secret": "00".repeat(32) }] }),
+            json!({ "keys": [{ "id": 1, "secret": "00".repeat(31) }] }),
+            json!({ "keys": [{ "id": 1, "secret": "zz".repeat(32) }] }),
+            json!({ "keys": [{ "id": 1, "secret": "é".repeat(32) }] }),
+        ] {
+            assert_eq!(read_keys(&answer), None, "{answer}");
+        }
+    }
+}

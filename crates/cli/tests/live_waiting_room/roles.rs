@@ -1,0 +1,303 @@
+//! The room in two processes, as the examples configure it: one gives times, one checks them and reports.
+
+use std::{net::SocketAddr, path::Path, thread, time::Duration};
+
+use serde_json::{Value as Json, json};
+
+use super::{
+    browser::Browser,
+    support::{
+        Gateway, Start,
+        client::{Client, Response, get},
+        free_address,
+        origin::Origin,
+    },
+    visitor::program,
+};
+
+const GENERATE: &str = include_str!("../../../../examples/waiting-room-generate.toml");
+const CHECK: &str = include_str!("../../../../examples/waiting-room-check.toml");
+/// How long anything may take that nothing announces.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The tokens of the generator's admin interface.
+const REPORTS: &str = "a-token-for-reports-of-the-check-and-nothing-else";
+const LOOKS: &str = "a-token-for-those-who-look-and-change-nothing";
+const CHANGES: &str = "a-token-for-those-who-look-and-change-everything";
+
+/// The process that gives times, for a shop whose servers take 20 requests a second, and where the other one is.
+struct Pair {
+    generate: Gateway,
+    queue: SocketAddr,
+    shop: SocketAddr,
+    admin: SocketAddr,
+    check_configuration: String,
+    _origin: Origin,
+}
+
+impl Pair {
+    /// Both, once they know each other; the one that checks can be killed.
+    fn start(report_keep: &str) -> (Self, Gateway) {
+        let origin = Origin::hello();
+        let [queue, shop, admin, check_admin] = [(); 4].map(|()| free_address());
+        let directory = tempfile::tempdir().expect("a directory");
+        for (name, token) in [("check", REPORTS), ("reader", LOOKS), ("operator", CHANGES)] {
+            write_token(directory.path(), name, token);
+        }
+        let people = "[[admin_token]]\nname = \"reader\"\nfile = \"reader.token\"\nrole = \"read\"\n\
+                      [[admin_token]]\nname = \"operator\"\nfile = \"operator.token\"\nrole = \"operator\"\n[[listener]]";
+        let configuration = changed(
+            GENERATE,
+            &[
+                ("127.0.0.1:9900", &admin.to_string()),
+                ("[::]:8080", &queue.to_string()),
+                ("/var/lib/tidegate", "state"),
+                ("http://127.0.0.1:8081", &format!("http://{shop}")),
+                ("https://shop.example", &format!("http://{shop}")),
+                ("timeout = \"5s\"", "timeout = \"2s\""),
+                ("keep = \"1min\"", &format!("keep = \"{report_keep}\"")),
+                ("capacity.floor = \"20/s\"", "capacity.floor = \"3/s\""),
+                ("[[listener]]", people),
+            ],
+        );
+        let generate = Gateway::run_in(directory, &configuration, &Start::default());
+        let directory = tempfile::tempdir().expect("a directory");
+        write_token(directory.path(), "check", REPORTS);
+        let check_configuration = changed(
+            CHECK,
+            &[
+                ("127.0.0.1:9901", &check_admin.to_string()),
+                ("[::]:8081", &shop.to_string()),
+                ("http://127.0.0.1:8000", &origin.url()),
+                (
+                    "in_flight.algorithm = \"knee_track\"",
+                    "in_flight.algorithm = \"fixed\"\ncapacity.given = \"20/s\"",
+                ),
+                ("https://queue.example", &format!("http://{queue}")),
+                ("http://127.0.0.1:9900", &format!("http://{admin}")),
+            ],
+        );
+        let check = Gateway::run_in(directory, &check_configuration, &Start::default());
+        let pair = Self { generate, queue, shop, admin, check_configuration, _origin: origin };
+        pair.until("the capacity is heard of", |room| room["work_per_s"] == 20.0);
+        (pair, check)
+    }
+
+    fn room(&self) -> Json {
+        let told = ask(self.admin, "GET", "/api/v1/applications/shop/waiting-room", LOOKS, "");
+        assert_eq!(told.status, 200, "{}", told.text());
+        serde_json::from_str(&told.text()).expect("JSON")
+    }
+
+    /// Waits until the generator's room is so. Nothing tells when it is.
+    fn until(&self, what: &str, holds: impl Fn(&Json) -> bool) {
+        let deadline = std::time::Instant::now() + PATIENCE;
+        loop {
+            let room = self.room();
+            if holds(&room) {
+                return;
+            }
+            assert!(std::time::Instant::now() < deadline, "{what}: {room:#}");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn until_counted(&self, what: &str, count: u64) {
+        self.until(what, |room| room["counts"]["default"][what].as_u64() >= Some(count));
+    }
+
+    /// So many come at once: what each is told.
+    fn burst(&self, people: usize) -> Vec<Json> {
+        (0..people)
+            .map(|number| {
+                let told = program(self.queue).get(&format!("/item/{number}?a=b"));
+                assert_eq!(told.status, 503, "{}", told.text());
+                let told: Json = serde_json::from_str(&told.text()).expect("a document");
+                let wanted = format!("http://{}/item/{number}?a=b&tidegate_turn=", self.shop);
+                assert!(told["to"].as_str().is_some_and(|to| to.starts_with(&wanted)), "{told:#}");
+                told
+            })
+            .collect()
+    }
+
+    /// Each comes at his time: the statuses they meet at the check.
+    fn come(&self, told: Vec<Json>) -> Vec<u16> {
+        let shop = self.shop;
+        let visits = told.into_iter().map(|told| {
+            thread::spawn(move || {
+                let visitor = &mut program(shop);
+                visitor.wait(told["left_ms"].as_u64().expect("a time"));
+                let to = told["to"].as_str().expect("where to go");
+                visitor.get(to.trim_start_matches(&format!("http://{shop}"))).status
+            })
+        });
+        let visits: Vec<_> = visits.collect();
+        visits.into_iter().map(|visit| visit.join().expect("a visit")).collect()
+    }
+}
+
+impl Pair {
+    /// Comes at his time, and goes to and fro as he is told until the check has heard of the key that signed his token.
+    fn come_round(&self, mut told: Json) {
+        let deadline = std::time::Instant::now() + PATIENCE;
+        loop {
+            program(self.shop).wait(told["left_ms"].as_u64().expect("a time"));
+            let to = told["to"].as_str().expect("where to go");
+            let met = program(self.shop).get(to.trim_start_matches(&format!("http://{}", self.shop)));
+            if met.status == 200 {
+                return;
+            }
+            let back = met.header("location").expect("sent back").to_owned();
+            assert!(met.status == 307 && back.contains("tidegate_turn="), "with his token: {back}");
+            let again = program(self.queue).get(back.trim_start_matches(&format!("http://{}", self.queue)));
+            told = serde_json::from_str(&again.text()).expect("a document");
+            assert!(std::time::Instant::now() < deadline, "the new key is not heard of: {told:#}");
+        }
+    }
+}
+
+/// The text of an example with other values; each has to be there.
+fn changed(example: &str, changes: &[(&str, &str)]) -> String {
+    changes.iter().fold(example.to_owned(), |text, (from, to)| {
+        assert!(text.contains(from), "the example has no {from}");
+        text.replacen(from, to, 1)
+    })
+}
+
+fn write_token(directory: &Path, name: &str, token: &str) {
+    std::fs::write(directory.join(format!("{name}.token")), format!("{token}\n")).expect("write a token");
+}
+
+/// Asks an admin interface with a token.
+fn ask(admin: SocketAddr, method: &str, path: &str, token: &str, body: &str) -> Response {
+    let mut client = Client::connect(admin).expect("connect to the admin interface");
+    let authorization = match token {
+        "" => String::new(),
+        token => format!("authorization: Bearer {token}\r\n"),
+    };
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nhost: {admin}\r\n{authorization}content-type: application/json\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    client.send(request.as_bytes()).expect("send");
+    client.response().expect("an answer")
+}
+
+#[test]
+fn two_processes_keep_their_promises_also_when_the_check_is_killed() {
+    let (pair, check) = Pair::start("1h");
+    let newcomer = get(pair.shop, "/a?b=c").expect("an answer");
+    assert_eq!(newcomer.status, 307, "without a time he is sent to where it is given");
+    assert_eq!(newcomer.header("location"), Some(format!("http://{}/a?b=c", pair.queue).as_str()));
+    let forged = get(pair.shop, &format!("/a?tidegate_turn={}", "A".repeat(64))).expect("an answer");
+    assert_eq!(forged.header("location"), Some(format!("http://{}/a", pair.queue).as_str()));
+
+    // Three times what they can do in a second.
+    let statuses = pair.come(pair.burst(60));
+    assert_eq!(statuses, [200; 60], "everybody is served at his first return");
+    pair.until_counted("kept", 60);
+    assert_eq!(pair.room()["counts"]["default"]["missed"], 0);
+
+    // A token is used once: its second user is a newcomer, without it.
+    let told = pair.burst(1).remove(0);
+    let to = told["to"]
+        .as_str()
+        .expect("where to go")
+        .trim_start_matches(&format!("http://{}", pair.shop))
+        .to_owned();
+    assert_eq!(pair.come(vec![told]), [200]);
+    let statuses: Vec<_> = (0..5).map(|_| get(pair.shop, &to).expect("an answer")).collect();
+    assert!(
+        statuses.iter().filter(|again| again.status == 307).all(|again| !again
+            .header("location")
+            .is_some_and(|location| location.contains("tidegate_turn"))),
+        "a used token is not sent round in circles"
+    );
+    assert!(
+        statuses.iter().filter(|again| again.status == 200).count() <= 1,
+        "the filter may err once a slot"
+    );
+
+    // What it has not told yet is lost with it.
+    pair.until_counted("kept", 61);
+    // The check is killed while sixty wait. The generator says so and goes on with the last capacity.
+    let before = pair.burst(60);
+    let directory = check.kill();
+    pair.generate.log.await_line("does not report", 1);
+    let room = pair.room();
+    assert_eq!((&room["report_overdue"], &room["report_lost"]), (&json!(true), &json!(false)), "{room:#}");
+    assert!(room["work_for_newcomers_per_s"].as_f64() > Some(15.0), "{room:#}");
+    let meanwhile = pair.burst(10);
+    let check = Gateway::run_in(directory, &pair.check_configuration, &Start::default());
+    check.log.await_line("the check of the waiting room reports", 1);
+    pair.generate.log.await_line("the check of the waiting room reports", 2);
+    let all: Vec<Json> = before.into_iter().chain(meanwhile).collect();
+    assert_eq!(pair.come(all), [200; 70], "what was promised before the kill and after it is kept");
+    pair.until_counted("kept", 131);
+    check.stop_sound();
+    pair.generate.stop_sound();
+}
+
+#[test]
+fn a_browser_waits_at_one_and_comes_in_at_the_other() {
+    let (pair, check) = Pair::start("1h");
+    let mut browser = Browser::start();
+    drop(pair.burst(100));
+    browser.open(&format!("http://{}/item?a=b", pair.queue));
+    assert_eq!(browser.value("document.getElementById('at') !== null"), true, "he waits");
+    let shop = format!("http://{}/", pair.shop);
+    browser.until_page(&format!("location.href.startsWith({})", json!(shop)));
+    let there = browser.text("location.pathname + location.search");
+    assert!(there.starts_with("/item?a=b&tidegate_turn="), "{there}");
+    assert!(browser.cookie(&shop, "tidegate_pass").is_some(), "he has a pass there");
+    browser.reload();
+    assert_eq!(browser.text("location.pathname + location.search"), there, "a reload is by the pass");
+    pair.until_counted("kept", 1);
+    check.stop_sound();
+    pair.generate.stop_sound();
+}
+
+#[test]
+fn a_check_with_a_wrong_token_is_refused_and_the_floor_holds_meanwhile() {
+    let (pair, check) = Pair::start("1s");
+    write_token(check.directory.path(), "check", "another-token-that-nobody-knows-at-all");
+    check.log.await_line("cannot report", 1);
+    let said = check.log.lines_with("cannot report").concat();
+    assert!(said.contains("not known"), "{said}");
+    pair.until("capacity.floor holds", |room| {
+        room["report_lost"] == true && room["work_for_newcomers_per_s"].as_f64() < Some(3.1)
+    });
+    pair.generate.log.await_line("does not report", 2);
+    let metrics = ask(pair.admin, "GET", "/metrics", LOOKS, "").text();
+    assert!(metrics.contains("tidegate_application_room_report_age"), "{metrics}");
+
+    write_token(check.directory.path(), "check", REPORTS);
+    pair.until("it is back", |room| room["report_overdue"] == false && room["work_per_s"] == 20.0);
+
+    // Who may do what: the check reports and nothing else, who looks does not report.
+    let report = "/api/v1/applications/shop/waiting-room/report";
+    let bypass = "/api/v1/applications/shop/waiting-room/bypass";
+    for (method, path, token, body, status) in [
+        ("POST", report, "", "{}", 401),
+        ("POST", report, "a-token-that-was-made-up-by-somebody", "{}", 401),
+        ("POST", report, LOOKS, "{}", 403),
+        ("POST", report, CHANGES, "{\"capacity_per_s\": \"x\"}", 400),
+        ("POST", "/api/v1/applications/nobody/waiting-room/report", REPORTS, "{}", 404),
+        ("GET", "/api/v1/knobs", REPORTS, "", 403),
+        ("GET", "/metrics", REPORTS, "", 403),
+        ("POST", bypass, REPORTS, "{\"valid_for\": \"1h\"}", 403),
+        ("POST", "/api/v1/waiting-rooms/keys", REPORTS, "{}", 403),
+        ("POST", bypass, CHANGES, "{\"valid_for\": \"1h\"}", 200),
+    ] {
+        let answer = ask(pair.admin, method, path, token, body);
+        assert_eq!(answer.status, status, "{method} {path} {body}: {}", answer.text());
+    }
+    // A new key is heard, and what it signs is taken.
+    assert_eq!(ask(pair.admin, "POST", "/api/v1/waiting-rooms/keys", CHANGES, "{}").status, 200);
+    for told in pair.burst(25) {
+        pair.come_round(told);
+    }
+    check.stop_sound();
+    pair.generate.stop_sound();
+}
