@@ -36,8 +36,9 @@
 //!
 //! Below capacity (nothing waits on the limit) nothing is probed, nothing is learnt but `R`, which is free
 //! when little is in flight, and the limit stays. An estimate too low feeds itself, since it hides the load that
-//! would disprove it; two rules break that: the up probe, and the *proof*: work that departs, saturated or not, at a rate
-//! that a cumulative sum ([`change`]) takes for more than 1.06 times the estimate, is taken over as the estimate.
+//! would disprove it; two rules break that: the up probe, and the *proof*: work that departs, saturated or not, for a second
+//! at over `1.06 + 2.5·√(F/2X)` times the estimate, or at a rate that a cumulative sum ([`change`]) takes for more than 1.06
+//! times the estimate, is taken over as the estimate.
 //!
 //! # Inputs
 //!
@@ -174,6 +175,9 @@ pub struct KneeTrack {
     reference: probe::Reference,
     /// Departures a second, over half a second.
     rate: f64,
+    /// Work a second, over a second.
+    work_rate: f64,
+    proof_ticks: u32,
     proof: Proof,
     /// Growth of the slots while too little waits.
     boost: f64,
@@ -264,6 +268,8 @@ impl KneeTrack {
             schedule: probe::Schedule::new(),
             reference: probe::Reference::default(),
             rate: 0.0,
+            work_rate: 0.0,
+            proof_ticks: 0,
             proof: Proof::default(),
             boost: 1.0,
             events: VecDeque::with_capacity(EVENTS_MAX),
@@ -567,21 +573,30 @@ impl KneeTrack {
         self.cusums.reset();
     }
 
-    /// Work done beyond the estimate, saturated or not, proves that there is more. While the server is known to be full the
-    /// departures themselves move the estimate.
+    /// Work done beyond the estimate, saturated or not, proves that there is more: much more in a second, a little more over
+    /// longer. While the server is known to be full, a little more moves the estimate by itself.
     fn prove(&mut self, t: f64, departed: &PerClass) {
-        if self.is_full {
-            return;
-        }
         let (Some(costs), Some(expected)) = (&self.costs, self.expected()) else { return };
-        let Some(alarm) = self.proof.tick(departed, costs.work(departed), &expected) else { return };
-        let new = costs.work(&alarm.departed) / alarm.seconds;
-        if costs.explain(new - expected.rho, &alarm.departed, alarm.seconds) {
-            return;
-        }
+        let work = costs.work(departed);
+        self.work_rate += (work / TICK - self.work_rate) * 0.02;
+        let margin = 1.06 + 2.5 * (self.dispersion / (2.0 * self.rate).max(10.0)).sqrt();
+        self.proof_ticks = if self.work_rate > margin * expected.rho { self.proof_ticks + 1 } else { 0 };
         let before = self.capacity();
-        self.saturated_work = Span { departed: alarm.departed, seconds: alarm.seconds };
+        if self.proof_ticks > 50 {
+            let saturated = &mut self.saturated_work;
+            saturated.departed.scale(self.work_rate / expected.rho);
+        } else {
+            let alarm = if self.is_full { None } else { self.proof.tick(departed, work, &expected) };
+            let Some(alarm) = alarm else { return };
+            let new = costs.work(&alarm.departed) / alarm.seconds;
+            if costs.explain(new - expected.rho, &alarm.departed, alarm.seconds) {
+                return;
+            }
+            self.saturated_work = Span { departed: alarm.departed, seconds: alarm.seconds };
+        }
         self.saturated_work.shorten(1.0);
+        self.proof_ticks = 0;
+        self.proof.reset();
         self.cusums.reset();
         self.note_at(t, Cause::Proof, before);
         if self.mode == Mode::Base {
