@@ -111,10 +111,13 @@ impl Browser {
 
     /// Opens an address and waits until the page has loaded.
     pub(crate) fn open(&mut self, url: &str) {
+        // The answer may come while the page before still stands.
+        self.value("window.isOld = true");
         let opened = self.call("Page.navigate", json!({ "url": url }));
         assert!(opened.get("errorText").is_none(), "{url}: {opened}");
-        // Works on pages that may not run scripts, too.
-        self.until_page("true");
+        // An address that differs in its fragment only has no loader: the page stays. Works on pages that may not run
+        // scripts, too.
+        self.until_page(if opened["loaderId"].is_null() { "true" } else { "!window.isOld" });
     }
 
     /// Loads the page again, as its button does.
