@@ -1,16 +1,17 @@
 //! An experiment's file as an [`Experiment`]: keys, ranges, and that names refer to something.
 
+mod subject;
+
 use std::{ops::RangeInclusive, path::PathBuf, time::Duration};
 
 use tidegate_config::Faults;
 use tidegate_control::knobs::{Knob, Scope};
-use tidegate_sim::{Returns, StandardServer};
+use tidegate_sim::StandardServer;
 use toml::de::{DeTable, DeValue};
 
 use super::{
-    Arm, Axis, Check, Class, Experiment, Front, Live, Load, Mode, Op, Over, OverRuns, Page, Phase, Plot,
-    Population, Relative, Retry, RunLength, Script, Server, Shape, Span, Subject, Switching, Take, Template,
-    Web, Work, builtin,
+    Arm, Axis, Check, Experiment, Front, Live, Mode, Op, Over, OverRuns, Plot, Population, Relative,
+    RunLength, Script, Span, Subject, Take, Template, Web, builtin,
     section::{Document, Entry, Section, describe},
 };
 use crate::{baselines::Law, live::Peer, metrics};
@@ -58,7 +59,7 @@ impl Reader<'_> {
         let title = top.required_text("title", "title = \"What is compared\"");
         let about = top.text("about").unwrap_or_default();
         let sources = top.texts("sources");
-        let subject = subject(top);
+        let subject = subject::subject(top);
         let (servers, mut axis) = (standard_servers(top), Axis::Load);
         let mut loads = Vec::new();
         if let Some(vary) = top.table("vary") {
@@ -188,33 +189,6 @@ impl Default for RunLength {
     }
 }
 
-fn subject(top: &Section<'_>) -> Subject {
-    if let Some(section) = top.table("truth") {
-        let requests = section.whole("requests", 1_000..=100_000_000).unwrap_or(20_000);
-        section.finish();
-        return Subject::Truth { requests };
-    }
-    let server = top.table("server").map_or_else(Server::default, |section| server(&section));
-    let mut classes: Vec<Class> = top.tables("class").iter().map(class).collect();
-    if classes.is_empty() {
-        top.missing("class", "[[class]] with name = \"default\" and work = \"10ms\"");
-        classes.push(Class::named("default"));
-    }
-    let load = match top.table("load") {
-        Some(section) => load(&section, &classes),
-        None => {
-            top.missing("load", "[load] with arrivals = \"poisson\"");
-            Load {
-                population: Population::open(),
-                timeout: Duration::from_secs(2),
-                retry: None,
-                returns: Returns::default(),
-            }
-        }
-    };
-    Subject::Web(Box::new(Web { server, stand_in: None, classes, load }))
-}
-
 /// Standard servers of the simulator, by name.
 fn standard_servers(top: &Section<'_>) -> Vec<StandardServer> {
     let Some(entry) = top.table("vary").and_then(|vary| vary.entry("server")) else { return Vec::new() };
@@ -255,229 +229,6 @@ fn check_capacities(vary: &Section<'_>, capacities: &[f64], loads: &[f64], serve
     if servers.is_empty() {
         vary.fault("capacity", "is of standard servers", "name some: server = [\"ps4\"]");
     }
-}
-
-impl Population {
-    fn open() -> Self {
-        Self::Open { poisson: true, phases: Vec::new(), repeat: false, clients: 100 }
-    }
-}
-
-impl Default for Server {
-    fn default() -> Self {
-        Self { threads: Some(1), processors: 1, backlog: None, switching: None, speed: Vec::new() }
-    }
-}
-
-impl Class {
-    fn named(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            share: 1.0,
-            work: Work { mean: Duration::from_millis(10), shape: Shape::Constant },
-            within: Duration::from_secs(10),
-            priority: 3,
-            weight: 1,
-            path: "/".to_owned(),
-        }
-    }
-}
-
-fn server(section: &Section<'_>) -> Server {
-    let default = Server::default();
-    let threads = match section.entry("threads") {
-        Some(entry) if entry.value.as_str() == Some("one a request") => None,
-        Some(entry) => entry.whole(1..=100_000),
-        None => default.threads,
-    };
-    let switching = section.table("switching").map(|inner| {
-        let small = Duration::ZERO..=Duration::from_secs(1);
-        let switching = Switching {
-            quantum: inner.span("quantum", SPANS).unwrap_or(Duration::from_millis(5)),
-            switch: inner.span("switch", small.clone()).unwrap_or(Duration::from_micros(10)),
-            refill: inner.span("refill", small).unwrap_or_default(),
-            warm: inner.whole("warm", 1..=1_000_000).unwrap_or(1),
-        };
-        inner.finish();
-        switching
-    });
-    let server = Server {
-        threads,
-        processors: section.whole("processors", 1..=1_000).and_then(|n| u16::try_from(n).ok()).unwrap_or(1),
-        backlog: section.whole("backlog", 0..=10_000_000),
-        switching,
-        speed: section
-            .tables("speed")
-            .into_iter()
-            .filter_map(|change| {
-                let at = change.span("at", SPANS);
-                let to = change.number("to", 0.001..=1000.0);
-                if !change.has("at") || !change.has("to") {
-                    change.missing("at", "a moment and a factor: { at = \"60s\", to = 0.5 }");
-                }
-                change.finish();
-                Some((at?, to?))
-            })
-            .collect(),
-    };
-    section.finish();
-    server
-}
-
-fn class(section: &Section<'_>) -> Class {
-    let name = section.required_text("name", "name = \"home\"");
-    let default = Class::named(&name);
-    let work = match section.entry("work") {
-        Some(entry) => work(&entry).unwrap_or(default.work),
-        None => {
-            section.missing("work", "work = \"10ms\" or work = { exponential = \"10ms\" }");
-            default.work
-        }
-    };
-    let path = section.text("path").unwrap_or_else(|| format!("/{name}"));
-    if !path.starts_with('/') {
-        section.fault("path", format!("\"{path}\" is no path"), "begin it with a slash");
-    }
-    let class = Class {
-        share: section.number("share", 0.0..=1e6).unwrap_or(default.share),
-        work,
-        within: section.span("within", SPANS).unwrap_or(default.within),
-        priority: section.whole("priority", 0..=7).and_then(|n| u8::try_from(n).ok()).unwrap_or(3),
-        weight: section.whole("weight", 1..=100_000).unwrap_or(1),
-        path,
-        name,
-    };
-    section.finish();
-    class
-}
-
-fn work(entry: &Entry<'_>) -> Option<Work> {
-    if entry.value.is_str() {
-        return Some(Work { mean: entry.span(SPANS)?, shape: Shape::Constant });
-    }
-    let section = entry.section()?;
-    let work = if let Some(mean) = section.span("exponential", SPANS) {
-        Some(Work { mean, shape: Shape::Exponential })
-    } else if let Some(mean) = section.span("lognormal", SPANS) {
-        let cv = section.number("cv", 0.01..=20.0).unwrap_or(1.0);
-        Some(Work { mean, shape: Shape::Lognormal(cv) })
-    } else {
-        let mean = section.span("constant", SPANS);
-        if mean.is_none() {
-            entry.fault(
-                "names no distribution",
-                "write { exponential = \"10ms\" }, { lognormal = \"10ms\", cv = 2 } or \"10ms\"",
-            );
-        }
-        mean.map(|mean| Work { mean, shape: Shape::Constant })
-    };
-    section.finish();
-    work
-}
-
-fn load(section: &Section<'_>, classes: &[Class]) -> Load {
-    let population = if section.has("page") {
-        browsers(section, classes)
-    } else {
-        let poisson = section.choice("arrivals", &[("poisson", true), ("constant", false)]).unwrap_or(true);
-        let phases = section
-            .tables("phase")
-            .into_iter()
-            .filter_map(|phase| {
-                let load = phase.number("load", 0.0..=LOAD_MAX);
-                let length = phase.span("for", Duration::from_millis(100)..=MEASURED_MAX);
-                let shares = phase.entry("shares").map(|entry| shares(&entry, classes));
-                if !phase.has("load") || !phase.has("for") {
-                    phase.missing("for", "a load and a length: { load = 4, for = \"10s\" }");
-                }
-                phase.finish();
-                Some(Phase { length: length?, load: load?, shares })
-            })
-            .collect();
-        let repeat = section.flag("repeat").unwrap_or(false);
-        let clients = section.whole("clients", 1..=100_000).unwrap_or(100);
-        Population::Open { poisson, phases, repeat, clients }
-    };
-    let timeout = section.span("timeout", SPANS).unwrap_or(Duration::from_secs(2));
-    let retry = section.table("retry").map(|inner| {
-        let retry = Retry {
-            attempts: inner.whole("attempts", 1..=100).unwrap_or(3),
-            first: inner.span("first", SPANS).unwrap_or(Duration::from_millis(200)),
-            factor: inner.number("factor", 1.0..=10.0).unwrap_or(2.0),
-            max: inner.span("max", SPANS).unwrap_or(Duration::from_secs(60)),
-            jitter: inner.flag("jitter").unwrap_or(false),
-            after_refusal: inner.flag("after_refusal").unwrap_or(true),
-        };
-        inner.finish();
-        retry
-    });
-    let returns = section.table("returns").map_or_else(Returns::default, |inner| {
-        let share = |key| inner.number(key, 0.0..=1.0).unwrap_or(0.0);
-        let returns = Returns { no_show: share("no_show"), early: share("early"), cheat: share("cheat") };
-        inner.finish();
-        returns
-    });
-    section.finish();
-    Load { population, timeout, retry, returns }
-}
-
-/// The share of each class in a phase; of one that is not named, none.
-fn shares(entry: &Entry<'_>, classes: &[Class]) -> Vec<f64> {
-    let mut shares = vec![0.0; classes.len()];
-    for (name, item) in entry.members() {
-        match classes.iter().position(|class| class.name == name) {
-            Some(position) => shares[position] = item.number(0.0..=1e6).unwrap_or(0.0),
-            None => {
-                let known: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();
-                item.fault(format!("there is no class {name}"), format!("write one of {}", known.join(", ")));
-            }
-        }
-    }
-    if shares.iter().sum::<f64>() <= 0.0 {
-        entry.fault("no class has a share", "give one a share above 0");
-    }
-    shares
-}
-
-fn browsers(section: &Section<'_>, classes: &[Class]) -> Population {
-    let think = section.span("think", SPANS).unwrap_or(Duration::from_secs(7));
-    let sections = section.tables("page");
-    let names: Vec<String> =
-        sections.iter().map(|page| page.required_text("name", "name = \"home\"")).collect();
-    let position = |name: &str| names.iter().position(|known| known == name);
-    let mut pages = Vec::new();
-    for (page, name) in sections.into_iter().zip(&names) {
-        let class = page.text("class").unwrap_or_else(|| "default".to_owned());
-        let class = classes.iter().position(|known| known.name == class).unwrap_or_else(|| {
-            let known: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();
-            page.fault(
-                "class",
-                format!("there is no class {class}"),
-                format!("write one of {}", known.join(", ")),
-            );
-            0
-        });
-        let mut next = Vec::new();
-        if let Some(entry) = page.entry("next") {
-            for (target, item) in entry.members() {
-                let Some(share) = item.number(0.0..=1.0) else { continue };
-                match position(&target) {
-                    Some(target) => next.push((target, share)),
-                    None => item.fault(
-                        "leads to a page that is not there",
-                        format!("write one of {}", names.join(", ")),
-                    ),
-                }
-            }
-            let sum: f64 = next.iter().map(|(_, share)| share).sum();
-            if sum > 1.000_001 {
-                entry.fault(format!("probabilities add up to {sum:.4}"), "make them 1 or less");
-            }
-        }
-        page.finish();
-        pages.push(Page { name: name.clone(), class, next });
-    }
-    Population::Browsers { think, pages }
 }
 
 fn run_length(section: &Section<'_>) -> RunLength {

@@ -12,7 +12,7 @@
 //!
 //! Source: Page, "Continuous inspection schemes", Biometrika 41, 1954; for Poisson counts Lucas, 1985.
 
-use super::{super::per_class::PerClass, TICK};
+use super::{super::per_class::PerClass, Cause, KneeTrack, Mode, Span, TICK};
 
 /// Shifts looked for, as ratios of the capacity.
 const SHIFTS: [f64; 4] = [0.7, 0.87, 1.15, 1.4];
@@ -133,6 +133,39 @@ impl Cusums {
             }
         }
         alarm
+    }
+}
+
+impl KneeTrack {
+    /// Work done beyond the estimate, saturated or not, proves that there is more: much more in a second, a little more over
+    /// longer. While the server is known to be full, a little more moves the estimate by itself.
+    pub(super) fn prove(&mut self, t: f64, departed: &PerClass) {
+        let (Some(costs), Some(expected)) = (&self.costs, self.expected()) else { return };
+        let work = costs.work(departed);
+        self.work_rate += (work / TICK - self.work_rate) * 0.02;
+        let margin = 1.06 + 2.5 * (self.dispersion / (2.0 * self.rate).max(10.0)).sqrt();
+        self.proof_ticks = if self.work_rate > margin * expected.rho { self.proof_ticks + 1 } else { 0 };
+        let before = self.capacity();
+        if self.proof_ticks > 50 {
+            let saturated = &mut self.saturated_work;
+            saturated.departed.scale(self.work_rate / expected.rho);
+        } else {
+            let alarm = if self.is_full { None } else { self.proof.tick(departed, work, &expected) };
+            let Some(alarm) = alarm else { return };
+            let new = costs.work(&alarm.departed) / alarm.seconds;
+            if costs.explain(new - expected.rho, &alarm.departed, alarm.seconds) {
+                return;
+            }
+            self.saturated_work = Span { departed: alarm.departed, seconds: alarm.seconds };
+        }
+        self.saturated_work.shorten(1.0);
+        self.proof_ticks = 0;
+        self.proof.reset();
+        self.cusums.reset();
+        self.note_at(t, Cause::Proof, before);
+        if self.mode == Mode::Base {
+            self.set_base_level();
+        }
     }
 }
 
