@@ -1,6 +1,6 @@
 //! A deterministic discrete-event simulator of overload: clients, a front, a server, in virtual time.
 //!
-//! A [`Scenario`] says who asks what of whom; a [`Front`] decides what goes on to the server; [`run`] lets it
+//! A [`Scenario`] says who asks what of whom; a [`Front`] decides what goes on to the server; [`run()`] lets it
 //! happen and tells what came of it ([`RunResult`]). [`Gateway`] is the front that drives Tidegate's
 //! own admission, the very types the gateway drives. The same seed gives the same run, to the last event.
 //!
@@ -12,7 +12,7 @@
 //!
 //! # Reading order
 //!
-//! [`Scenario`] and [`Clients`], [`Front`], [`run`], then the engine. [`theory`] and [`queueing_truth`] hold the
+//! [`Scenario`] and [`Clients`], [`Front`], [`run()`], then the engine. [`theory`] and [`queueing_truth`] hold the
 //! simulator against formulas; [`swarm`] holds `control` against its reference under chance and faults.
 
 mod check;

@@ -2,7 +2,7 @@
 //!
 //! For property tests, fuzzing and simulation: whatever [`Admission`](super::Admission) does under a sequence of operations, this does
 //! as well, or one of the two is wrong. Limits have references of their own beside them and are used as they
-//! are; everything else is written again, buckets, CoDel and deficits in [`naive`].
+//! are; everything else is written again, buckets, CoDel and deficits in `naive`.
 
 mod naive;
 mod settings;
