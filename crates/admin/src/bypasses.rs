@@ -15,7 +15,7 @@ use crate::{
     access::Caller,
     body::{object, text},
     events::seconds,
-    parameters::bad,
+    parameters::{application_of, bad},
     problem::Problem,
     record::{Action, Done, Reasons, Record},
 };
@@ -33,10 +33,7 @@ pub(crate) async fn make(
     caller: &Caller,
 ) -> Result<Json, Problem> {
     let snapshot = shared.snapshot();
-    let found = snapshot.application_named(application).and_then(|at| snapshot.applications.get(at));
-    let Some(found) = found else {
-        return Err(Problem::new(StatusCode::NOT_FOUND, format!("no application is named {application:?}")));
-    };
+    let found = application_of(&snapshot, application)?;
     let mut asked = object(body, &["class", "valid_for", "who", "why"])?;
     let class = match text(&mut asked, "class", CLASS_MAX)? {
         None => 0,

@@ -1,9 +1,10 @@
-//! Parameters of a request's query: each known, each once.
+//! Parameters of a request: of its query each known, each once; the application of its path.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use http::StatusCode;
 use percent_encoding::percent_decode_str;
+use tidegate_runtime::{Application, Snapshot};
 
 use crate::problem::Problem;
 
@@ -56,6 +57,15 @@ impl Parameters {
             None => Err(bad(format!("{name}: {text:?} is not allowed here: expected {expected}"))),
         }
     }
+}
+
+/// The application that a path names.
+pub(crate) fn application_of<'s>(
+    snapshot: &'s Snapshot,
+    name: &str,
+) -> Result<&'s Arc<Application>, Problem> {
+    let found = snapshot.application_named(name).and_then(|at| snapshot.applications.get(at));
+    found.ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, format!("no application is named {name:?}")))
 }
 
 /// A request at fault.

@@ -14,7 +14,11 @@ use tidegate_control::{
 use tidegate_runtime::Shared;
 use tidegate_tokens::{ApplicationKey, SECRET_LEN};
 
-use crate::{body::object, parameters::bad, problem::Problem};
+use crate::{
+    body::object,
+    parameters::{application_of, bad},
+    problem::Problem,
+};
 
 const MEMBERS: &[&str] =
     &["capacity_per_s", "pace_per_s", "costs", "follow", "excess_per_s", "returned", "missed"];
@@ -26,10 +30,7 @@ const KEYS_MAX: usize = 16;
 /// Takes a report, and gives the keys by which the application's tokens are signed.
 pub(crate) fn take(shared: &Shared, application: &str, body: &[u8]) -> Result<Json, Problem> {
     let snapshot = shared.snapshot();
-    let found = snapshot.application_named(application).and_then(|at| snapshot.applications.get(at));
-    let Some(found) = found else {
-        return Err(Problem::new(StatusCode::NOT_FOUND, format!("no application is named {application:?}")));
-    };
+    let found = application_of(&snapshot, application)?;
     let role = found.settings.values.get(keys::ROOM_ROLE).0;
     if role != RoomRole::Generate {
         return Err(Problem::new(

@@ -10,7 +10,7 @@ use crate::{
     access::Caller,
     body::{any_object, text},
     knobs::Knobs,
-    parameters::bad,
+    parameters::{application_of, bad},
     problem::Problem,
     record::{Action, Done, Reasons, Record, Recorded},
 };
@@ -36,13 +36,7 @@ impl Servers<'_> {
         body: &[u8],
     ) -> Result<Json, Problem> {
         let snapshot = self.shared.snapshot();
-        let Some(position) = snapshot.application_named(application) else {
-            return Err(Problem::new(
-                StatusCode::NOT_FOUND,
-                format!("no application is named {application:?}"),
-            ));
-        };
-        let settings = &snapshot.applications[position].settings;
+        let settings = &application_of(&snapshot, application)?.settings;
         let change = match (method, server) {
             (&Method::GET, None) => return Ok(list(self.shared, application)),
             (&Method::POST, None) => {

@@ -16,6 +16,7 @@ use crate::{
     access::Caller,
     body::object,
     events::seconds,
+    parameters::application_of,
     problem::Problem,
     record::{Action, Done, Reasons, Record},
     recording::State,
@@ -36,10 +37,7 @@ pub(crate) fn list(shared: &Shared) -> Json {
 /// `GET …/waiting-room`: of one, with its slots.
 pub(crate) fn of(shared: &Shared, application: &str) -> Result<Json, Problem> {
     let snapshot = shared.snapshot();
-    let found = snapshot.application_named(application).and_then(|at| snapshot.applications.get(at));
-    let Some(found) = found else {
-        return Err(Problem::new(StatusCode::NOT_FOUND, format!("no application is named {application:?}")));
-    };
+    let found = application_of(&snapshot, application)?;
     let mut room = describe(shared, found);
     let slots: Vec<Json> = found.state.waiting_room().slots().iter().map(slot).collect();
     room.insert("slots".to_owned(), Json::Array(slots));

@@ -10,7 +10,7 @@ import { useShared } from "../state";
 import { findsCapacity, source } from "../stages";
 import { CapacityChart, capacityQuestions } from "./charts";
 import { KnobsOf } from "./knobs-of";
-import { LookBack } from "./look-back";
+import { Lately } from "./look-back";
 import { beginning, useMeasured } from "./measured";
 import { type Tile, Tiles } from "./tiles";
 
@@ -87,14 +87,9 @@ function History({ application }: { application: Application }) {
   const [range, setRange] = useState<Range>(RANGES[0]!);
   const { data, now, fault } = useMeasured({ started: capacityQuestions(application.name) }, range);
   return (
-    <section aria-labelledby="capacity-chart">
-      <div class="between">
-        <h2 id="capacity-chart">The last {range.name}</h2>
-        <LookBack range={range} choose={setRange} />
-      </div>
-      {fault !== null && <p class="fault" role="alert">The measurements could not be read: {fault}</p>}
+    <Lately id="capacity-chart" range={range} choose={setRange} fault={fault}>
       <CapacityChart application={application} data={data.started} from={beginning({ ...data.started, values: data.started.values.slice(1) }, now - range.length, now)} to={now} />
-    </section>
+    </Lately>
   );
 }
 

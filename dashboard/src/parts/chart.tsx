@@ -55,7 +55,8 @@ export function Chart(props: ChartProps) {
         <p class="hint">{hint}</p>
       </figcaption>
       {isNothing ? (
-        <p class="empty">{empty}</p>
+        // Nothing has been read yet, or there was nothing.
+        <p class="empty">{data.values.length === 0 ? "Being read …" : empty}</p>
       ) : (
         <>
           <ul class="legend">

@@ -7,7 +7,7 @@ import { number, rate, span } from "../format";
 import { type Columns, RANGES } from "../series";
 import { findsCapacity } from "../stages";
 import { Chart } from "./chart";
-import { LookBack } from "./look-back";
+import { Lately } from "./look-back";
 import { type Question, beginning, useMeasured } from "./measured";
 import { GoodputOverLoad } from "./scatter";
 
@@ -39,12 +39,7 @@ export function Charts({ application }: { application: Application }) {
   const { data, now, fault } = useMeasured(timed === "" ? null : questions(application.name, timed), range);
   const common = { from: beginning(data.flight, now - range.length, now), to: now, empty: "Nothing came in this time. Send some requests, or look further back." };
   return (
-    <section aria-labelledby="charts-title">
-      <div class="between">
-        <h2 id="charts-title">The last {range.name}</h2>
-        <LookBack range={range} choose={setRange} />
-      </div>
-      {fault !== null && <p class="fault" role="alert">The measurements could not be read: {fault}</p>}
+    <Lately id="charts-title" range={range} choose={setRange} fault={fault}>
       <div class="charts">
         <Chart
           {...common}
@@ -108,7 +103,7 @@ export function Charts({ application }: { application: Application }) {
         />
         <CapacityChart {...common} application={application} data={data.capacity} />
       </div>
-    </section>
+    </Lately>
   );
 }
 

@@ -1,8 +1,33 @@
-// How far back charts look.
+// Charts of the last while, and how far back they look.
+
+import type { ComponentChildren } from "preact";
 
 import { RANGES, type Range } from "../series";
 
-export function LookBack({ range, choose }: { range: Range; choose: (range: Range) => void }) {
+interface Props {
+  /** The id of the heading. */
+  id: string;
+  range: Range;
+  choose: (range: Range) => void;
+  /** Why the measurements could not be read. */
+  fault: string | null;
+  children: ComponentChildren;
+}
+
+export function Lately({ id, range, choose, fault, children }: Props) {
+  return (
+    <section aria-labelledby={id}>
+      <div class="between">
+        <h2 id={id}>The last {range.name}</h2>
+        <LookBack range={range} choose={choose} />
+      </div>
+      {fault !== null && <p class="fault" role="alert">The measurements could not be read: {fault}</p>}
+      {children}
+    </section>
+  );
+}
+
+function LookBack({ range, choose }: { range: Range; choose: (range: Range) => void }) {
   return (
     <label class="inline">
       <span>Look back</span>

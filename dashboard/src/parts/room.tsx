@@ -10,7 +10,7 @@ import { doors, kept, nextWait } from "../stages";
 import { Bars } from "./bars";
 import { Chart } from "./chart";
 import { KnobsOf } from "./knobs-of";
-import { LookBack } from "./look-back";
+import { Lately } from "./look-back";
 import { type Question, beginning, useMeasured } from "./measured";
 import { type Tile, Tiles } from "./tiles";
 
@@ -137,12 +137,7 @@ function History({ application }: { application: Application }) {
   const { data, now, fault } = useMeasured(questions(application.name), range);
   const common = { from: beginning(data.waiting, now - range.length, now), to: now };
   return (
-    <section aria-labelledby="room-charts">
-      <div class="between">
-        <h2 id="room-charts">The last {range.name}</h2>
-        <LookBack range={range} choose={setRange} />
-      </div>
-      {fault !== null && <p class="fault" role="alert">The measurements could not be read: {fault}</p>}
+    <Lately id="room-charts" range={range} choose={setRange} fault={fault}>
       <div class="charts">
         <Chart
           {...common}
@@ -179,6 +174,6 @@ function History({ application }: { application: Application }) {
           empty="No promise was due in this time."
         />
       </div>
-    </section>
+    </Lately>
   );
 }
