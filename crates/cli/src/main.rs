@@ -17,7 +17,7 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{Args, Parser, Subcommand};
 use tidegate_config::{ProtectOptions, Settings};
 
-use crate::{failure::Failure, logging::LogFormat, process::Source};
+use crate::{failure::Failure, logging::LogFormat};
 
 /// Parking and freeing connections by the ten thousand: jemalloc gives their memory back, where the
 /// system's allocator keeps it.
@@ -127,12 +127,9 @@ impl Command {
             Self::Protect(protect) => {
                 let protects = protect.url.clone();
                 let settings = Settings::protect(&protect.into_options()).map_err(Failure::input)?;
-                process::run(settings, Source::CommandLine { protects })?;
+                process::protect(settings, protects)?;
             }
-            Self::Run(run) => {
-                let settings = tidegate_config::load(&run.config).map_err(Failure::input)?;
-                process::run(settings, Source::File(run.config))?;
-            }
+            Self::Run(run) => process::run(run.config)?,
             Self::Get(get) => knobs::get(&get)?,
             Self::Set(set) => knobs::set(&set)?,
             Self::Token(make) => token::make(&make)?,

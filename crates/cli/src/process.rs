@@ -26,7 +26,7 @@ const UPGRADE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Where the settings came from.
 #[derive(Debug)]
-pub(crate) enum Source {
+enum Source {
     /// The command line: there is nothing to reload but certificates.
     CommandLine {
         /// The URL of the application that is protected.
@@ -34,6 +34,20 @@ pub(crate) enum Source {
     },
     /// A file, loaded again on SIGHUP and when it changes.
     File(PathBuf),
+}
+
+impl Source {
+    /// The files whose change is taken up.
+    fn files(&self, settings: &Settings) -> Vec<PathBuf> {
+        let mut files = tidegate_gateway::certificate_files(settings);
+        files.extend(settings.controllers.iter().map(|controller| controller.file.clone()));
+        files.extend(admin_files(&settings.admin_access));
+        files.extend(tidegate_telemetry::files(settings));
+        if let Self::File(file) = self {
+            files.push(file.clone());
+        }
+        files
+    }
 }
 
 /// A gateway, its admin interface, and the thread-less runtime that waits for signals.
@@ -48,8 +62,21 @@ pub(crate) struct Process {
     runtime: Runtime,
 }
 
-/// Runs a gateway until it is told to end.
-pub(crate) fn run(settings: Settings, source: Source) -> Result<(), Failure> {
+/// Protects the application that the command line names, until told to end.
+pub(crate) fn protect(settings: Settings, protects: String) -> Result<(), Failure> {
+    live(settings, Source::CommandLine { protects }, FileWatch::new([]))
+}
+
+/// Runs what a configuration file says, until told to end.
+pub(crate) fn run(file: PathBuf) -> Result<(), Failure> {
+    // Watched before it is read, as every file is: what changes in between is not missed.
+    let watch = FileWatch::new([file.clone()]);
+    let settings = tidegate_config::load(&file).map_err(Failure::input)?;
+    live(settings, Source::File(file), watch)
+}
+
+fn live(settings: Settings, source: Source, mut watch: FileWatch) -> Result<(), Failure> {
+    watch.set(source.files(&settings));
     let process = Process::start(settings)?;
     // Before anybody knows that it is ready, and may tell it to end.
     let signals = {
@@ -59,7 +86,7 @@ pub(crate) fn run(settings: Settings, source: Source) -> Result<(), Failure> {
     process.announce(&source);
     let Process { shared, running, admin, controllers, reporter, recording, telemetry, runtime } = process;
     let life = Life { shared, running, admin, controllers, reporter, recording, telemetry, source };
-    runtime.block_on(life.live(signals))
+    runtime.block_on(life.live(signals, watch))
 }
 
 impl Process {
@@ -194,10 +221,7 @@ impl Signals {
 }
 
 impl Life {
-    async fn live(self, mut signals: Signals) -> Result<(), Failure> {
-        let mut watch = FileWatch::new(self.files());
-        // What changed between their start and the watch is not missed.
-        self.controllers.reload();
+    async fn live(self, mut signals: Signals, mut watch: FileWatch) -> Result<(), Failure> {
         let handed_over = loop {
             tokio::select! {
                 _ = signals.terminate.recv() => break false,
@@ -267,6 +291,8 @@ impl Life {
         if let Source::File(file) = &self.source {
             self.reload_settings(file);
         }
+        // The settings may name other files now.
+        watch.set(self.source.files(&self.shared.snapshot().settings));
         self.controllers.reload();
         if let Err(error) = self.telemetry.reload() {
             tracing::error!(%error, "what is exported, and where, stays as it was");
@@ -277,8 +303,6 @@ impl Life {
         if let Some(Err(error)) = self.admin.as_ref().map(Admin::reload) {
             tracing::error!("{error}");
         }
-        // The new settings may name other files.
-        watch.set(self.files());
         notify("READY=1");
     }
 
@@ -316,19 +340,6 @@ impl Life {
                 tracing::info!(version = self.shared.version(), "new configuration in force");
             }
         }
-    }
-
-    /// The files whose change is taken up.
-    fn files(&self) -> Vec<PathBuf> {
-        let settings = &self.shared.snapshot().settings;
-        let mut files = tidegate_gateway::certificate_files(settings);
-        files.extend(settings.controllers.iter().map(|controller| controller.file.clone()));
-        files.extend(admin_files(&settings.admin_access));
-        files.extend(tidegate_telemetry::files(settings));
-        if let Source::File(file) = &self.source {
-            files.push(file.clone());
-        }
-        files
     }
 }
 

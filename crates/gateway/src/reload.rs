@@ -34,7 +34,8 @@ pub struct FileWatch {
 #[derive(Debug)]
 struct Watched {
     path: PathBuf,
-    /// A digest of its content; `None` while it cannot be read.
+    /// A digest of its content; `None` while it cannot be read, and for what is no file: a pipe can be read once
+    /// and that is not for us.
     content: Option<[u8; 32]>,
 }
 
@@ -133,7 +134,7 @@ fn directory(path: &Path) -> PathBuf {
 }
 
 fn content(path: &Path) -> Option<[u8; 32]> {
-    let bytes = fs::read(path).ok()?;
+    let bytes = fs::metadata(path).ok()?.is_file().then(|| fs::read(path).ok())??;
     let mut content = [0; 32];
     content.copy_from_slice(digest::digest(&digest::SHA256, &bytes).as_ref());
     Some(content)

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::Write as _,
     net::{SocketAddr, TcpListener},
     path::Path,
     process::Command,
@@ -85,6 +86,40 @@ fn settings_are_taken_up_under_load_without_one_failed_request() {
         arrivals += tally.answered.len();
     }
     front.finish(arrivals);
+}
+
+/// What changes after it was read, while the gateway still starts, is taken up when it has.
+#[test]
+fn a_configuration_that_changes_during_the_start_is_taken_up() {
+    let origin = Origin::hello();
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let (chain, _) = write_certificate(directory.path());
+    let certificate = fs::read(chain).expect("the certificate");
+    // The start waits at this pipe, which the configuration names, for the authorities in it.
+    let pipe = directory.path().join("pipe.pem");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("make a pipe").success());
+    let listen = free_address();
+    let configuration = |limit: u32, telemetry: &str| {
+        format!(
+            "{telemetry}\n[[listener]]\naddress = \"{listen}\"\n[application.app]\nservers = [\"{}\"]\n\
+             in_flight.algorithm = \"fixed\"\nin_flight.limit = {limit}\n",
+            origin.url()
+        )
+    };
+    let first = configuration(1, "telemetry = { endpoint = \"https://127.0.0.1:9\", ca = \"pipe.pem\" }");
+    let (file, second) = (directory.path().join("tidegate.toml"), configuration(2, ""));
+    thread::spawn(move || {
+        // Opens when the gateway does, which has read the configuration by then.
+        let mut writer = fs::File::options().write(true).open(pipe).expect("open the pipe");
+        let fresh = file.with_extension("new");
+        fs::write(&fresh, second).expect("write the configuration");
+        fs::rename(fresh, file).expect("put the configuration in its place");
+        writer.write_all(&certificate).expect("write the authorities");
+    });
+    let gateway = Gateway::run_in(directory, &first, &Start::default());
+    gateway.log.await_line("new configuration in force", 1);
+    assert_eq!(get(listen, "/").expect("an answer").status, 200);
+    gateway.stop_sound();
 }
 
 #[test]
