@@ -375,9 +375,13 @@ impl Http1 {
         if self.has_ended {
             return Poll::Ready(Ok(0));
         }
-        // Costs nothing as long as nobody else holds what was read before: then its place is used again.
-        if self.input.capacity() - self.input.len() < wanted {
-            self.input.reserve(wanted);
+        // Costs nothing as long as nobody else holds what was read before, and there is room in its place.
+        let has_room = self.input.capacity() - self.input.len() >= wanted || self.input.try_reclaim(wanted);
+        if !has_room {
+            // Not `reserve`: where the place grows, it moves what was taken out of it long ago along.
+            let mut larger = BytesMut::with_capacity(self.input.len() + wanted);
+            larger.extend_from_slice(&self.input);
+            self.input = larger;
         }
         let read = ready!(pin!(self.io.read_buf(&mut self.input)).poll(context));
         match &read {
