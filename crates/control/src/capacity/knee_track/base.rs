@@ -1,8 +1,8 @@
 //! Mode base: saturated at the working limit, every departure is a sample of the capacity.
 //!
 //! After half a second of saturation (a shorter one is a biased sample: it lasts while departures happen to be
-//! slow) each tick adds to the accumulated work, which fades over 40 s, and to the sums that detect a change
-//! ([`super::change`]). So does what departs in mode up, which keeps the server as full, if it is not less: an
+//! slow) each tick adds to the accumulated work, which fades over 40 s or `4,000·F` departures, whichever is longer, and
+//! to the sums that detect a change ([`super::change`]). So does what departs in mode up, which keeps the server as full, if it is not less: an
 //! estimate is as good as the departures that are counted are many. Once settled, each tick also adds to the windows
 //! from which dispersion and costs are learnt, and the limit follows the mix and the estimate.
 //!
@@ -18,8 +18,12 @@ use super::{
     start::Step,
 };
 
-/// Seconds over which saturated work fades.
+/// Seconds over which saturated work fades, at least and at most.
 const MEMORY: f64 = 40.0;
+const MEMORY_MAX: f64 = 600.0;
+/// Departures, times the dispersion `F`, over which it fades where that takes longer: counting that many leaves an error of
+/// `√(1/4,000)`, 1.6 %.
+const MEMORY_COUNTED: f64 = 4000.0;
 
 impl KneeTrack {
     /// Every tick in which the limit keeps something waiting: counts what departs while the server is as full as the limit
@@ -41,7 +45,7 @@ impl KneeTrack {
             return false;
         }
         if self.saturated_work.seconds > 2.0 {
-            let keep = 1.0 - TICK / MEMORY;
+            let keep = 1.0 - TICK / self.memory();
             self.saturated_work.departed.scale(keep);
             self.saturated_work.seconds *= keep;
         }
@@ -51,6 +55,13 @@ impl KneeTrack {
         let Some(alarm) = self.cusums.tick(departed, work, &expected) else { return false };
         self.change(t, &alarm);
         true
+    }
+
+    /// Seconds over which saturated work fades.
+    fn memory(&self) -> f64 {
+        let Span { departed, seconds } = &self.saturated_work;
+        let counted = MEMORY_COUNTED * self.dispersion * seconds / departed.sum().max(1.0);
+        counted.clamp(MEMORY, MEMORY_MAX)
     }
 
     /// What departs of a server that has not changed.

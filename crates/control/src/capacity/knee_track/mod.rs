@@ -9,7 +9,7 @@
 //! Ĉ = ρ / Σ p·θ                          capacity, requests a second of the present mix
 //! R = ∫ in flight dt / D                 response time without a queue, measured at a low limit
 //! N = Ĉ · Σ p·R                          the knee (Little's law)
-//! L = min(⌈N + β·√N − ¼⌉, L_cap)         the limit; β = 1.5 to begin with, 0.5 to 8
+//! L = min(⌈N + β·√N·min(1, N − ½) − ¼⌉, L_cap)   the limit; β = 1.5 to begin with, 0.5 to 8
 //! ```
 //!
 //! The square root is headroom: with I/O, at `N` itself goodput is 84 to 97 %, at `N + 1.5·√N` 98 to 99.7 %;
@@ -599,9 +599,10 @@ impl KneeTrack {
         self.level = self.bounds.clamp(level.round_ties_even());
     }
 
-    /// `⌈N + β·√N − ¼⌉`.
+    /// `⌈N + β·√N·min(1, N − ½) − ¼⌉`: below 2 there is one worker, and only `N − 1` of what it does is not work, so that
+    /// less headroom keeps it busy.
     fn level_at(&self, knee: f64, headroom: f64) -> f64 {
-        (knee + headroom * knee.sqrt() - 0.25).ceil().max(1.0)
+        (knee + headroom * knee.sqrt() * (knee - 0.5).min(1.0) - 0.25).ceil().max(1.0)
     }
 
     /// The limit of mode base.
