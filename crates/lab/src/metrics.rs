@@ -54,6 +54,8 @@ metrics! {
     "cheat_gain", "", false, "mean time of all / of cheats", "Mean time from first asking to the reply of everybody over that of those who made a promise up; over 1 they gained.";
     "found_within_5_s", "s", false, "time until within 5 %", "From the beginning, or the last change of the server's speed, until the front's estimate of the capacity is within 5 % and stays there for 10 s; infinite if it does not.";
     "found_within_3_s", "s", false, "time until within 3 %", "The same within 3 %.";
+    "reached_within_5_s", "s", false, "time until within 5 % for 3 s", "As found_within_5_s, but the estimate need stay there for 3 s only: where the counting of departures alone scatters it by a few percent, 10 s in a row are a matter of luck.";
+    "reached_within_3_s", "s", false, "time until within 3 % for 3 s", "The same within 3 %.";
     "regained_s", "s", false, "time until 90 % of capacity", "From the beginning, or the last change of the server's speed, until goodput, as a mean over 5 s, stays at 90 % of the capacity there is then; infinite if it does not.";
     "overshoot", "", false, "most started a second / capacity", "Most requests started in any second over the capacity there is at the end.";
     "search_overshoot", "", false, "most started a second while searching / capacity", "The same over the 40 s after the beginning or the last change of the server's speed, over the capacity there is then.";

@@ -432,15 +432,17 @@ fn of_returns(put: &mut impl FnMut(&str, f64), total: &Counts) {
 fn of_estimate(put: &mut impl FnMut(&str, f64), result: &RunResult, web: &Web) {
     let (from, speed) = web.server.speed.last().copied().unwrap_or((Duration::ZERO, 1.0));
     let capacity = site::capacity(web) * speed;
-    let within = |share: f64| {
+    let within = |share: f64, hold_s: u64| {
         let band = capacity * (1.0 - share)..=capacity * (1.0 + share);
-        let hold = Duration::from_secs(10);
+        let hold = Duration::from_secs(hold_s);
         let found = result.settled(from, hold, &band, |row| row.capacity.unwrap_or(f64::NAN));
         found.map_or(f64::INFINITY, |time| time.as_secs_f64())
     };
     if result.series.iter().any(|row| row.capacity.is_some()) {
-        put("found_within_5_s", within(0.05));
-        put("found_within_3_s", within(0.03));
+        put("found_within_5_s", within(0.05, 10));
+        put("found_within_3_s", within(0.03, 10));
+        put("reached_within_5_s", within(0.05, 3));
+        put("reached_within_3_s", within(0.03, 3));
     }
     let rows: Vec<_> = result.series.iter().filter(|row| row.at > from).collect();
     let good: Vec<f64> = rows.iter().map(|row| row.goodput()).collect();

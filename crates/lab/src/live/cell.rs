@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tidegate_load::{ClassReport, Report, run_blocking};
+use tidegate_sim::Draw;
 
 use super::{load, stand::Stand};
 use crate::{
@@ -20,6 +21,8 @@ pub(super) struct Cell<'c> {
     pub(super) live: &'c Live,
     pub(super) load: f64,
     pub(super) capacity: f64,
+    /// Time on the way there and back, in the simulator.
+    pub(super) on_the_way: Duration,
     pub(super) seed: u64,
 }
 
@@ -88,7 +91,8 @@ impl Cell<'_> {
         series
     }
 
-    /// The same cell in the simulator, with the work that makes the capacity found; and the ratios.
+    /// The same cell in the simulator, with the work that makes the capacity found and the way as long as found; and
+    /// the ratios.
     fn beside_simulation(&self, figures: &mut Figures) -> Result<(), LabError> {
         if matches!(self.arm.front, Front::Peer(_)) {
             return Ok(());
@@ -101,7 +105,10 @@ impl Cell<'_> {
         let run = RunLength { warm_up: self.live.warm_up, measured: self.live.measured, seeds: 1 };
         let mut simulated = Vec::new();
         for seed in 0..10 {
-            let scenario = simulated::scenario(&web, self.load, &run, self.seed * 1000 + seed);
+            let mut scenario = simulated::scenario(&web, self.load, &run, self.seed * 1000 + seed);
+            for application in &mut scenario.applications {
+                application.network.latency = Draw::Constant(self.on_the_way.as_secs_f64() / 2.0);
+            }
             simulated.push(simulated::simulate(self.arm, &web, &scenario, self.load)?.0);
         }
         let ratios: Vec<(String, f64)> = figures

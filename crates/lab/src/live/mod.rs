@@ -63,7 +63,14 @@ pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Outcome, Lab
     let (live, web) = (&scaled(live, options.scale), &with_phases_scaled(web, options.scale));
     let stand = Stand::new(web, live, &arms, options.tidegate)?;
     let capacity = stand.capacity()?;
+    let on_the_way = if live.simulated_too { stand.on_the_way()? } else { Duration::ZERO };
     let mut notes = stand.notes();
+    if live.simulated_too {
+        notes.push(format!(
+            "there and back, beyond the origin's work: {:.2} ms",
+            on_the_way.as_secs_f64() * 1e3
+        ));
+    }
     let repetitions = options.repetitions.unwrap_or(live.repetitions);
     let count = repetitions as usize * live.loads.len() * arms.len();
     let mut runs = Vec::with_capacity(count);
@@ -73,7 +80,7 @@ pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Outcome, Lab
                 // Each round begins with another arm, so that none is always first after a pause.
                 let arm = (turn + repetition as usize) % arms.len();
                 let seed = options.seed + u64::from(repetition);
-                let cell = Cell { arm: arms[arm], web, live, load: *factor, capacity, seed };
+                let cell = Cell { arm: arms[arm], web, live, load: *factor, capacity, on_the_way, seed };
                 let measured = cell.run(&stand)?;
                 for note in measured.notes {
                     let note = format!("{} at {factor}: {note}", arms[arm].name);

@@ -10,7 +10,7 @@ use std::{
 
 use tidegate_control::knobs::{Kind, Knob, Scope};
 use tidegate_load::{
-    Arrivals, ClassPlan, Plan,
+    Arrivals, ClassPlan, ClassReport, Plan,
     origin::{Origin, Settings},
     run_blocking,
 };
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     LabError,
-    experiment::{Arm, Front, Live, Web},
+    experiment::{Arm, Class, Front, Live, Web},
     simulated::APPLICATION,
 };
 
@@ -114,44 +114,45 @@ impl<'e> Stand<'e> {
         one.into_iter().chain(halting).map(str::to_owned).collect()
     }
 
-    /// Requests a second of the origin alone, as two clients in a closed loop find it.
+    /// Requests a second of the origin alone, as two clients in a closed loop find it; of several classes from each
+    /// alone, `1 / Σ share / capacity`, since a closed loop over all would not keep to their mix.
     pub(super) fn capacity(&self) -> Result<f64, LabError> {
         let pair = self.direct()?;
-        let seconds = Duration::from_secs(3);
-        let mut plan = Plan::new(pair.url.clone())
-            .cpus(self.processors.rest.clone())
-            .warmup(Duration::from_millis(500))
-            .duration(seconds);
-        // In the proportions of the mix: a closed loop over one class would measure that class.
-        for (class, share) in self.web.classes.iter().zip(crate::site::mix(self.web)) {
-            if share > 0.0 && self.web.classes.len() == 1 {
-                plan = plan.class(ClassPlan::new(&class.name, Arrivals::closed(2)).path(&class.path));
-            }
-        }
-        if plan.classes.is_empty() {
-            return self.capacity_of_mix(&pair);
-        }
-        let report = run_blocking(plan).map_err(|error| LabError::Run(format!("calibration: {error}")))?;
-        self.sound(report.total.goodput_per_s)
-    }
-
-    /// Capacity of several classes, from each alone: 1 / Σ share / capacity.
-    fn capacity_of_mix(&self, pair: &Pair) -> Result<f64, LabError> {
         let mut seconds_a_request = 0.0;
         for (class, share) in self.web.classes.iter().zip(crate::site::mix(self.web)) {
-            if share <= 0.0 {
-                continue;
+            if share > 0.0 {
+                seconds_a_request += share / self.sound(self.closed(&pair, class, 2)?.goodput_per_s)?;
             }
-            let plan = Plan::new(pair.url.clone())
-                .cpus(self.processors.rest.clone())
-                .warmup(Duration::from_millis(300))
-                .duration(Duration::from_millis(1800))
-                .class(ClassPlan::new(&class.name, Arrivals::closed(2)).path(&class.path));
-            let report =
-                run_blocking(plan).map_err(|error| LabError::Run(format!("calibration: {error}")))?;
-            seconds_a_request += share / self.sound(report.total.goodput_per_s)?;
         }
         Ok(1.0 / seconds_a_request)
+    }
+
+    /// How long a request is on its way there and back, beyond the origin's work: what one client in a closed loop waits
+    /// in the median for a gateway that holds nothing back, less the work, as two find it.
+    pub(super) fn on_the_way(&self) -> Result<Duration, LabError> {
+        let arm = Arm {
+            name: "the way".to_owned(),
+            front: Front::Gateway,
+            settings: Vec::new(),
+            controller: None,
+            configuration: None,
+        };
+        let pair = self.pair(&arm, 0.0)?;
+        let class = &self.web.classes[0];
+        let response = self.closed(&pair, class, 1)?.good_latency_ms.p50 / 1e3;
+        let work = 1.0 / self.sound(self.closed(&pair, class, 2)?.goodput_per_s)?;
+        Ok(Duration::from_secs_f64((response - work).max(0.0)))
+    }
+
+    /// So many clients of a class in a closed loop.
+    fn closed(&self, pair: &Pair, class: &Class, clients: usize) -> Result<ClassReport, LabError> {
+        let plan = Plan::new(pair.url.clone())
+            .cpus(self.processors.rest.clone())
+            .warmup(Duration::from_millis(500))
+            .duration(Duration::from_secs(3))
+            .class(ClassPlan::new(&class.name, Arrivals::closed(clients)).path(&class.path));
+        let report = run_blocking(plan).map_err(|error| LabError::Run(format!("calibration: {error}")))?;
+        Ok(report.total)
     }
 
     fn sound(&self, per_s: f64) -> Result<f64, LabError> {
