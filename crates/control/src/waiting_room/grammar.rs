@@ -212,6 +212,14 @@ impl Driver {
                     {
                         assert_ne!(entry.how, How::Kept, "nobody comes in twice with one promise");
                     }
+                    if let Answer::Wait(place) = answer
+                        && place.promise == promise
+                        && !place.estimate.early
+                    {
+                        assert!(place.estimate.at > self.now, "he is to come again, with a pass by then");
+                        // He keeps what he has, and it is used.
+                        return self.room.check_invariants();
+                    }
                     self.answered(promise.class, answer, Some(promise));
                 }
             }

@@ -149,14 +149,15 @@ pub enum How {
     Kept,
     /// He came late, within the grace.
     Late,
-    /// His promise seems to have been used before: he is let in behind everybody.
+    /// His promise seems to have been used before: he is let in behind everybody. If there is no room for him, see
+    /// [`Room::not_again`].
     Replayed,
 }
 
 /// A promise and what to tell about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// To be signed and handed out. Who came early gets his own again.
+    /// To be signed and handed out. Who came early gets his own again, and so may who has used it.
     pub promise: Promise,
     /// What to show.
     pub estimate: Estimate,
@@ -165,7 +166,7 @@ pub struct Place {
 /// How things stand for somebody who waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
-    /// When to come, or when the lot is drawn.
+    /// When to come, or when the lot is drawn; for who seems to have used his promise, when to come again.
     pub at: Timestamp,
     /// People promised earlier slots; for a lot, people in the draw.
     pub ahead: u64,

@@ -30,6 +30,9 @@ pub(super) const LATE_PLACES: u64 = 1 << 16;
 /// Those who were given a new time go before all but the top priority.
 const OWED_PRIORITY: u8 = 6;
 
+/// Whose promise seems to have been used is to come again after this long: a second tab has the pass of the first by then.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// When doors are to open at a time not yet known, people are to look again after this long.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
@@ -151,6 +154,7 @@ impl Room {
             let no_shows = self.no_shows.clone();
             self.lanes = lanes;
             self.table = SlotTable::new(settings.slot, settings.horizon, &shares, self.now);
+            self.table.go_on_from(&was);
             self.make();
             for (slot, work, people) in was.iter() {
                 let at = self.table.slot_of(was.begin(slot));
@@ -255,7 +259,7 @@ impl Room {
             return self.wait(Promise { kind: Kind::Place, at, ..*promise });
         }
         if !self.replay.is_new(slot, self.places(slot.max(self.table.present())), promise.number) {
-            return self.seems_used(class, slot);
+            return self.seems_used(class, slot, promise);
         }
         self.returned(slot, class);
         self.count(class, RoomCount::Kept);
@@ -283,13 +287,25 @@ impl Room {
             }
             None => (self.cost(class), self.now, 1),
         };
-        match self.table.take_owed(work, self.owed_most(), self.table.present()) {
+        match self.table.take_again(work, self.owed_most()) {
             Some(slot) => self.promise_in(class, slot, 0, work, since, renewed),
             None if is_check => {
                 self.count(class, RoomCount::HorizonFull);
                 Answer::Refuse(Refusal::HorizonFull)
             }
             None => self.book(class, since, renewed),
+        }
+    }
+
+    /// Somebody who was let in as [`How::Replayed`] was refused in the short queue: it is no missed promise, and gains
+    /// him nothing.
+    pub fn not_again(&mut self, now: Timestamp, class: ClassId, promise: &Promise) -> Answer {
+        self.advance(now);
+        let class = self.known(class);
+        match (self.settings.sessions, self.settings.role) {
+            (Some(_), _) => self.again(promise),
+            (None, RoomRole::Check) => Answer::Elsewhere { with_promise: false },
+            (None, RoomRole::Both | RoomRole::Generate) => self.book(class, self.now, 0),
         }
     }
 
@@ -528,16 +544,24 @@ impl Room {
         self.book(class, promise.since, promise.renewed)
     }
 
-    /// A promise that seems to have been used: a few are let in behind everybody, since the filter errs now and then; more
-    /// of them are newcomers.
-    fn seems_used(&mut self, class: ClassId, slot: u64) -> Answer {
+    /// A promise that seems to have been used: a few are let in behind everybody, since the filter errs now and then. More
+    /// of them come again in a moment where the first one got a pass, which another tab of that browser has then too;
+    /// without passes they are newcomers.
+    fn seems_used(&mut self, class: ClassId, slot: u64, promise: &Promise) -> Answer {
         self.count(class, RoomCount::Replayed);
         let most =
             u32::try_from(self.places(slot.max(self.table.present())) / 100).unwrap_or(u32::MAX).max(1);
-        if !self.replay.lets_again(slot, most) {
-            return self.ask(self.now, class);
+        if self.replay.lets_again(slot, most) {
+            let hold = self.settings.hold;
+            return Answer::Enter(Entry { how: How::Replayed, hold, priority: Some(0), pass: None });
         }
-        Answer::Enter(Entry { how: How::Replayed, hold: self.settings.hold, priority: Some(0), pass: None })
+        if self.settings.sessions.is_some() { self.again(promise) } else { self.ask(self.now, class) }
+    }
+
+    /// With the same promise, which gives no place a second time.
+    fn again(&self, promise: &Promise) -> Answer {
+        let estimate = Estimate { at: self.now + AGAIN, ..self.look(self.now, promise) };
+        Answer::Wait(Place { promise: *promise, estimate })
     }
 
     fn enter(&mut self, class: ClassId, how: How, counts: bool) -> Answer {

@@ -6,17 +6,20 @@
 //!
 //! ```text
 //! due[i]     work of the promises made for slot i
-//! booked     due, poured forward: booked[i] = min(budget, due[i] + rest[i-1]), rest[i] = the remainder
+//! over       work of slots that are over which they could not do: over ← max(0, over + due[i] - budget) at the end of i
+//! booked     due, poured forward: booked[i] = min(budget, due[i] + rest[i-1]), rest[i] = the remainder, rest before the
+//!            present slot = over
 //! earliest   the smallest i with booked[i] < budget
 //! ```
 //!
 //! Where the budget rises, `booked` falls back to `due` and earlier slots have room again; where it falls, what is
 //! promised beyond it flows towards the end of the line, so that newcomers come after `T' = T·C/C'`, and no promise is
-//! changed. A part of each slot may be kept for a group of classes, a *lane*; what of it nobody has taken when the
-//! slot is there is anybody's.
+//! changed. Who comes at his time and is given another one takes his work along: it was counted as flowing on already, so
+//! that newcomers come no later for it and no slot stays empty. A part of each slot may be kept for a group of classes, a
+//! *lane*; what of it nobody has taken when the slot is there is anybody's, and what is over is everybody's.
 //!
 //! Cost: a place is O(1) amortised (the search goes on where the last one ended), a change of the budget
-//! O(horizon), people before a slot O(log horizon). Memory: 16 bytes a slot and lane, 16 a slot, nothing a visitor.
+//! O(horizon), and so is a new slot while work is over; people before a slot O(log horizon). Memory: 16 bytes a slot and lane, 16 a slot, nothing a visitor.
 //!
 //! Source: WebQ, section III-D (array `L`, smallest `i` with `L[i] < C`, circular). Departures:
 //!
@@ -83,6 +86,8 @@ pub struct SlotTable {
     present_budget: Work,
     /// Work let into the present slot without a promise, and what of it is lost.
     direct: Work,
+    /// Work of slots that are over which they could not do.
+    over: Work,
     /// Budget over all lanes of slots to come.
     budget: Work,
     /// Work due, lane by lane, each a ring of slots.
@@ -119,6 +124,7 @@ impl SlotTable {
             budgets: vec![0; lanes],
             present_budget: 0,
             direct: 0,
+            over: 0,
             budget: 0,
             due: vec![vec![0; slots]; lanes],
             booked: vec![vec![0; slots]; lanes],
@@ -175,9 +181,11 @@ impl SlotTable {
     pub fn advance(&mut self, now: Timestamp) {
         let slot = self.slot_of(now);
         if slot > self.present {
+            let was_over = self.over;
             let gone = (slot - self.present).min(self.horizon + 1);
             for number in self.present..self.present + gone {
                 let at = self.index(number);
+                self.over = self.over.saturating_add(self.due_in(number)).saturating_sub(self.budget);
                 for lane in 0..self.due.len() {
                     self.due[lane][at] = 0;
                     self.booked[lane][at] = 0;
@@ -185,15 +193,20 @@ impl SlotTable {
                 self.people.clear(at);
             }
             let last = self.present + self.horizon;
+            let slept = slot - self.present - gone;
+            // Without a budget nobody is held back, and nothing is over.
+            let done = if self.budget == 0 { Work::MAX } else { self.budget.saturating_mul(slept) };
+            self.over = self.over.saturating_sub(done);
             self.present = slot;
             self.direct = 0;
             for cursor in &mut self.cursors {
                 *cursor = (*cursor).max(slot + 1);
             }
             self.owed = self.owed.max(slot + 1);
-            // What did not fit into the horizon flows on.
+            // What is over flows on, and what did not fit into the horizon.
             let at = self.index(last);
-            if last >= slot && (0..self.booked.len()).any(|lane| self.booked[lane][at] > self.budgets[lane]) {
+            let is_full = || (0..self.booked.len()).any(|lane| self.booked[lane][at] > self.budgets[lane]);
+            if self.over > 0 || was_over > 0 || (last >= slot && is_full()) {
                 self.pour();
             }
         }
@@ -213,7 +226,7 @@ impl SlotTable {
     pub fn pour(&mut self) {
         for lane in 0..self.due.len() {
             let budget = self.budgets[lane];
-            let mut rest: Work = 0;
+            let mut rest = if lane == 0 { self.over } else { 0 };
             for slot in self.present..=self.present + self.horizon {
                 let at = self.index(slot);
                 let all = self.due[lane][at].saturating_add(rest);
@@ -269,25 +282,27 @@ impl SlotTable {
     /// A place that is owed: ahead of all newcomers, in the earliest slot after `after` in which less than `most` is due.
     #[must_use]
     pub fn take_owed(&mut self, work: Work, most: Work, after: u64) -> Option<u64> {
-        let last = self.present + self.horizon;
-        // Slots before the cursor have as much as they may take, as long as the budget stands.
-        let mut slot = self.owed.max(self.present + 1);
-        while slot <= last && self.due_in(slot) >= most {
-            slot += 1;
+        let slot = self.search_owed(most, after)?;
+        self.owe(slot, work, 0);
+        Some(slot)
+    }
+
+    /// As [`take_owed`](Self::take_owed), for somebody who came at his time and was not served: as far as it is his
+    /// work that the present slot cannot do, it is counted already.
+    #[must_use]
+    pub fn take_again(&mut self, work: Work, most: Work) -> Option<u64> {
+        let slot = self.search_owed(most, self.present)?;
+        let excess = self.over.saturating_add(self.due_in(self.present)).saturating_sub(self.budget);
+        let counted = work.min(excess);
+        let mut rest = counted.saturating_sub(self.over);
+        self.over = self.over.saturating_sub(counted);
+        let at = self.index(self.present);
+        for lane in &mut self.due {
+            let part = rest.min(lane[at]);
+            lane[at] -= part;
+            rest -= part;
         }
-        self.owed = slot;
-        slot = slot.max(after + 1);
-        let end = slot.saturating_add(LOOK_AHEAD).min(last);
-        while slot <= end && self.due_in(slot) >= most {
-            slot += 1;
-        }
-        if slot > end {
-            return None;
-        }
-        let at = self.index(slot);
-        self.due[0][at] = self.due[0][at].saturating_add(work);
-        // It takes the place of newcomers at the end of the line.
-        self.pour_into(0, slot, work);
+        self.owe(slot, work, counted);
         Some(slot)
     }
 
@@ -358,6 +373,11 @@ impl SlotTable {
         self.people.add(at, people);
     }
 
+    /// Goes on with the work that another table could not do; [`pour`](Self::pour) follows.
+    pub(super) const fn go_on_from(&mut self, other: &Self) {
+        self.over = other.over;
+    }
+
     /// Panics if the table contradicts itself.
     pub fn check_invariants(&self) {
         for lane in 0..self.due.len() {
@@ -389,6 +409,31 @@ impl SlotTable {
     fn due_in(&self, slot: u64) -> Work {
         let at = self.index(slot);
         self.due.iter().fold(0, |sum, lane| sum.saturating_add(lane[at]))
+    }
+
+    /// The earliest slot after `after` in which less than `most` is due.
+    fn search_owed(&mut self, most: Work, after: u64) -> Option<u64> {
+        let last = self.present + self.horizon;
+        // Slots before the cursor have as much as they may take, as long as the budget stands.
+        let mut slot = self.owed.max(self.present + 1);
+        while slot <= last && self.due_in(slot) >= most {
+            slot += 1;
+        }
+        self.owed = slot;
+        slot = slot.max(after + 1);
+        let end = slot.saturating_add(LOOK_AHEAD).min(last);
+        while slot <= end && self.due_in(slot) >= most {
+            slot += 1;
+        }
+        (slot <= end).then_some(slot)
+    }
+
+    /// Makes work due in a slot of which so much is booked already.
+    fn owe(&mut self, slot: u64, work: Work, booked: Work) {
+        let at = self.index(slot);
+        self.due[0][at] = self.due[0][at].saturating_add(work);
+        // The rest takes the place of newcomers at the end of the line.
+        self.pour_into(0, slot, work - booked);
     }
 
     /// The earliest slot of a lane after the present one with room.

@@ -1,4 +1,7 @@
-//! Tests of the waiting room: against a naive table, by its grammar, and case by case.
+//! Tests of the waiting room: by its grammar, and case by case.
+
+mod places;
+mod twice;
 
 use std::time::Duration;
 
@@ -62,99 +65,8 @@ fn slots(promises: &[Promise]) -> Vec<u64> {
     promises.iter().map(|promise| promise.at.since(START).as_secs()).collect()
 }
 
-/// The table as its documentation says it, without cursors.
-struct Naive {
-    budgets: Vec<Work>,
-    due: Vec<Vec<Work>>,
-}
-
-impl Naive {
-    fn booked(&self, lane: usize) -> Vec<Work> {
-        let mut rest = 0;
-        let mut booked: Vec<Work> = self.due[lane]
-            .iter()
-            .map(|due| {
-                let all = due + rest;
-                let held = all.min(self.budgets[lane]);
-                rest = all - held;
-                held
-            })
-            .collect();
-        *booked.last_mut().unwrap() += rest;
-        booked
-    }
-
-    fn earliest(&self, lane: usize) -> Option<usize> {
-        let booked = self.booked(lane);
-        (1..booked.len()).find(|slot| booked[*slot] < self.budgets[lane])
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
-
-    #[test]
-    fn places_are_those_of_the_naive_table(
-        ops in prop::collection::vec((0..12_u8, 0..60_u64, 0..3_usize), 1..120),
-        budget in 1..40_u64,
-    ) {
-        const SLOTS: u64 = 12;
-        let second = Duration::from_secs(1);
-        let mut table = SlotTable::new(second, second * 12, &[0.25, 0.25], START);
-        table.set_budget(budget, 0);
-        let split = |budget: Work| {
-            let quarter = budget / 4;
-            vec![budget - 2 * quarter, quarter, quarter]
-        };
-        let slots = usize::try_from(SLOTS + 1).unwrap();
-        let mut naive = Naive { budgets: split(budget), due: vec![vec![0; slots]; 3] };
-        let mut now = START;
-        for (kind, number, lane) in ops {
-            match kind {
-                0..=7 => {
-                    let work = number + 1;
-                    let expected = [lane, 0]
-                        .into_iter()
-                        .filter_map(|lane| naive.earliest(lane).map(|slot| (slot, lane)))
-                        .min_by_key(|(slot, _)| *slot);
-                    let block = table.take(lane, work, 1);
-                    let found = block.map(|block| (usize::try_from(block.slot - table.present()).unwrap(), block.lane));
-                    prop_assert_eq!(found, expected);
-                    if let Some((slot, lane)) = expected {
-                        naive.due[lane][slot] += work;
-                    }
-                }
-                8 => {
-                    now = now + second;
-                    table.advance(now);
-                    for lane in &mut naive.due {
-                        lane.remove(0);
-                        lane.push(0);
-                    }
-                    // What had flowed out of the slot that is over stays where it flowed to until the next pouring.
-                    table.pour();
-                }
-                9 => {
-                    table.set_budget(number + 1, 0);
-                    table.pour();
-                    naive.budgets = split(number + 1);
-                }
-                10 => {
-                    let most = table.budget() + table.budget() / 20;
-                    if let Some(slot) = table.take_owed(number + 1, most, table.present()) {
-                        naive.due[0][usize::try_from(slot - table.present()).unwrap()] += number + 1;
-                    }
-                }
-                _ => {
-                    let from = table.present() + 1 + number % SLOTS;
-                    table.put(from, lane, number, 1);
-                    naive.due[lane][usize::try_from(from - table.present()).unwrap()] += number;
-                    table.pour();
-                }
-            }
-            table.check_invariants();
-        }
-    }
 
     #[test]
     fn whatever_happens_promises_are_kept(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
@@ -205,45 +117,6 @@ fn a_burst_is_laid_into_the_next_seconds_in_order() {
 }
 
 #[test]
-fn when_capacity_rises_earlier_places_fill_first_and_when_it_falls_newcomers_come_after() {
-    let mut room = room_of(&settings(), 10.0);
-    let first = ask(&mut room, START, 60);
-    assert_eq!(slots(&first).last(), Some(&6));
-    // To twice: the places of seconds 0 to 5 that are new.
-    tell(&mut room, START, 20.0);
-    let more = ask(&mut room, START, 60);
-    assert_eq!(slots(&more)[..10], [1; 10]);
-    assert_eq!(slots(&more)[49], 5);
-    // Now 20 are due in each of 1 to 5 and 15 in 6. To half: T' = 115/10 = 11.5, so the next one is promised second 12.
-    tell(&mut room, START, 10.0);
-    let next = ask(&mut room, START, 1);
-    assert_eq!(slots(&next), [12]);
-}
-
-#[test]
-fn who_was_promised_and_finds_no_place_is_given_a_new_time_before_all_newcomers() {
-    let mut room = room_of(&settings(), 20.0);
-    let out = ask(&mut room, START, 120);
-    tell(&mut room, START, 10.0);
-    let newcomer = ask(&mut room, START, 1)[0];
-    // Half of each second's people cannot be served; they are put after what is promised and before the newcomer.
-    let mut again = Vec::new();
-    for (number, promise) in out.iter().enumerate() {
-        assert_eq!(how(room.come_back(promise.at, ONE, promise)), Some(How::Kept));
-        if number % 2 == 1 {
-            let Answer::Wait(place) = room.missed(promise.at, ONE, Some(promise)) else {
-                panic!("a new time")
-            };
-            assert!(place.promise.at < newcomer.at, "{} is not before {}", place.promise.at, newcomer.at);
-            assert_eq!((place.promise.since, place.promise.renewed), (promise.since, 1));
-            again.push(place.promise);
-        }
-    }
-    let most = (0..15).map(|second| slots(&again).iter().filter(|slot| **slot == second).count()).max();
-    assert!(most <= Some(11), "they are spread: {most:?} in one second");
-}
-
-#[test]
 fn early_on_time_late_and_too_late() {
     let mut room = room_of(&settings(), 1.0);
     let out = ask(&mut room, START, 20);
@@ -262,52 +135,6 @@ fn early_on_time_late_and_too_late() {
     // The same token again is a newcomer's.
     let again = promise(room.come_back(s(35.0), ONE, &out[2])).unwrap();
     assert!(again.at >= newcomer.at);
-}
-
-#[test]
-fn one_promise_lets_one_in() {
-    let mut room = room_of(&settings(), 200.0);
-    let out = ask(&mut room, START, 500);
-    let mut kept = 0;
-    let mut again = 0;
-    for promise in out.iter().filter(|promise| promise.at < s(2.0)) {
-        for n in 0..50 {
-            match how(room.come_back(s(1.5), ONE, promise)) {
-                Some(How::Kept) => kept += 1,
-                Some(How::Replayed) => again += 1,
-                None => assert!(n > 0, "the first time he is let in"),
-                other => panic!("{other:?}"),
-            }
-        }
-    }
-    assert_eq!(kept, 200);
-    assert!(again <= 2, "{again}: at most a hundredth of the slot's places, behind everybody");
-}
-
-#[test]
-fn expired_and_replayed_promises_by_the_hundred_thousand_let_nobody_in() {
-    let mut room = room_of(&settings(), 1000.0);
-    let out = ask(&mut room, START, 101_000);
-    let mut mistaken = 0;
-    for promise in &out {
-        // Used at their time …
-        match how(room.come_back(promise.at, ONE, promise)) {
-            Some(How::Kept) => {}
-            Some(How::Replayed) => mistaken += 1,
-            other => panic!("{other:?}"),
-        }
-    }
-    assert!(mistaken < 130, "{mistaken} of 100,000 taken for used ones: 0.06 % are 57");
-    let now = s(102.0);
-    // … while there is no room for newcomers …
-    ask(&mut room, now, 5_000);
-    let mut entered = 0;
-    for promise in &out {
-        // … and again, within the grace or after it.
-        entered +=
-            u32::from(matches!(how(room.come_back(now, ONE, promise)), Some(how) if how != How::Replayed));
-    }
-    assert_eq!(entered, 0);
 }
 
 #[test]

@@ -1,0 +1,209 @@
+//! Places: the slot table against a naive one, and who gets which after capacity has risen or fallen.
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+/// The table as its documentation says it, without cursors.
+struct Naive {
+    budgets: Vec<Work>,
+    due: Vec<Vec<Work>>,
+    over: Work,
+}
+
+impl Naive {
+    fn booked(&self, lane: usize) -> Vec<Work> {
+        let mut rest = if lane == 0 { self.over } else { 0 };
+        let mut booked: Vec<Work> = self.due[lane]
+            .iter()
+            .map(|due| {
+                let all = due + rest;
+                let held = all.min(self.budgets[lane]);
+                rest = all - held;
+                held
+            })
+            .collect();
+        *booked.last_mut().unwrap() += rest;
+        booked
+    }
+
+    fn earliest(&self, lane: usize) -> Option<usize> {
+        let booked = self.booked(lane);
+        (1..booked.len()).find(|slot| booked[*slot] < self.budgets[lane])
+    }
+
+    fn excess(&self) -> Work {
+        let due: Work = self.due.iter().map(|lane| lane[0]).sum();
+        (self.over + due).saturating_sub(self.budgets.iter().sum())
+    }
+
+    fn advance(&mut self) {
+        self.over = self.excess();
+        for lane in &mut self.due {
+            lane.remove(0);
+            lane.push(0);
+        }
+    }
+
+    /// Work of the present slot that it cannot do becomes due elsewhere.
+    fn take_again(&mut self, slot: usize, work: Work) {
+        for _ in 0..work.min(self.excess()) {
+            if self.over > 0 {
+                self.over -= 1;
+            } else if let Some(lane) = self.due.iter_mut().find(|lane| lane[0] > 0) {
+                lane[0] -= 1;
+            }
+        }
+        self.due[0][slot] += work;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn places_are_those_of_the_naive_table(
+        ops in prop::collection::vec((0..13_u8, 0..60_u64, 0..3_usize), 1..120),
+        budget in 1..40_u64,
+    ) {
+        const SLOTS: u64 = 12;
+        let second = Duration::from_secs(1);
+        let mut table = SlotTable::new(second, second * 12, &[0.25, 0.25], START);
+        table.set_budget(budget, 0);
+        let split = |budget: Work| {
+            let quarter = budget / 4;
+            vec![budget - 2 * quarter, quarter, quarter]
+        };
+        let slots = usize::try_from(SLOTS + 1).unwrap();
+        let mut naive = Naive { budgets: split(budget), due: vec![vec![0; slots]; 3], over: 0 };
+        let mut now = START;
+        for (kind, number, lane) in ops {
+            let most = table.budget() + table.budget() / 20;
+            match kind {
+                0..=7 => {
+                    let work = number + 1;
+                    let expected = [lane, 0]
+                        .into_iter()
+                        .filter_map(|lane| naive.earliest(lane).map(|slot| (slot, lane)))
+                        .min_by_key(|(slot, _)| *slot);
+                    let block = table.take(lane, work, 1);
+                    let found = block.map(|block| (usize::try_from(block.slot - table.present()).unwrap(), block.lane));
+                    prop_assert_eq!(found, expected);
+                    if let Some((slot, lane)) = expected {
+                        naive.due[lane][slot] += work;
+                    }
+                }
+                8 => {
+                    now = now + second;
+                    table.advance(now);
+                    naive.advance();
+                    // What had flowed out of the slot that is over stays where it flowed to until the next pouring.
+                    table.pour();
+                }
+                9 => {
+                    table.set_budget(number + 1, 0);
+                    table.pour();
+                    naive.budgets = split(number + 1);
+                }
+                10 => {
+                    if let Some(slot) = table.take_owed(number + 1, most, table.present()) {
+                        naive.due[0][usize::try_from(slot - table.present()).unwrap()] += number + 1;
+                    }
+                }
+                11 => {
+                    if let Some(slot) = table.take_again(number + 1, most) {
+                        naive.take_again(usize::try_from(slot - table.present()).unwrap(), number + 1);
+                        // What was booked stays so until the next pouring.
+                        table.check_invariants();
+                        table.pour();
+                    }
+                }
+                _ => {
+                    let from = table.present() + 1 + number % SLOTS;
+                    table.put(from, lane, number, 1);
+                    naive.due[lane][usize::try_from(from - table.present()).unwrap()] += number;
+                    table.pour();
+                }
+            }
+            table.check_invariants();
+        }
+    }
+}
+
+#[test]
+fn when_capacity_rises_earlier_places_fill_first_and_when_it_falls_newcomers_come_after() {
+    let mut room = room_of(&settings(), 10.0);
+    let first = ask(&mut room, START, 60);
+    assert_eq!(slots(&first).last(), Some(&6));
+    // To twice: the places of seconds 0 to 5 that are new.
+    tell(&mut room, START, 20.0);
+    let more = ask(&mut room, START, 60);
+    assert_eq!(slots(&more)[..10], [1; 10]);
+    assert_eq!(slots(&more)[49], 5);
+    // Now 20 are due in each of 1 to 5 and 15 in 6. To half: T' = 115/10 = 11.5, so the next one is promised second 12.
+    tell(&mut room, START, 10.0);
+    let next = ask(&mut room, START, 1);
+    assert_eq!(slots(&next), [12]);
+}
+
+#[test]
+fn who_was_promised_and_finds_no_place_is_given_a_new_time_before_all_newcomers() {
+    let mut room = room_of(&settings(), 20.0);
+    let out = ask(&mut room, START, 120);
+    tell(&mut room, START, 10.0);
+    let newcomer = ask(&mut room, START, 1)[0];
+    // Half of each second's people cannot be served; they are put after what is promised and before the newcomer.
+    let mut again = Vec::new();
+    for (number, promise) in out.iter().enumerate() {
+        assert_eq!(how(room.come_back(promise.at, ONE, promise)), Some(How::Kept));
+        if number % 2 == 1 {
+            let Answer::Wait(place) = room.missed(promise.at, ONE, Some(promise)) else {
+                panic!("a new time")
+            };
+            assert!(place.promise.at < newcomer.at, "{} is not before {}", place.promise.at, newcomer.at);
+            assert_eq!((place.promise.since, place.promise.renewed), (promise.since, 1));
+            again.push(place.promise);
+        }
+    }
+    let most = (0..15).map(|second| slots(&again).iter().filter(|slot| **slot == second).count()).max();
+    assert!(most <= Some(11), "they are spread: {most:?} in one second");
+}
+
+/// From 20 to 10 a second while 120 people have a time; whoever finds the servers busy is given a new one at once.
+#[test]
+fn after_a_fall_no_slot_stays_empty_while_people_wait() {
+    let mut room = room_of(&settings(), 20.0);
+    let mut waiting = ask(&mut room, START, 120);
+    tell(&mut room, START, 10.0);
+    let mut came: BTreeMap<u64, usize> = BTreeMap::new();
+    let mut second = 0_u32;
+    while !waiting.is_empty() {
+        second += 1;
+        assert!(second < 60, "{} still wait: {came:?}", waiting.len());
+        let (due, rest): (Vec<_>, Vec<_>) =
+            waiting.into_iter().partition(|promise| promise.at < s(f64::from(second) + 1.0));
+        waiting = rest;
+        for (number, due) in due.iter().enumerate() {
+            assert!(how(room.come_back(due.at, ONE, due)).is_some(), "what was promised is kept");
+            if number >= 10 {
+                waiting.extend(promise(room.missed(due.at, ONE, Some(due))));
+            }
+        }
+        let mut busy = due.len().min(10);
+        // Newcomers take what is left of the second, if they may.
+        let newcomers = if second <= 20 { 5 } else { 0 };
+        for _ in 0..newcomers {
+            match room.ask(s(f64::from(second) + 0.99), ONE) {
+                Answer::Enter(_) => busy += 1,
+                Answer::Wait(place) => waiting.push(place.promise),
+                other => panic!("{other:?}"),
+            }
+        }
+        came.insert(u64::from(second), busy);
+        room.check_invariants();
+    }
+    let last = *came.keys().last().unwrap();
+    let idle: Vec<_> = came.range(..last).filter(|(_, busy)| **busy < 9).collect();
+    assert!(idle.is_empty(), "seconds with room though people waited: {idle:?} of {came:?}");
+    assert!((20..=25).contains(&last), "115 and 100 newcomers at ten a second: {last} s");
+}

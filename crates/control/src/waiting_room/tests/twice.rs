@@ -1,0 +1,107 @@
+//! Promises that come twice: replayed by cheats, or brought by two tabs of one browser at once.
+
+use super::*;
+
+#[test]
+fn one_promise_lets_one_in() {
+    let mut room = room_of(&settings(), 200.0);
+    let out = ask(&mut room, START, 500);
+    let mut kept = 0;
+    let mut again = 0;
+    for promise in out.iter().filter(|promise| promise.at < s(2.0)) {
+        for n in 0..50 {
+            match how(room.come_back(s(1.5), ONE, promise)) {
+                Some(How::Kept) => kept += 1,
+                Some(How::Replayed) => again += 1,
+                None => assert!(n > 0, "the first time he is let in"),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert_eq!(kept, 200);
+    assert!(again <= 2, "{again}: at most a hundredth of the slot's places, behind everybody");
+}
+
+#[test]
+fn expired_and_replayed_promises_by_the_hundred_thousand_let_nobody_in() {
+    let mut room = room_of(&settings(), 1000.0);
+    let out = ask(&mut room, START, 101_000);
+    let mut mistaken = 0;
+    for promise in &out {
+        // Used at their time …
+        match how(room.come_back(promise.at, ONE, promise)) {
+            Some(How::Kept) => {}
+            Some(How::Replayed) => mistaken += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(mistaken < 130, "{mistaken} of 100,000 taken for used ones: 0.06 % are 57");
+    let now = s(102.0);
+    // … while there is no room for newcomers …
+    ask(&mut room, now, 5_000);
+    let mut entered = 0;
+    for promise in &out {
+        // … and again, within the grace or after it.
+        entered +=
+            u32::from(matches!(how(room.come_back(now, ONE, promise)), Some(how) if how != How::Replayed));
+    }
+    assert_eq!(entered, 0);
+}
+
+#[test]
+fn a_second_tab_at_the_same_second_comes_in_by_the_pass_of_the_first() {
+    let sessions = SessionSettings { idle: Duration::from_secs(60), total: Duration::from_secs(600) };
+    let mut room = room_of(&RoomSettings { sessions: Some(sessions), ..settings() }, 20.0);
+    let out = ask(&mut room, START, 200);
+    let due: Vec<&Promise> = out.iter().filter(|promise| promise.at < s(2.0)).collect();
+    assert!(due.len() >= 5, "{} are due in the first second", due.len());
+    room.advance(s(1.9));
+    let waiting = room.standing(s(1.9)).waiting;
+    let (mut behind, mut passes) = (0, Vec::new());
+    for promise in &due {
+        let Answer::Enter(Entry { how: How::Kept, pass: Some(pass), .. }) =
+            room.come_back(s(1.9), ONE, promise)
+        else {
+            panic!("the first tab comes in")
+        };
+        passes.push(pass);
+        match room.come_back(s(1.9), ONE, promise) {
+            Answer::Enter(entry) => {
+                assert_eq!((entry.how, entry.priority, entry.pass), (How::Replayed, Some(0), None));
+                behind += 1;
+                // If the short queue has no room for him, he comes again like the others.
+                comes_again(room.not_again(s(1.9), ONE, promise), promise);
+            }
+            answer => comes_again(answer, promise),
+        }
+    }
+    assert_eq!(behind, 1, "a hundredth of the slot's places, one at least");
+    assert_eq!(room.standing(s(1.9)).waiting, waiting, "nobody was given another place");
+    for pass in &passes {
+        assert_eq!(room.pass(s(2.9), ONE, pass), PassAnswer::Enter { renewed: None }, "and is in then");
+    }
+    // Who has no pass of a first tab gains nothing by coming again and again.
+    for second in 0..28 {
+        let now = s(3.0 + f64::from(second));
+        assert_eq!(how(room.come_back(now, ONE, due[1])), None, "{now}");
+    }
+}
+
+fn comes_again(answer: Answer, promise: &Promise) {
+    let Answer::Wait(place) = answer else { panic!("{answer:?}: he is to come again") };
+    assert_eq!(place.promise, *promise, "it is no other place");
+    assert_eq!(place.estimate.at, s(2.9), "a second later");
+}
+
+#[test]
+fn without_passes_a_second_tab_is_a_newcomer() {
+    let mut room = room_of(&settings(), 10.0);
+    let out = ask(&mut room, START, 100);
+    for _ in 0..2 {
+        assert!(how(room.come_back(out[0].at, ONE, &out[0])).is_some(), "once, and once behind everybody");
+    }
+    let end = out[out.len() - 1].at;
+    for answer in [room.come_back(s(1.9), ONE, &out[0]), room.not_again(s(1.9), ONE, &out[0])] {
+        assert!(promise(answer).is_some_and(|place| place.at > end), "{answer:?}");
+    }
+}
