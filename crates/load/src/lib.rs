@@ -42,6 +42,7 @@ pub mod report;
 mod request;
 mod retry;
 pub mod session;
+pub mod signals;
 mod table;
 mod tally;
 mod tls;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     outcome::Outcome,
-    plan::{ClassPlan, DRAIN_MAX, RetryPlan},
+    plan::{BACKOFF_MAX, ClassPlan, DRAIN_MAX, RetryPlan},
 };
 
 impl RetryPlan {
@@ -33,7 +33,9 @@ impl RetryPlan {
 
     fn backoff(&self, retries_done: u32) -> Duration {
         let factor = self.factor.powi(i32::try_from(retries_done).unwrap_or(i32::MAX));
-        Duration::try_from_secs_f64(self.backoff.as_secs_f64() * factor).unwrap_or(DRAIN_MAX).min(DRAIN_MAX)
+        Duration::try_from_secs_f64(self.backoff.as_secs_f64() * factor)
+            .unwrap_or(BACKOFF_MAX)
+            .min(self.backoff_max)
     }
 }
 
@@ -106,6 +108,9 @@ mod tests {
         let pause = |jitter| plan.pause_before_retry(0, &refusal(None), jitter).map(|p| p.as_millis());
         assert_eq!((pause(0.0), pause(1.0)), (Some(100), Some(50)));
         let huge = RetryPlan { backoff: Duration::from_secs(86_400), factor: 10.0, ..RetryPlan::new(100) };
-        assert_eq!(huge.pause_before_retry(99, &refusal(None), 0.0), Some(DRAIN_MAX));
+        assert_eq!(huge.pause_before_retry(99, &refusal(None), 0.0), Some(BACKOFF_MAX));
+        let bounded = RetryPlan { backoff_max: Duration::from_millis(150), ..RetryPlan::new(3) };
+        let pauses = [0, 1, 2].map(|done| bounded.pause_before_retry(done, &refusal(None), 0.0));
+        assert_eq!(pauses, [100, 150, 150].map(|ms| Some(Duration::from_millis(ms))));
     }
 }

@@ -179,8 +179,8 @@ fn write_summary(f: &mut fmt::Formatter<'_>, name: &str, summary: &Summary) -> f
     )
 }
 
-/// Statuses, timeouts and errors by kind, `overruns` and `unfinished` where there are any.
-fn details(class: &ClassReport) -> String {
+/// Statuses, timeouts and errors by kind, `overruns`, `unfinished` and fairness where there are any.
+pub(crate) fn details(class: &ClassReport) -> String {
     let mut text = String::new();
     let mut add = |name: &str, count: u64| {
         if count > 0 {
@@ -200,6 +200,10 @@ fn details(class: &ClassReport) -> String {
     }
     add("overruns", class.overruns);
     add("unfinished", class.unfinished);
+    if let Some(fairness) = class.fairness {
+        let comma = if text.is_empty() { "" } else { ", " };
+        let _ = write!(text, "{comma}fairness {fairness:.3}");
+    }
     text
 }
 

@@ -15,7 +15,6 @@ use std::{
 };
 
 use clap::Subcommand;
-use tokio::signal::unix::{SignalKind, signal};
 
 pub use self::options::Arguments;
 use self::{
@@ -30,6 +29,7 @@ use crate::{
     live::Live,
     origin::OriginError,
     plan::{Resolved, Target},
+    signals::wait_for_signal,
 };
 
 /// How long a new server may take to accept the first connection.
@@ -150,29 +150,4 @@ fn on_signal(live: Arc<Live>) {
             }
         }
     });
-}
-
-/// Waits for SIGINT or SIGTERM, or until the time is up; whether a signal came.
-fn wait_for_signal(span: Option<Duration>) -> bool {
-    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
-        return false;
-    };
-    runtime.block_on(async {
-        let (Ok(mut interrupt), Ok(mut terminate)) =
-            (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-        else {
-            return false;
-        };
-        let time_up = async {
-            match span {
-                Some(span) => tokio::time::sleep(span).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            _ = interrupt.recv() => true,
-            _ = terminate.recv() => true,
-            () = time_up => false,
-        }
-    })
 }

@@ -109,6 +109,12 @@ pub struct Arguments {
     /// Request body size in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     body: usize,
+    /// Different clients the requests come from: the report says how evenly they were served
+    #[arg(long, value_name = "N")]
+    clients: Option<u32>,
+    /// Header that tells the server the client's number
+    #[arg(long, value_name = "NAME", requires = "clients")]
+    client_header: Option<String>,
     /// HTTP version: 1, 2 (ALPN over TLS, prior knowledge without), or what ALPN chooses
     #[arg(long, value_enum, default_value_t = Http::One)]
     http: Http,
@@ -204,6 +210,8 @@ pub(super) fn plan(arguments: Arguments) -> Result<Plan, CommandError> {
     let mut base = ClassPlan::poisson("all", 10.0).method(&arguments.method).timeout(arguments.timeout);
     base.body_bytes = arguments.body;
     base.requests_max = arguments.requests;
+    base.clients = arguments.clients;
+    base.client_header = arguments.client_header;
     if let Some(file) = &arguments.sessions {
         base.sessions = Some(sessions(file, arguments.entry.as_deref(), arguments.think)?);
     }
@@ -312,7 +320,7 @@ fn class(base: &ClassPlan, text: &str) -> Result<ClassPlan, CommandError> {
             }
             _ => {
                 return Err(fault(format!(
-                    "`{key}` is not known; use path, method, header, body, timeout or retries"
+                    "`{key}` is not known; use path, method, header, body, timeout, retries, sessions or follow"
                 )));
             }
         }
@@ -411,6 +419,7 @@ mod tests {
             (&["--entry", "Home", "-X", "POST"], "have path, method and body of their own"),
             (&["--entry", "Home", "--reconnect", "0"], "requests_per_connection: must be at least 1"),
             (&["--entry", "Home", "--resume-share", "1.5"], "tls.resume_share: must be from 0 to 1"),
+            (&["--entry", "Home", "--clients", "5"], "each session"),
         ] {
             let line = ["http://x/", "-a", "1/s", "--follow", "--sessions", file];
             let fault =

@@ -4,9 +4,10 @@ use std::{io::Write as _, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Args;
 
-use super::{CommandError, wait_for_signal};
+use super::CommandError;
 use crate::{
     origin::{Origin, Settings},
+    signals::wait_for_signal,
     units::parse_duration,
 };
 
@@ -91,7 +92,8 @@ pub(super) fn serve(arguments: OriginArguments) -> Result<(), CommandError> {
     }
     out.flush()?;
     drop(out);
-    wait_for_signal(arguments.span);
+    // Either way it is over.
+    let _ = wait_for_signal(arguments.span);
     let stats = origin.stats();
     let mut out = std::io::stdout().lock();
     if arguments.json {

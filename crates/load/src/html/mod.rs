@@ -7,7 +7,13 @@ use std::time::{Duration, UNIX_EPOCH};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use self::plots::{BLUE, BROWN, COLOURS, GREEN, GREY, Line, PINK, Picture, RED, short};
-use crate::report::{ClassReport, PageReport, Report, SessionReport, Summary, WaitReport};
+use crate::{
+    plan::{ClassPlan, Plan},
+    report::{ClassReport, PageReport, Report, SessionReport, Summary, WaitReport},
+    session::Sessions,
+    table::details,
+    units::format_duration,
+};
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;color:#1c2b30;background:#fff;max-width:62rem;\
 margin:2rem auto;padding:0 1rem}h1{font-size:1.5rem;margin-bottom:.2rem}h2{font-size:1.15rem;margin-top:2rem}\
@@ -40,8 +46,14 @@ pub fn page(report: &Report) -> String {
                     @if report.stopped_early { " Stopped early: rates are too low." }
                 }
                 (generator(report))
+                h2 { "Load" }
+                (load(&report.plan))
                 h2 { "Requests" }
                 (classes(report))
+                @for class in rows(report) {
+                    @let details = details(class);
+                    @if !details.is_empty() { p .note { (class.name) ": " (details) } }
+                }
                 (latencies(report))
                 (figure("Rates over time", rates(total)))
                 (figure("Latency of good replies over time", latency_over_time(total)))
@@ -52,6 +64,12 @@ pub fn page(report: &Report) -> String {
                 }
                 h2 { "Connections" }
                 (connections(report))
+                @if let Ok(plan) = toml::to_string(&report.plan) {
+                    details {
+                        summary { "The plan, to run it again with --plan" }
+                        pre { (plan) }
+                    }
+                }
                 details {
                     summary { "The result as JSON" }
                     pre { (json) }
@@ -77,6 +95,33 @@ fn generator(report: &Report) -> Markup {
                 (number(generator.cpu_share_max * 100.0)) " % of a processor."
             }
         }
+    }
+}
+
+/// What was asked for, class by class.
+fn load(plan: &Plan) -> Markup {
+    html! {
+        div .wide { table {
+            tr { th { "class" } th { "arrivals" } th { "asks for" } th { "timeout" } th { "retries" } th { "follows" } }
+            @for class in &plan.classes {
+                tr {
+                    td { (class.name) } td { (class.arrivals) } td { (asked(plan, class)) }
+                    td { (format_duration(class.timeout)) }
+                    td { (class.retry.as_ref().map_or(0, |retry| retry.retries)) }
+                    td { @if class.follow.is_some() { "yes" } @else { "no" } }
+                }
+            }
+        } }
+    }
+}
+
+fn asked(plan: &Plan, class: &ClassPlan) -> String {
+    match &class.sessions {
+        Some(Sessions::File(path)) => format!("sessions of {}", path.display()),
+        Some(Sessions::Model(model)) => {
+            format!("sessions from {}, think time {}", model.entry, format_duration(model.think))
+        }
+        None => format!("{} {}", class.method, class.path.as_deref().unwrap_or(&plan.url)),
     }
 }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use serde::{Deserialize, Serialize};
 
-use super::{BODY_BYTES_MAX, Protocol, RETRIES_MAX, default_true};
+use super::{BACKOFF_MAX, BODY_BYTES_MAX, CLIENTS_MAX, Protocol, RETRIES_MAX, default_true};
 use crate::{
     arrivals::Arrivals,
     request::RequestTemplate,
@@ -52,6 +52,13 @@ pub struct ClassPlan {
     /// the duration's end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests_max: Option<u64>,
+    /// Different clients its requests come from, each as likely, 1 to [`CLIENTS_MAX`]: the report then says
+    /// how evenly they were served. Of open arrivals of single requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<u32>,
+    /// The header that tells the server a client's number, from 0; needs `clients`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_header: Option<String>,
 }
 
 /// Bounded retries with exponential backoff.
@@ -66,6 +73,9 @@ pub struct RetryPlan {
     /// Each further pause is so many times the one before, 1 to 10.
     #[serde(default = "default_factor")]
     pub factor: f64,
+    /// The longest pause, up to 10 minutes.
+    #[serde(default = "default_backoff_max", with = "duration")]
+    pub backoff_max: Duration,
     /// The pause is drawn evenly from this share below its length, 0 (none) to 1 (full jitter).
     #[serde(default)]
     pub jitter: f64,
@@ -111,6 +121,8 @@ impl ClassPlan {
             retry: None,
             follow: None,
             requests_max: None,
+            clients: None,
+            client_header: None,
         }
     }
 
@@ -177,6 +189,13 @@ impl ClassPlan {
         self
     }
 
+    /// Makes the requests those of so many different clients.
+    #[must_use]
+    pub fn clients(mut self, clients: u32) -> Self {
+        self.clients = Some(clients);
+        self
+    }
+
     /// Ends the class after so many requests, or sessions.
     #[must_use]
     pub fn requests_max(mut self, requests: u64) -> Self {
@@ -234,6 +253,28 @@ impl ClassPlan {
         if self.requests_max == Some(0) {
             fault("requests_max", "must be at least 1".to_owned());
         }
+        if self.clients.is_some_and(|clients| !(1..=CLIENTS_MAX).contains(&clients)) {
+            fault("clients", format!("must be from 1 to {CLIENTS_MAX}"));
+        }
+        if self.clients.is_some()
+            && (self.sessions.is_some() || matches!(self.arrivals, Arrivals::Closed { .. }))
+        {
+            fault(
+                "clients",
+                "each session, and each connection of a closed loop, is a client already; remove it"
+                    .to_owned(),
+            );
+        }
+        let client_header = self.client_header.as_ref().and_then(|name| {
+            let parsed = HeaderName::from_bytes(name.as_bytes()).ok();
+            if parsed.is_none() {
+                fault("client_header", format!("`{name}` is not the name of a header; try x-client"));
+            }
+            parsed
+        });
+        if self.client_header.is_some() && self.clients.is_none() {
+            fault("client_header", "needs `clients`; say how many there are".to_owned());
+        }
         if let Some(retry) = &self.retry {
             retry.check(&mut fault);
         }
@@ -275,6 +316,7 @@ impl ClassPlan {
         }
         Some(ClassTemplate {
             request: RequestTemplate { method: method?, target: target?, headers },
+            client_header,
             chain: chain.map(Arc::new),
             trace: trace.map(Arc::new),
         })
@@ -290,6 +332,7 @@ impl RetryPlan {
             retries,
             backoff: default_backoff(),
             factor: default_factor(),
+            backoff_max: default_backoff_max(),
             jitter: 0.0,
             on_failure: true,
             on_refusal: true,
@@ -303,6 +346,9 @@ impl RetryPlan {
         }
         if !(1.0..=10.0).contains(&self.factor) {
             fault("retry.factor", "must be from 1 to 10".to_owned());
+        }
+        if self.backoff_max > BACKOFF_MAX {
+            fault("retry.backoff_max", "must be at most 10m".to_owned());
         }
         if !(0.0..=1.0).contains(&self.jitter) {
             fault("retry.jitter", "must be from 0 to 1".to_owned());
@@ -338,6 +384,8 @@ impl Default for FollowPlan {
 #[derive(Clone, Debug)]
 pub(crate) struct ClassTemplate {
     pub(crate) request: RequestTemplate,
+    /// Tells the server which client asks.
+    pub(crate) client_header: Option<HeaderName>,
     pub(crate) chain: Option<Arc<Chain>>,
     pub(crate) trace: Option<Arc<Trace>>,
 }
@@ -350,6 +398,9 @@ const fn default_timeout() -> Duration {
 }
 const fn default_backoff() -> Duration {
     Duration::from_millis(100)
+}
+const fn default_backoff_max() -> Duration {
+    BACKOFF_MAX
 }
 const fn default_factor() -> f64 {
     2.0

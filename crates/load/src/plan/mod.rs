@@ -29,10 +29,15 @@ pub const CLASSES_MAX: usize = 64;
 pub const THREADS_MAX: usize = 256;
 /// The largest request body, in bytes: it is held in memory once.
 pub const BODY_BYTES_MAX: usize = 1 << 30;
+/// The most different clients a class may have: each has counts of its own.
+pub const CLIENTS_MAX: u32 = 100_000;
 /// The most retries of one request.
 pub const RETRIES_MAX: u32 = 100;
-/// The longest pause before a retry, and the longest time after the last intended start until the
-/// report is made.
+/// Headers whose values are credentials.
+const SECRET_HEADERS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
+/// The longest pause before a retry.
+pub const BACKOFF_MAX: Duration = Duration::from_secs(600);
+/// The longest time after the last intended start until the report is made.
 pub(crate) const DRAIN_MAX: Duration = Duration::from_secs(600);
 
 /// One run of load against one server. Build it with [`Plan::new`] and the setters, or read it
@@ -200,6 +205,17 @@ impl Plan {
     pub fn tls(mut self, tls: TlsPlan) -> Self {
         self.tls = tls;
         self
+    }
+
+    /// The same without the values of headers that prove who somebody is: for reports.
+    pub(crate) fn without_secrets(&self) -> Self {
+        let mut plan = self.clone();
+        for (name, value) in plan.classes.iter_mut().flat_map(|class| &mut class.headers) {
+            if SECRET_HEADERS.iter().any(|secret| name.eq_ignore_ascii_case(secret)) {
+                "(hidden)".clone_into(value);
+            }
+        }
+        plan
     }
 
     /// How long requests start: the duration given, or the longest schedule's length. A trace's length
@@ -424,6 +440,40 @@ mod tests {
             .duration(Duration::from_secs(1));
         let said = faults(&plan);
         assert!(said.contains("--ca") && said.contains("--insecure"), "{said}");
+    }
+
+    /// The page that documents plans names every key of one.
+    #[test]
+    fn every_key_is_documented() {
+        fn keys(table: &toml::Table, found: &mut Vec<String>) {
+            for (key, value) in table {
+                found.push(key.clone());
+                match value {
+                    toml::Value::Table(inner) => keys(inner, found),
+                    toml::Value::Array(items) => {
+                        items.iter().filter_map(toml::Value::as_table).for_each(|inner| keys(inner, found));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let mut class = ClassPlan::poisson("a", 5.0).path("/").clients(3).requests_max(1);
+        class.client_header = Some("x-client".to_owned());
+        class.sessions = Some(crate::session::Sessions::File("a.toml".into()));
+        class.retry = Some(RetryPlan { retry_after_max: Some(Duration::from_secs(1)), ..RetryPlan::new(1) });
+        class.follow = Some(FollowPlan::default());
+        let mut plan = Plan::new("http://x/").class(class).duration(Duration::from_secs(1));
+        plan.drain = Some(Duration::from_secs(1));
+        plan.requests_per_connection = Some(1);
+        plan.tls.ca = Some("ca.pem".into());
+        plan.tls.server_name = Some("x".to_owned());
+        let mut found = Vec::new();
+        keys(&toml::Table::try_from(&plan).expect("a plan is TOML"), &mut found);
+        assert!(found.len() > 40, "{found:?}");
+        let page = include_str!("../../../../docs/load.md");
+        for key in found {
+            assert!(page.contains(&format!("`{key}`")), "docs/load.md does not name `{key}`");
+        }
     }
 
     #[test]

@@ -27,7 +27,7 @@ use crate::{
     outcome::{ErrorKind, Phase},
     plan::{Plan, Resolved},
     session::Chain,
-    tally::{ClassTally, ConnectionTally, Latencies, ThreadTally},
+    tally::{ClassTally, ClientTally, ConnectionTally, Latencies, ThreadTally},
 };
 
 /// The name of the JSON form.
@@ -63,6 +63,8 @@ pub struct Report {
     pub total: ClassReport,
     /// Each class, in the plan's order.
     pub classes: Vec<ClassReport>,
+    /// What was run; values of headers that prove who somebody is are hidden.
+    pub plan: Plan,
 }
 
 /// Whether the figures are the server's or the generator's.
@@ -152,6 +154,9 @@ pub struct ClassReport {
     pub good_latency_ms: Summary,
     /// Latency of refusals, from the intended start of the try.
     pub refused_latency_ms: Summary,
+    /// Jain's index over the share of its requests each client was served: 1 if all fared alike, 1/n if one
+    /// of n had everything. `None` if clients have no number or nobody was served.
+    pub fairness: Option<f64>,
     /// Its sessions, if it has any.
     pub sessions: Option<SessionReport>,
     /// Its clients who were told to come back, if it follows.
@@ -231,6 +236,7 @@ impl Report {
                 (0..plan.classes.len()).map(waiting_most).sum(),
                 measured_s,
             ),
+            plan: plan.without_secrets(),
         }
     }
 
@@ -280,6 +286,7 @@ impl ClassReport {
             goodput_per_s: per_s(tally.good),
             good_latency_ms: Summary::of(&tally.good_latency),
             refused_latency_ms: Summary::of(&tally.refused_latency),
+            fairness: fairness(&tally.clients),
             sessions: tally.sessions.as_ref().map(|sessions| {
                 let names = chain.into_iter().flat_map(Chain::names);
                 SessionReport::new(sessions, names, measured_s)
@@ -348,8 +355,9 @@ impl GeneratorReport {
         }
         if total.overruns > 0 {
             reasons.push(format!(
-                "{} requests were not sent because {} were in flight; raise in_flight_max",
-                total.overruns, plan.in_flight_max
+                "{} requests were not sent because {} were in flight or {} clients waited; raise in_flight_max \
+                 or waiting_max",
+                total.overruns, plan.in_flight_max, plan.waiting_max
             ));
         }
         if cpu_share_max > BUSY_SHARE {
@@ -383,6 +391,18 @@ impl GeneratorReport {
             reasons,
         }
     }
+}
+
+/// Source: Jain, Chiu & Hawe, "A quantitative measure of fairness", DEC-TR-301, 1984: (Σx)² / (n Σx²).
+fn fairness(clients: &[ClientTally]) -> Option<f64> {
+    let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    for client in clients.iter().filter(|client| client.offered > 0) {
+        let share = client.good as f64 / client.offered as f64;
+        n += 1.0;
+        sum += share;
+        squares += share * share;
+    }
+    (squares > 0.0).then(|| sum * sum / (n * squares))
 }
 
 impl ConnectionReport {

@@ -59,7 +59,16 @@ pub(crate) struct ClassTally {
     pub(crate) sessions: Option<Box<SessionTally>>,
     /// Of a class that follows.
     pub(crate) waits: Option<Box<WaitTally>>,
+    /// By the client's number; empty where clients have none.
+    pub(crate) clients: Vec<ClientTally>,
     pub(crate) series: SeriesTally,
+}
+
+/// Requests of one client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ClientTally {
+    pub(crate) offered: u64,
+    pub(crate) good: u64,
 }
 
 /// Sessions, those that were meant to begin in the warm-up left out.
@@ -148,6 +157,14 @@ impl ClassTally {
         }
         if let Some(theirs) = &other.waits {
             self.waits.get_or_insert_default().add(theirs);
+        }
+        // The same number is the same client, whatever the class.
+        if self.clients.len() < other.clients.len() {
+            self.clients.resize(other.clients.len(), ClientTally::default());
+        }
+        for (mine, theirs) in self.clients.iter_mut().zip(&other.clients) {
+            mine.offered += theirs.offered;
+            mine.good += theirs.good;
         }
         self.series.add(&other.series);
     }

@@ -120,7 +120,7 @@ impl Worker {
                 .map(|(class_index, (plan_of_class, template))| Class {
                     index: class_index,
                     body: Bytes::from(vec![b'x'; plan_of_class.body_bytes]),
-                    tally: RefCell::new(ClassTally::for_class(&template, plan_of_class.follow.is_some())),
+                    tally: RefCell::new(ClassTally::for_class(&template, &plan_of_class)),
                     plan: plan_of_class,
                     template,
                     random: RefCell::new(random(Purpose::Backoff, class_index)),
@@ -218,9 +218,15 @@ impl Worker {
                 let Some(session) = self.begin_session(class, number, intended, None) else { return };
                 session
             }
-            None => Kind::Once { line: class.template.trace.is_some().then_some(number) },
+            None => {
+                let line = class.template.trace.is_some().then_some(number);
+                Kind::Once { line, client: self.client_of(class, number) }
+            }
         };
         self.note_offered(class, intended);
+        if let Kind::Once { client, .. } = kind {
+            self.note_client(class, client, intended);
+        }
         let is_full =
             self.in_flight.get() >= self.share.in_flight_max || self.parked.len() >= self.share.waiting_max;
         if is_full {
@@ -228,6 +234,13 @@ impl Worker {
             return;
         }
         self.go(Visitor::new(class.index, kind, intended));
+    }
+
+    /// Which of the class's clients an arrival is of, whatever thread it falls to.
+    fn client_of(&self, class: &Class, number: usize) -> u32 {
+        let Some(clients) = class.plan.clients else { return 0 };
+        let mut random = SplitMix64::stream(self.seed, purpose(Purpose::Client, class.index, number));
+        u32::try_from(random.between(1, clients.into()) - 1).unwrap_or_default()
     }
 
     fn begin_session(
@@ -418,7 +431,7 @@ impl Worker {
         if !self.admit(class) {
             return false;
         }
-        let mut next = Visitor::new(class.index, Kind::Once { line: None }, intended);
+        let mut next = Visitor::new(class.index, Kind::Once { line: None, client: 0 }, intended);
         match over {
             Some((number, client)) => {
                 // Numbers of a client's sessions are those of no other client.
@@ -623,6 +636,7 @@ enum Purpose {
     Backoff,
     Session,
     Tls,
+    Client,
 }
 
 fn purpose(kind: Purpose, class: usize, index: usize) -> u64 {

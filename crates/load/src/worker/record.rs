@@ -13,19 +13,20 @@ use super::{
 use crate::{
     live::LiveClass,
     outcome::Outcome,
-    plan::ClassTemplate,
+    plan::{ClassPlan, ClassTemplate},
     session::Session,
-    tally::{ClassTally, PageTally, SessionTally, WaitTally},
+    tally::{ClassTally, ClientTally, PageTally, SessionTally, WaitTally},
 };
 
 impl ClassTally {
-    pub(super) fn for_class(template: &ClassTemplate, follows: bool) -> Self {
+    pub(super) fn for_class(template: &ClassTemplate, plan: &ClassPlan) -> Self {
         let sessions = template.chain.as_ref().map(|chain| {
             let pages = vec![PageTally::default(); chain.names().count()];
             Box::new(SessionTally { pages, ..SessionTally::default() })
         });
-        let waits = follows.then(Box::<WaitTally>::default);
-        Self { sessions, waits, ..Self::default() }
+        let waits = plan.follow.is_some().then(Box::<WaitTally>::default);
+        let clients = vec![ClientTally::default(); plan.clients.unwrap_or_default() as usize];
+        Self { sessions, waits, clients, ..Self::default() }
     }
 }
 
@@ -35,6 +36,15 @@ impl Worker {
         let mut tally = class.tally.borrow_mut();
         tally.series.offered.count(self.since_begin(intended));
         tally.offered += u64::from(self.is_measured(intended));
+    }
+
+    /// A request was meant to start, and this client is whose it is.
+    pub(super) fn note_client(&self, class: &Class, client: u32, intended: Instant) {
+        if self.is_measured(intended)
+            && let Some(client) = class.tally.borrow_mut().clients.get_mut(client as usize)
+        {
+            client.offered += 1;
+        }
     }
 
     pub(super) fn note_overrun(&self, class: &Class, intended: Instant) {
@@ -202,6 +212,11 @@ impl Worker {
             if let Some(promised) = errand.promised.filter(|_| outcome.is_good()) {
                 waits.overdue.record(now.saturating_duration_since(promised));
             }
+        }
+        if let Kind::Once { client, .. } = visitor.kind
+            && let Some(client) = tally.clients.get_mut(client as usize)
+        {
+            client.good += u64::from(outcome.is_good());
         }
         if let (Kind::Session(session), Some(sessions)) = (&visitor.kind, &mut tally.sessions) {
             let page = if session.is_at_image() {

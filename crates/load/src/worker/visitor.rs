@@ -3,7 +3,7 @@
 use std::{borrow::Cow, time::Instant};
 
 use bytes::Bytes;
-use http::{Method, header};
+use http::{HeaderValue, Method, header};
 
 use super::Class;
 use crate::{
@@ -24,8 +24,8 @@ pub(super) struct Visitor {
 
 /// What a visitor came for.
 pub(super) enum Kind {
-    /// One request: the class's, or that of a line of its trace.
-    Once { line: Option<usize> },
+    /// One request: the class's, or that of a line of its trace; and which of the class's clients sends it.
+    Once { line: Option<usize>, client: u32 },
     /// A closed loop's client, one request after another.
     Loop { random: Box<SplitMix64> },
     /// A session of pages.
@@ -102,18 +102,21 @@ impl Visitor {
     fn first_request<'a>(&self, class: &'a Class) -> (Cow<'a, RequestTemplate>, Bytes) {
         let plain = || (Cow::Borrowed(&class.template.request), class.body.clone());
         match &self.kind {
-            Kind::Loop { .. } | Kind::Once { line: None } => plain(),
-            Kind::Once { line: Some(line) } => {
-                let Some((method, target)) =
-                    class.template.trace.as_ref().and_then(|trace| trace.request(*line))
-                else {
-                    return plain();
-                };
-                let (mut template, body) = plain();
-                template.to_mut().method = method.clone();
-                template.to_mut().target = target.clone();
-                let has_body = *method != Method::GET && *method != Method::HEAD;
-                (template, if has_body { body } else { Bytes::new() })
+            Kind::Loop { .. } => plain(),
+            Kind::Once { line, client } => {
+                let (mut template, mut body) = plain();
+                if let Some(name) = &class.template.client_header {
+                    template.to_mut().headers.insert(name, HeaderValue::from(*client));
+                }
+                let logged = line.and_then(|line| class.template.trace.as_ref()?.request(line));
+                if let Some((method, target)) = logged {
+                    template.to_mut().method = method.clone();
+                    template.to_mut().target = target.clone();
+                    if *method == Method::GET || *method == Method::HEAD {
+                        body = Bytes::new();
+                    }
+                }
+                (template, body)
             }
             // The texts were tried when the model was read.
             Kind::Session(session) => class

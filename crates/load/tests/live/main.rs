@@ -1,6 +1,7 @@
 //! The generator against servers whose behaviour is known: what it reports is what happened.
 
 mod arrivals;
+mod clients;
 mod faults;
 mod schema;
 mod sessions;

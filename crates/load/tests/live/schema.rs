@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use tidegate_load::{FollowPlan, Plan, Report, SessionModel, run_blocking};
+use tidegate_load::{FollowPlan, Plan, Report, SessionModel, html_page, run_blocking};
 
 use super::{class, origin};
 
@@ -23,6 +23,7 @@ const CLASS: &[&str] = &[
     "body_bytes",
     "offered_per_s",
     "goodput_per_s",
+    "fairness",
 ];
 const SERIES: &[&str] = &[
     "offered",
@@ -57,7 +58,17 @@ fn stable_paths() -> BTreeSet<String> {
     let mut add = |prefix: &str, keys: &[&str]| paths.extend(keys.iter().map(|key| format!("{prefix}{key}")));
     add(
         "",
-        &["schema", "url", "seed", "began_unix_ms", "warmup_s", "measured_s", "elapsed_s", "stopped_early"],
+        &[
+            "schema",
+            "url",
+            "seed",
+            "began_unix_ms",
+            "warmup_s",
+            "measured_s",
+            "elapsed_s",
+            "stopped_early",
+            "plan",
+        ],
     );
     add(
         "generator.",
@@ -102,7 +113,9 @@ fn stable_paths() -> BTreeSet<String> {
 fn collect(value: &Value, path: &str, paths: &mut BTreeSet<String>) {
     let last = path.rsplit('.').next().unwrap_or_default();
     match value {
-        Value::Object(object) if !["timeouts", "errors", "statuses", "by_returns"].contains(&last) => {
+        Value::Object(object)
+            if !["timeouts", "errors", "statuses", "by_returns", "plan"].contains(&last) =>
+        {
             for (key, value) in object {
                 let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
                 collect(value, &path, paths);
@@ -125,7 +138,7 @@ fn collect(value: &Value, path: &str, paths: &mut BTreeSet<String>) {
 fn the_json_result_has_the_documented_keys() {
     let origin = origin();
     let plan = Plan::new(origin.url())
-        .class(class("good", "20/s:1s").path("/bytes/10"))
+        .class(class("good", "20/s:1s").path("/bytes/10").clients(3).header("authorization", "Bearer 1"))
         .class(class("refused", "20/s:1s").path("/status/429"))
         .class(class("sessions", "20/s:1s").sessions(SessionModel::from_toml(PAGES).expect("a model")))
         .class(class("waits", "20/s:1s").path("/redirect").follow(FollowPlan::default()));
@@ -137,6 +150,15 @@ fn the_json_result_has_the_documented_keys() {
     assert_eq!(paths, stable_paths());
     assert_eq!(value["schema"], "tidegate-load/1");
     assert_eq!(value["classes"][1]["statuses"]["429"], 20);
+
+    // The plan is what was run, but for what proves who somebody is.
+    assert_eq!(value["plan"]["class"][0]["arrivals"], "20/s:1s");
+    assert_eq!(value["plan"]["class"][0]["headers"]["authorization"], "(hidden)");
+    let page = html_page(&report);
+    assert!(page.contains("<td>20/s:1s</td>") && !page.contains("Bearer"), "{page}");
+    let (_, plan) = page.split_once("<pre>").expect("the plan");
+    let plan = plan.split_once("</pre>").expect("its end").0.replace("&quot;", "\"");
+    assert_eq!(Plan::from_toml(&plan).expect("a plan").classes.len(), 4);
 
     let read: Report = serde_json::from_str(&text).expect("own output");
     assert_eq!(read.total.good, 60);

@@ -1,10 +1,8 @@
-//! Clients who are told where and when to go, and those who wait by the thousand.
+//! Clients who are told where and when to go.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
-use tidegate_load::{
-    ErrorKind, FollowPlan, Live, Plan, Report, report::WaitReport, run_blocking, run_blocking_with,
-};
+use tidegate_load::{ErrorKind, FollowPlan, Plan, Report, report::WaitReport, run_blocking};
 
 use super::{class, origin};
 
@@ -67,32 +65,4 @@ fn clients_who_would_wait_too_long_or_do_not_come_back_leave() {
     let twice = FollowPlan { returns_max: 2, ..FollowPlan::default() };
     let report = run(&origin.url(), "/refresh?s=1&again=9&to=/", 2, twice);
     assert_eq!((of(&report).returned, of(&report).broken, of(&report).left), (4, 4, 2), "{report}");
-}
-
-/// Nothing here waits for the clock: the run ends when all of them wait.
-#[test]
-fn thousands_wait_without_a_connection_each() {
-    const CLIENTS: u64 = 8_000;
-    let origin = origin();
-    let all = class("visitors", "4000/s").path("/refresh?s=3600").follow(FollowPlan::default());
-    let plan = Plan::new(origin.url())
-        .class(all.requests_max(CLIENTS))
-        .duration(Duration::from_secs(600))
-        .threads(2);
-    let live = Arc::new(Live::new(&plan));
-    let report = std::thread::scope(|scope| {
-        let watched = Arc::clone(&live);
-        scope.spawn(move || {
-            while watched.read()[0].waiting < CLIENTS && !watched.is_stopped() {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            watched.stop();
-        });
-        run_blocking_with(&plan, &live)
-    })
-    .expect("a run");
-    assert_eq!((of(&report).waiting_most, of(&report).promises), (CLIENTS, CLIENTS), "{report}");
-    assert_eq!((report.total.unfinished, report.total.good), (CLIENTS, 0), "{report}");
-    assert!(report.connections.opened_http1 < CLIENTS / 4, "{report}");
-    assert_eq!((live.read()[0].waiting, live.read()[0].in_flight), (0, 0));
 }
