@@ -11,6 +11,8 @@ pub(crate) const TURN: &str = "tidegate_turn";
 /// Where one asks how things stand.
 const ASK: &str = "/.well-known/tidegate/turn";
 
+/// A copy is another tab of the same browser, as long as neither is told anything.
+#[derive(Clone)]
 pub(crate) struct Visitor {
     address: SocketAddr,
     accept: &'static str,
@@ -86,6 +88,11 @@ impl Visitor {
 
     pub(crate) const fn cookies(&self) -> &BTreeMap<String, String> {
         &self.cookies
+    }
+
+    /// Has what another tab of its browser was given, too.
+    pub(crate) fn adopt(&mut self, other: &Self) {
+        self.cookies.extend(other.cookies.clone());
     }
 
     /// As one who keeps no cookies.

@@ -20,6 +20,9 @@ use socket2::SockRef;
 /// The header whose value tells one request from all others.
 pub(crate) const ID: &str = "x-test-id";
 
+/// Bytes of a body that are kept to be looked at.
+const BODY_KEPT_MAX: u64 = 64 * 1024;
+
 /// A server on a port of its own, until dropped.
 pub(crate) struct Origin {
     pub(crate) address: SocketAddr,
@@ -32,6 +35,8 @@ pub(crate) struct Request {
     pub(crate) path: String,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body_bytes: u64,
+    /// Its body, of whose length the head tells, if it is no longer than [`BODY_KEPT_MAX`].
+    pub(crate) body: Vec<u8>,
 }
 
 /// What becomes of the connection after a response.
@@ -238,8 +243,18 @@ fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>, state: &Shared) ->
         }
     } else if let Some(length) = request.header("content-length") {
         let length = length.parse().map_err(|_| io::ErrorKind::InvalidData)?;
-        skip(stream, buffer, length)?;
         request.body_bytes = length;
+        if length <= BODY_KEPT_MAX {
+            let length = usize::try_from(length).unwrap_or(usize::MAX);
+            while buffer.len() < length {
+                if fill(stream, buffer)? == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+            }
+            request.body = buffer.drain(..length).collect();
+        } else {
+            skip(stream, buffer, length)?;
+        }
     }
     Ok(Some(request))
 }
@@ -259,6 +274,7 @@ fn parse(buffer: &[u8]) -> io::Result<Option<(Request, usize)>> {
         path: parsed.path.unwrap_or_default().to_owned(),
         headers,
         body_bytes: 0,
+        body: Vec::new(),
     };
     Ok(Some((request, length)))
 }

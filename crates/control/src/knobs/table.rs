@@ -291,7 +291,9 @@ knobs! {
         ROOM_POLL: Span = "waiting_room.poll", span(S, HOUR), Value::Span(Duration::from_secs(20)),
             "How often the page of who waits asks how things stand.";
         ROOM_FORM_BYTES_MAX: Bytes = "waiting_room.form.bytes.max", size(0, 16 * MIB), Value::Size(64 * KIB),
-            "Size of a form whose sender must wait and that is offered again in the page; a larger one has to be sent again.";
+            "Size, without its files, of a form whose sender must wait and that is offered again in the page; a larger one has to be sent again.";
+        ROOM_FORM_FILES_MAX: Bytes = "waiting_room.form.files.max", size(0, GIB), Value::Size(16 * MIB),
+            "Bytes of files in such a form. They are read past and not kept: the page asks for them again; a form with more of them has to be sent again as a whole.";
     }
     Class {
         PRIORITY: u64 = "priority", count(0, 7), Value::Count(3),

@@ -18,7 +18,7 @@ use super::{
     record::Record,
     refusal::{Asked, Message},
     response_body::ResponseBody,
-    waiting_room::Shut,
+    waiting_room::{Kept, Shut},
 };
 use crate::facts::ConnectionFacts;
 
@@ -149,18 +149,17 @@ pub(super) fn refuse(mut record: Box<Record>, refused: Refused, asked: &Asked) -
     response.map(|body| body.with_record(record))
 }
 
-/// The response to a request that the waiting room does not let in. `form` is its body, if it was wanted and is whole.
+/// The response to a request that the waiting room does not let in, with its form if it was wanted and is whole.
 pub(super) fn shut(
     mut record: Box<Record>,
     shut: &Shut,
     asked: &Asked,
-    form: Option<&[u8]>,
+    form: Option<Kept>,
 ) -> Response<ResponseBody> {
     match shut.refusal() {
         Some(refusal) => record.refuse(refusal),
         None => record.explain(shut.reason(), None),
     }
-    record.add_bytes_in(form.map_or(0, |form| form.len() as u64));
     let response = shut.response(asked, form);
     record.set_status(response.status());
     response.map(|body| body.with_record(record))

@@ -46,13 +46,11 @@ mod waiting_room;
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
-    time::Duration,
 };
 
-use bytes::Bytes;
 use http::{Request, Response, Version};
 use http_body::Body;
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tidegate_control::{
     ApplicationId, ClassId, Refusal, Timestamp,
@@ -84,7 +82,7 @@ use self::{
     request_id::RequestIds,
     response::Unanswered,
     service_time::ServiceTime,
-    waiting_room::{Shut, Visit, Visitor},
+    waiting_room::{Kept, Shut, Visit, Visitor},
 };
 use crate::{
     body::RequestBody,
@@ -268,7 +266,7 @@ impl Service {
                 }
             }
             Ruling::Refuse(arrived, refused) => turn_back(connection, arrived, refused, request).await,
-            Ruling::Shut(arrived, shut) => shut_out(arrived.record, &shut, request).await,
+            Ruling::Shut(arrived, shut) => shut_out(arrived.record, shut, request).await,
             Ruling::BadBody(arrived, fault) => bad_body(arrived.record, fault, &asked(request)),
             Ruling::Turn(turn) => self.turn_away(&connection.facts, turn, Head::of(request)),
         })
@@ -390,7 +388,7 @@ async fn turn_back(
 ) -> Response<ResponseBody> {
     let Arrived { record, visit, .. } = arrived;
     match owed(connection, &record, visit, refused.refusal, Head::of(request)) {
-        Some(shut) => shut_out(record, &shut, request).await,
+        Some(shut) => shut_out(record, shut, request).await,
         None => refuse(record, refused, &Asked::of(request.method(), request.headers())),
     }
 }
@@ -412,25 +410,40 @@ fn owed(
 
 /// Tells a visitor when to come back; a form goes along with that.
 async fn shut_out(
-    record: Box<Record>,
-    shut: &Shut,
+    mut record: Box<Record>,
+    mut shut: Box<Shut>,
     request: &mut Request<Incoming>,
 ) -> Response<ResponseBody> {
     let asked = Asked::of(request.method(), request.headers());
     let form = match shut.wants_form(&asked) {
-        Some(bytes_max) => form_of(request.body_mut(), bytes_max).await,
+        Some(reader) => {
+            let (form, bytes) = read_form(request.body_mut(), reader).await;
+            record.add_bytes_in(bytes);
+            shut.is_told_at(record.application().application.state.waiting_room().now());
+            form
+        }
         None => None,
     };
-    answer::shut(record, shut, &asked, form.as_deref())
+    answer::shut(record, &shut, &asked, form)
 }
 
-/// A body that is whole within bounds of size and time.
-async fn form_of(body: &mut Incoming, bytes_max: u64) -> Option<Bytes> {
-    /// A form that comes more slowly than this is a page's that was left.
-    const TIMEOUT: Duration = Duration::from_secs(10);
-    let limited = Limited::new(body, usize::try_from(bytes_max).unwrap_or(usize::MAX));
-    let whole = tokio::time::timeout(TIMEOUT, limited.collect()).await.ok()?.ok()?;
-    Some(whole.to_bytes())
+/// A form that is whole within bounds of size and time, and how much of it came.
+async fn read_form(body: &mut Incoming, mut reader: waiting_room::Reader) -> (Option<Kept>, u64) {
+    let mut bytes = 0;
+    let timeout = reader.timeout();
+    let reading = async {
+        while let Some(frame) = body.frame().await {
+            let Ok(frame) = frame else { return false };
+            let Some(data) = frame.data_ref() else { continue };
+            bytes += data.len() as u64;
+            if !reader.push(data) {
+                return false;
+            }
+        }
+        true
+    };
+    let is_whole = tokio::time::timeout(timeout, reading).await.unwrap_or(false);
+    (if is_whole { reader.finish() } else { None }, bytes)
 }
 
 /// Waits for a verdict; `None` if the client leaves first, which also leaves the queue.

@@ -1,14 +1,21 @@
 //! A form that was sent and must wait: its fields go into the page, which sends them again. Nothing of it stays here.
+//!
+//! Files do not fit into a page that works without scripts: it names them, and asks for them once more.
 
-use std::fmt::Write;
+use std::{fmt::Write, time::Duration};
 
 use http::{HeaderMap, Method, header};
 use percent_encoding::percent_decode;
 
-use super::html::Escaped;
+use super::{html::Escaped, language::Language, multipart};
 
 /// Fields of a form that is kept.
 const FIELDS_MAX: usize = 500;
+
+/// A form that comes more slowly than this is a page's that was left.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The same of one that may hold files.
+const FILES_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What became of what a visitor has sent.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,19 +30,53 @@ pub(super) enum Form {
 
 /// The fields of a form, in order.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Kept {
-    fields: Vec<(String, String)>,
+pub(in crate::request) struct Kept {
+    fields: Vec<Field>,
+    is_multipart: bool,
 }
 
-/// Whether a request is a form of a browser that may be offered again.
+#[derive(Debug, PartialEq, Eq)]
+struct Field {
+    name: String,
+    content: Content,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Content {
+    Text(String),
+    /// Files that have to be chosen again.
+    Files(Vec<String>),
+    /// No file was chosen.
+    NoFile,
+}
+
+/// How a form is written that may be offered again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Encoding {
+    UrlEncoded,
+    Multipart { boundary: String },
+}
+
+/// How a request's form is written, if it is one of a browser that may be offered again.
 ///
 /// Only what a page of this very host has sent: offered again, a form of another site would be sent by a page of
 /// ours, with the cookies that browsers keep from other sites' forms (`SameSite`).
-pub(super) fn may_be_kept(method: &Method, headers: &HeaderMap, is_secure: bool, host: &str) -> bool {
-    *method == Method::POST && is_form(headers) && is_same_origin(headers, is_secure, host)
+pub(super) fn may_be_kept(
+    method: &Method,
+    headers: &HeaderMap,
+    is_secure: bool,
+    host: &str,
+) -> Option<Encoding> {
+    if *method != Method::POST || !is_same_origin(headers, is_secure, host) {
+        return None;
+    }
+    if is_url_encoded(headers) {
+        return Some(Encoding::UrlEncoded);
+    }
+    multipart::boundary(headers).map(|boundary| Encoding::Multipart { boundary })
 }
 
-fn is_form(headers: &HeaderMap) -> bool {
+fn is_url_encoded(headers: &HeaderMap) -> bool {
     let Some(Ok(sent)) = headers.get(header::CONTENT_TYPE).map(|sent| sent.to_str()) else { return false };
     let essence = sent.split(';').next().unwrap_or_default().trim();
     essence.eq_ignore_ascii_case("application/x-www-form-urlencoded")
@@ -50,44 +91,153 @@ fn is_same_origin(headers: &HeaderMap, is_secure: bool, host: &str) -> bool {
     !host.is_empty() && origin.strip_prefix(scheme).is_some_and(|rest| rest.eq_ignore_ascii_case(host))
 }
 
+/// A form as far as it has come.
+#[derive(Debug)]
+pub(in crate::request) enum Reader {
+    /// All of it, of so many bytes at most.
+    UrlEncoded { body: Vec<u8>, bytes_max: usize },
+    /// Its texts.
+    Multipart(multipart::Reader),
+}
+
+impl Reader {
+    /// Of a form of `bytes_max` bytes at most, besides `files_max` of files.
+    pub(super) fn new(encoding: &Encoding, bytes_max: u64, files_max: u64) -> Self {
+        let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+        match encoding {
+            Encoding::UrlEncoded => Self::UrlEncoded { body: Vec::new(), bytes_max },
+            Encoding::Multipart { boundary } => {
+                Self::Multipart(multipart::Reader::new(boundary, bytes_max, files_max))
+            }
+        }
+    }
+
+    /// How long its sender may take.
+    pub(in crate::request) const fn timeout(&self) -> Duration {
+        match self {
+            Self::UrlEncoded { .. } => TIMEOUT,
+            Self::Multipart(_) => FILES_TIMEOUT,
+        }
+    }
+
+    /// Reads on; whether that may become a form that is kept.
+    #[must_use]
+    pub(in crate::request) fn push(&mut self, bytes: &[u8]) -> bool {
+        match self {
+            Self::UrlEncoded { body, bytes_max } => {
+                let fits = body.len() + bytes.len() <= *bytes_max;
+                if fits {
+                    body.extend_from_slice(bytes);
+                }
+                fits
+            }
+            Self::Multipart(reader) => reader.push(bytes).is_ok(),
+        }
+    }
+
+    /// The form, if all of it has come and it can be sent again as it was.
+    pub(in crate::request) fn finish(self) -> Option<Kept> {
+        match self {
+            Self::UrlEncoded { body, .. } => Kept::url_decode(&body),
+            Self::Multipart(reader) => reader.finish(),
+        }
+    }
+}
+
 impl Kept {
     /// Reads a body of `application/x-www-form-urlencoded` (URL, section 5.1); `None` if it is none that could be sent
     /// again as it was.
-    pub(super) fn parse(body: &[u8]) -> Option<Self> {
-        let mut fields = Vec::new();
+    pub(super) fn url_decode(body: &[u8]) -> Option<Self> {
+        let mut kept = Self { fields: Vec::new(), is_multipart: false };
         for pair in body.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
-            if fields.len() == FIELDS_MAX {
-                return None;
-            }
             let equals = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
             let (name, value) = pair.split_at(equals);
-            fields.push((decode(name)?, decode(value.get(1..).unwrap_or_default())?));
+            kept.add_text(decode(name)?, decode(value.get(1..).unwrap_or_default())?)?;
         }
-        Some(Self { fields })
+        Some(kept)
+    }
+
+    /// A form of `multipart/form-data`, without fields yet.
+    pub(super) const fn multipart() -> Self {
+        Self { fields: Vec::new(), is_multipart: true }
+    }
+
+    /// Adds a field; `None` if it would not be sent again as it is.
+    pub(super) fn add_text(&mut self, name: String, value: String) -> Option<()> {
+        let is_changed = |text: &str| text.contains('\0') || text.replace("\r\n", "").contains(['\r', '\n']);
+        // A browser fills this one in by itself (HTML, section 4.10.21.4).
+        let is_charset = name.eq_ignore_ascii_case("_charset_") && value != "UTF-8";
+        if is_changed(&name) || is_changed(&value) || is_charset {
+            return None;
+        }
+        self.add(name, Content::Text(value))
+    }
+
+    /// Adds a file of a field; `None` if the visitor could not choose it again in such a form.
+    pub(super) fn add_file(&mut self, name: String, file: String, is_empty: bool) -> Option<()> {
+        if file.is_empty() {
+            return if is_empty { self.add(name, Content::NoFile) } else { None };
+        }
+        // A control for folders sends paths.
+        if file.contains('/') {
+            return None;
+        }
+        match self.fields.last_mut() {
+            Some(Field { name: last, content: Content::Files(files) }) if *last == name => files.push(file),
+            _ => self.add(name, Content::Files(vec![file]))?,
+        }
+        Some(())
+    }
+
+    /// A field without a name is not sent.
+    fn add(&mut self, name: String, content: Content) -> Option<()> {
+        let is_kept = self.fields.len() < FIELDS_MAX && !name.is_empty();
+        is_kept.then(|| self.fields.push(Field { name, content }))
     }
 
     /// Writes it as a form that goes to `to`.
-    pub(super) fn write(&self, page: &mut String, to: &str, send: &str) {
+    pub(super) fn write(&self, page: &mut String, to: &str, language: &Language) {
+        let encoding = if self.is_multipart { " enctype=\"multipart/form-data\"" } else { "" };
         let _ = writeln!(
             page,
-            "<form id=\"form\" method=\"post\" action=\"{}\" accept-charset=\"utf-8\">",
+            "<form id=\"form\" method=\"post\" action=\"{}\"{encoding} accept-charset=\"utf-8\">",
             Escaped(to)
         );
-        for (name, value) in &self.fields {
-            let (name, value) = (Escaped(name), Escaped(value));
-            let _ = writeln!(page, "<input type=\"hidden\" name=\"{name}\" value=\"{value}\">");
+        if self.fields.iter().any(|field| matches!(field.content, Content::Files(_))) {
+            let _ = writeln!(page, "<p>{}</p>", language.form_files);
+        }
+        for Field { name, content } in &self.fields {
+            content.write(page, Escaped(name));
         }
         // A field may be called like a method of forms, but this button has no name.
-        let _ = write!(page, "<button type=\"submit\">{send}</button>\n</form>\n");
+        let _ = write!(page, "<button type=\"submit\">{}</button>\n</form>\n", language.form_send);
+    }
+}
+
+impl Content {
+    fn write(&self, page: &mut String, name: Escaped<'_>) {
+        let _ = match self {
+            Self::Text(value) => {
+                writeln!(page, "<input type=\"hidden\" name=\"{name}\" value=\"{}\">", Escaped(value))
+            }
+            Self::Files(files) => {
+                let names: Vec<String> =
+                    files.iter().map(|file| format!("<bdi>{}</bdi>", Escaped(file))).collect();
+                let several = if files.len() > 1 { " multiple" } else { "" };
+                let names = names.join(", ");
+                writeln!(
+                    page,
+                    "<label>{names} <input type=\"file\" name=\"{name}\"{several} required></label>"
+                )
+            }
+            Self::NoFile => writeln!(page, "<input type=\"file\" name=\"{name}\" hidden>"),
+        };
     }
 }
 
 fn decode(text: &[u8]) -> Option<String> {
     let blanks: Vec<u8> = text.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
-    let text = percent_decode(&blanks).decode_utf8().ok()?.into_owned();
-    // A browser would send it otherwise than it came.
-    let is_changed = text.contains('\0') || text.replace("\r\n", "").contains(['\r', '\n']);
-    (!is_changed).then_some(text)
+    Some(percent_decode(&blanks).decode_utf8().ok()?.into_owned())
 }
 
 #[cfg(test)]
@@ -95,6 +245,17 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
+    use crate::request::waiting_room::language::LANGUAGES;
+
+    impl Kept {
+        /// Names and texts, in order.
+        pub(in super::super) fn texts(&self) -> impl Iterator<Item = (&str, &[u8])> {
+            self.fields.iter().filter_map(|Field { name, content }| match content {
+                Content::Text(value) => Some((name.as_str(), value.as_bytes())),
+                Content::Files(_) | Content::NoFile => None,
+            })
+        }
+    }
 
     fn headers(fields: &[(&'static str, &'static str)]) -> HeaderMap {
         fields.iter().map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value))).collect()
@@ -103,10 +264,10 @@ mod tests {
     #[test]
     fn fields_come_back_as_they_were_and_are_only_text() {
         let kept =
-            Kept::parse(b"name=Gr%C3%BC%C3%9Fe+%26+mehr&note=a%0D%0Ab&empty=&flag&x=%22%3E%3Cscript%3E")
+            Kept::url_decode(b"name=Gr%C3%BC%C3%9Fe+%26+mehr&note=a%0D%0Ab&empty=&flag&x=%22%3E%3Cscript%3E")
                 .unwrap();
         let mut page = String::new();
-        kept.write(&mut page, "/buy?a=1&b=\"2", "Send");
+        kept.write(&mut page, "/buy?a=1&b=\"2", &LANGUAGES[0]);
         assert!(page.contains("name=\"name\" value=\"Grüße&#32;&#38;&#32;mehr\""), "{page}");
         assert!(page.contains("value=\"a&#13;&#10;b\""), "{page}");
         assert!(
@@ -119,20 +280,23 @@ mod tests {
 
     #[test]
     fn what_could_not_be_sent_again_is_not_kept() {
-        for body in [&b"a=%ff"[..], b"a=%00", b"a=%0A", b"a=%0D"] {
-            assert_eq!(Kept::parse(body), None, "{}", String::from_utf8_lossy(body));
+        for body in [&b"a=%ff"[..], b"a=%00", b"a=%0A", b"a=%0D", b"=a", b"_charset_=x"] {
+            assert_eq!(Kept::url_decode(body), None, "{}", String::from_utf8_lossy(body));
         }
-        assert_eq!(Kept::parse("a&".repeat(FIELDS_MAX + 1).as_bytes()), None);
-        assert!(Kept::parse("a&".repeat(FIELDS_MAX).as_bytes()).is_some());
+        assert_eq!(Kept::url_decode("a&".repeat(FIELDS_MAX + 1).as_bytes()), None);
+        assert!(Kept::url_decode("a&".repeat(FIELDS_MAX).as_bytes()).is_some());
     }
 
     #[test]
     fn forms_of_other_sites_are_not_offered_again() {
         let form = ("content-type", "application/x-www-form-urlencoded; charset=utf-8");
+        let files = ("content-type", "multipart/form-data; boundary=x");
         for (fields, secure, expected) in [
             (vec![form, ("sec-fetch-site", "same-origin")], false, true),
             (vec![form, ("sec-fetch-site", "cross-site"), ("origin", "http://shop.example")], false, false),
             (vec![form, ("sec-fetch-site", "same-site")], false, false),
+            (vec![files, ("sec-fetch-site", "same-origin")], false, true),
+            (vec![files, ("sec-fetch-site", "cross-site")], false, false),
             (vec![form, ("origin", "http://shop.example")], false, true),
             (vec![form, ("origin", "http://shop.example")], true, false),
             (vec![form, ("origin", "https://shop.example")], true, true),
@@ -143,17 +307,17 @@ mod tests {
             (vec![("content-type", "application/json"), ("sec-fetch-site", "same-origin")], false, false),
         ] {
             let kept = may_be_kept(&Method::POST, &headers(&fields), secure, "shop.example");
-            assert_eq!(kept, expected, "{fields:?} {secure}");
-            assert!(!may_be_kept(&Method::PUT, &headers(&fields), secure, "shop.example"));
+            assert_eq!(kept.is_some(), expected, "{fields:?} {secure}");
+            assert_eq!(may_be_kept(&Method::PUT, &headers(&fields), secure, "shop.example"), None);
         }
     }
 
     #[test]
     fn any_bytes_are_read_or_not() {
         bolero::check!().for_each(|bytes: &[u8]| {
-            if let Some(kept) = Kept::parse(bytes) {
+            if let Some(kept) = Kept::url_decode(bytes) {
                 let mut page = String::new();
-                kept.write(&mut page, "/", "Send");
+                kept.write(&mut page, "/", &LANGUAGES[0]);
                 assert_eq!(page.matches("<input").count(), kept.fields.len());
                 assert_eq!(page.matches('<').count(), kept.fields.len() + 4);
             }

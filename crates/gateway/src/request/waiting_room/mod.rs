@@ -4,7 +4,7 @@
 //! |---|---|
 //! | what a request carries, and the request without it | `carried.rs` |
 //! | what a visitor is told who does not go on | `tell.rs` |
-//! | the page, its languages, a form that comes back | `page.rs`, `language.rs`, `form.rs`, `html.rs` |
+//! | the page, its languages, a form that comes back | `page.rs`, `language.rs`, `form.rs`, `multipart.rs`, `html.rs` |
 //! | what goes along with the response of who went on | `visit.rs` |
 //!
 //! The room decides ([`tidegate_control::waiting_room`]), the signer proves; here is neither.
@@ -13,6 +13,7 @@ mod carried;
 mod form;
 mod html;
 mod language;
+mod multipart;
 mod page;
 mod tell;
 mod visit;
@@ -30,7 +31,11 @@ use tidegate_runtime::{Application, CoreApplication};
 use tidegate_tokens::TokenFault;
 
 use self::carried::{BYPASS_FIELD, Carried};
-pub(super) use self::{tell::Shut, visit::Visit};
+pub(super) use self::{
+    form::{Kept, Reader},
+    tell::Shut,
+    visit::Visit,
+};
 use super::{client_key, head::Head};
 
 /// Where a page asks how things stand.
@@ -92,7 +97,10 @@ pub(super) fn missed(application: &CoreApplication, visitor: Visitor<'_>, visit:
     }
     let snapshot = &application.application;
     let class = visitor.class;
-    let answer = snapshot.state.waiting_room().with(|room, now| room.missed(now, class, visit.promise()));
+    let answer = snapshot.state.waiting_room().with(|room, now| match visit.promise() {
+        Some(promise) if visit.is_replayed() => room.not_again(now, class, promise),
+        promise => room.missed(now, class, promise),
+    });
     let binding = visit.binding().to_vec();
     let desk = Desk { application: snapshot, class, binding: &binding };
     let out = match answer {
@@ -147,7 +155,7 @@ impl Desk<'_> {
         if let Some(pass) = carried.pass.and_then(|text| self.read_pass(text)) {
             let answer = self.room(|room, now| room.pass(now, self.class, &pass));
             if let PassAnswer::Enter { renewed } = answer {
-                visit.enter_by_pass(self.application, pass, renewed);
+                visit.enter_by_pass(self.application, pass, renewed, carried.turn.is_some());
                 return Verdict::In;
             }
         }

@@ -3,6 +3,9 @@
   const body = document.body.dataset;
   const element = id => document.getElementById(id);
   const form = element('form');
+  // Files that are sent too early would have to be chosen once more.
+  const send = document.querySelector('#form [required]') && document.querySelector('#form > button');
+  if (send) send.disabled = true;
   let end = Date.now() + Number(body.left);
   let total = Math.max(1, Number(body.total));
   let gone = false;
@@ -18,8 +21,12 @@
   const enter = () => {
     if (gone) return;
     gone = true;
-    if (form) HTMLFormElement.prototype.submit.call(form);
-    else if (body.to) location.replace(body.to);
+    if (send) send.disabled = false;
+    if (form) {
+      // The browser says which file is still to be chosen; its visitor sends the form then.
+      const methods = HTMLFormElement.prototype;
+      if (methods.reportValidity.call(form)) methods.submit.call(form);
+    } else if (body.to) location.replace(body.to);
   };
   const tick = () => {
     const left = end - Date.now();

@@ -13,7 +13,7 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// What our page may do: its own style and script, by their digests, and requests to this host.
-const POLICY: &str = "default-src 'none'; style-src 'sha256-vWImKonj89tJx4kECN8x2UrDGJvkJV8Ue3ZUIml+UCo='; script-src 'sha256-g17FlHLsF3KJ5tUFg2l4FgD1BpJIVcsK7W1EljEagNQ='; \
+const POLICY: &str = "default-src 'none'; style-src 'sha256-4JNaceWcpR5Su3ysriQceDsaOLGyvXRTvzmDEDynRdc='; script-src 'sha256-CUzDnXM2Qw1MrYiTAbsZXAowkg2bMTOk3XePHNPP1Xk='; \
      connect-src 'self'; form-action 'self'; base-uri 'none'";
 
 /// What our page may do, of visitors who go on at `check_url`: a form that waits is sent there.
@@ -107,7 +107,7 @@ pub(super) fn waiting(language: &Language, wait: &Wait<'_>) -> String {
         }
         Form::Kept(kept) => {
             let _ = writeln!(page, "<p class=\"note\">{}</p>", language.form_kept);
-            kept.write(&mut page, wait.to, language.form_send);
+            kept.write(&mut page, wait.to, language);
         }
         Form::Lost => {
             let _ = writeln!(page, "<p class=\"note\">{}</p>", language.form_lost);
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn a_form_is_in_the_page_or_its_loss_is_said() {
         let english = &LANGUAGES[0];
-        let kept = waiting(english, &wait(Form::Kept(Kept::parse(b"a=1").unwrap())));
+        let kept = waiting(english, &wait(Form::Kept(Kept::url_decode(b"a=1").unwrap())));
         assert!(kept.contains("<form id=\"form\"") && kept.contains(english.form_kept));
         let lost = waiting(english, &wait(Form::Lost));
         assert!(!lost.contains("<form") && lost.contains(english.form_lost));

@@ -14,7 +14,7 @@ use tidegate_runtime::{Application, PageTemplate, PageValue};
 use super::{
     ASK, Desk, Out, Visit, Visitor,
     carried::{Carried, TURN, TURN_FIELD},
-    form::{self, Form},
+    form::{self, Encoding, Form, Kept},
     html::Escaped,
     language::Language,
     page::{self, Wait},
@@ -51,8 +51,9 @@ pub(in crate::request) struct Shut {
     carry: RoomCarry,
     every: Duration,
     form_bytes_max: u64,
-    /// Whether the request is a form that may be offered again.
-    keeps_form: bool,
+    form_files_max: u64,
+    /// How the request's form is written, if it is one that may be offered again.
+    form: Option<Encoding>,
 }
 
 #[derive(Debug)]
@@ -101,7 +102,7 @@ impl Shut {
         let host = host.or_else(|| head.uri.authority().map(http::uri::Authority::as_str));
         let is_secure = visitor.is_secure;
         Self {
-            keeps_form: form::may_be_kept(head.method, head.headers, is_secure, host.unwrap_or_default()),
+            form: form::may_be_kept(head.method, head.headers, is_secure, host.unwrap_or_default()),
             to: target(visit.stripped().unwrap_or(head.uri)),
             check_url,
             stripped: visit.into_stripped(),
@@ -130,7 +131,8 @@ impl Shut {
             carry: values.get(keys::ROOM_CARRY).0,
             every: values.get(keys::ROOM_POLL),
             form_bytes_max: values.get(keys::ROOM_FORM_BYTES_MAX).0,
-            keeps_form: false,
+            form_files_max: values.get(keys::ROOM_FORM_FILES_MAX).0,
+            form: None,
         }
     }
 
@@ -157,14 +159,20 @@ impl Shut {
         self.stripped.as_ref()
     }
 
-    /// Bytes of the request's body that are wanted, if it is a form to be offered again.
-    pub(in crate::request) fn wants_form(&self, asked: &Asked) -> Option<u64> {
+    /// What the request's body is to be read by, if it is a form to be offered again.
+    pub(in crate::request) fn wants_form(&self, asked: &Asked) -> Option<form::Reader> {
         let waits = matches!(self.told, Told::Wait { .. });
-        (waits && self.keeps_form && asked.form() == Media::Html).then_some(self.form_bytes_max)
+        let encoding = self.form.as_ref().filter(|_| waits && asked.form() == Media::Html)?;
+        Some(form::Reader::new(encoding, self.form_bytes_max, self.form_files_max))
     }
 
-    /// The response. `body` is that of the request, if it was wanted and is whole.
-    pub(in crate::request) fn response(&self, asked: &Asked, body: Option<&[u8]>) -> Response<ResponseBody> {
+    /// A form was read until `now`: what is left of the wait counts from there.
+    pub(in crate::request) const fn is_told_at(&mut self, now: Timestamp) {
+        self.now = now;
+    }
+
+    /// The response, with the request's form if it was wanted and is whole.
+    pub(in crate::request) fn response(&self, asked: &Asked, form: Option<Kept>) -> Response<ResponseBody> {
         if let Told::Elsewhere { url, token } = &self.told {
             return self.redirect(url, token.as_deref());
         }
@@ -172,7 +180,7 @@ impl Shut {
         let (status, text, is_json) = match &self.told {
             Told::Status(None) => (StatusCode::NOT_FOUND, json!({ "status": 404 }).to_string(), true),
             Told::Status(Some(estimate)) => (StatusCode::OK, self.standing(estimate).to_string(), true),
-            _ if media == Media::Html => (StatusCode::SERVICE_UNAVAILABLE, self.page(asked, body), false),
+            _ if media == Media::Html => (StatusCode::SERVICE_UNAVAILABLE, self.page(asked, form), false),
             _ => (StatusCode::SERVICE_UNAVAILABLE, self.problem().to_string(), true),
         };
         let mut response = Response::new(ResponseBody::empty());
@@ -250,7 +258,7 @@ impl Shut {
         }
     }
 
-    fn page(&self, asked: &Asked, body: Option<&[u8]>) -> String {
+    fn page(&self, asked: &Asked, form: Option<Kept>) -> String {
         let language = self.language;
         let (estimate, since, renewed, token) = match &self.told {
             Told::Wait { estimate, since, renewed, token } => (estimate, *since, *renewed, token),
@@ -264,7 +272,7 @@ impl Shut {
             Told::Elsewhere { .. } | Told::Status(_) => return String::new(),
         };
         let (to, ask) = (self.return_to(token), self.ask(token));
-        let form = match (body.and_then(form::Kept::parse), asked.method()) {
+        let form = match (form, asked.method()) {
             (Some(kept), _) => Form::Kept(kept),
             (None, method) if is_safe(method) => Form::None,
             (None, _) => Form::Lost,
@@ -380,7 +388,7 @@ fn fill(value: PageValue, page: &mut String, language: &Language, wait: &Wait<'_
         PageValue::Message => write!(page, "{}", if wait.renewed { language.missed } else { language.lead }),
         PageValue::Form => {
             if let Form::Kept(kept) = &wait.form {
-                kept.write(page, wait.to, language.form_send);
+                kept.write(page, wait.to, language);
             }
             Ok(())
         }

@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderValue, Uri, header, request::Parts};
 use tidegate_control::{
     knobs::keys,
-    waiting_room::{Entry, Pass, Promise},
+    waiting_room::{Entry, How, Pass, Promise},
 };
 use tidegate_runtime::Application;
 
@@ -21,6 +21,8 @@ pub(in crate::request) struct Visit {
     /// Whether it passed the room by, and so is owed nothing.
     is_exempt: bool,
     promise: Option<Promise>,
+    /// Whether that seems to have been used before.
+    is_replayed: bool,
     priority: Option<u8>,
     /// The pass it holds, or gets.
     pass: Option<Pass>,
@@ -37,6 +39,7 @@ impl Visit {
             binding,
             is_exempt: false,
             promise: None,
+            is_replayed: false,
             priority: None,
             pass: None,
             handed: None,
@@ -49,8 +52,16 @@ impl Visit {
         Self { is_exempt: true, ..Self::new(stripped, Vec::new()) }
     }
 
-    pub(super) fn enter_by_pass(&mut self, application: &Application, pass: Pass, renewed: Option<Pass>) {
+    /// A token that it has besides is of no use any more: another tab was told to come again with it.
+    pub(super) fn enter_by_pass(
+        &mut self,
+        application: &Application,
+        pass: Pass,
+        renewed: Option<Pass>,
+        had_token: bool,
+    ) {
         self.pass = Some(renewed.unwrap_or(pass));
+        self.ends_turn = had_token;
         if let Some(renewed) = renewed {
             self.hand(application, &renewed);
         }
@@ -64,6 +75,7 @@ impl Visit {
         had_token: bool,
     ) {
         (self.promise, self.priority, self.pass) = (promise, entry.priority, entry.pass);
+        self.is_replayed = entry.how == How::Replayed;
         self.ends_turn = had_token;
         if let Some(pass) = entry.pass {
             self.hand(application, &pass);
@@ -87,6 +99,10 @@ impl Visit {
 
     pub(super) const fn promise(&self) -> Option<&Promise> {
         self.promise.as_ref()
+    }
+
+    pub(super) const fn is_replayed(&self) -> bool {
+        self.is_replayed
     }
 
     pub(super) fn into_stripped(self) -> Option<Uri> {
