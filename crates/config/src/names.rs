@@ -20,7 +20,8 @@ pub(crate) fn is_name(name: &str) -> bool {
 }
 
 /// Whether `name` can be a class: a name, but not `servers`, which stands for servers in knob paths.
-pub(crate) fn is_class_name(name: &str) -> bool {
+#[must_use]
+pub fn is_class_name(name: &str) -> bool {
     is_name(name) && name != "servers"
 }
 

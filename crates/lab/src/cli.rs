@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 
 use crate::{
     LabError,
-    experiment::{Arm, Experiment, Front, Mode, Script, builtin},
+    experiment::{Arm, Experiment, Front, Mode, Script, Subject, builtin},
     live, report, simulated, table, verdict,
 };
 
@@ -43,7 +43,7 @@ struct RunArguments {
     #[arg(long)]
     live: bool,
     /// The first seed; runs use it and those after it.
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(..=SEED_MAX))]
     seed: u64,
     /// Simulated runs of each cell, in place of the experiment's number (30).
     #[arg(long, value_name = "N", conflicts_with = "live", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -64,6 +64,9 @@ struct RunArguments {
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
 }
+
+/// The largest whole number that is the same in every reader of JSON.
+const SEED_MAX: u64 = (1 << 53) - 1;
 
 #[derive(Debug, Args)]
 struct SwarmArguments {
@@ -143,8 +146,9 @@ fn list(json: bool) -> Result<bool, LabError> {
 
 fn run_experiment(arguments: &RunArguments, tidegate: &Path) -> Result<bool, LabError> {
     let mut experiment = Experiment::find(&arguments.experiment)?;
+    let mut changes = Vec::new();
     if let Some(file) = &arguments.controller {
-        with_controller(&mut experiment, file)?;
+        changes.push(with_controller(&mut experiment, file)?);
     }
     let mode = if arguments.live { Mode::Live } else { Mode::Simulated };
     if !experiment.has(mode) {
@@ -158,7 +162,7 @@ fn run_experiment(arguments: &RunArguments, tidegate: &Path) -> Result<bool, Lab
         report::check_place(folder)?;
     }
     let progress = progress();
-    let outcome = match mode {
+    let mut outcome = match mode {
         Mode::Simulated => simulated::run(
             &experiment,
             simulated::Options { seed: arguments.seed, seeds: arguments.seeds, progress: &progress },
@@ -174,6 +178,7 @@ fn run_experiment(arguments: &RunArguments, tidegate: &Path) -> Result<bool, Lab
             },
         )?,
     };
+    outcome.notes.splice(0..0, changes);
     let verdicts = verdict::judge(&experiment, &outcome);
     if let Some(folder) = &arguments.report {
         report::write(folder, &experiment, &outcome, &verdicts)?;
@@ -190,29 +195,41 @@ fn run_experiment(arguments: &RunArguments, tidegate: &Path) -> Result<bool, Lab
     Ok(verdicts.iter().all(|verdict| verdict.pass))
 }
 
-/// Arms that have a script run this one; if none has, one more arm does.
-fn with_controller(experiment: &mut Experiment, file: &Path) -> Result<(), LabError> {
-    let text = std::fs::read_to_string(file).map_err(|error| {
-        LabError::input(format!("--controller {}: {error}", file.display()), "name a script")
-    })?;
+/// Arms that have a script run this one; if none has, one more arm does. Tells what has become of the experiment.
+fn with_controller(experiment: &mut Experiment, file: &Path) -> Result<String, LabError> {
+    let shown = file.display();
+    if !matches!(experiment.subject, Subject::Web(_)) {
+        return Err(LabError::input(
+            format!("--controller {shown}: {} has no gateway that a script could control", experiment.name),
+            "leave it out, or run another experiment",
+        ));
+    }
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| LabError::input(format!("--controller {shown}: {error}"), "name a script"))?;
     let name =
         file.file_name().map_or_else(|| "controller".into(), |name| name.to_string_lossy().into_owned());
-    let script = Script { name: name.clone(), text };
-    let mut scripted = false;
+    let script = Script { name, text };
+    let mut scripted = Vec::new();
     for arm in experiment.arms.iter_mut().filter(|arm| arm.controller.is_some()) {
         arm.controller = Some(script.clone());
-        scripted = true;
+        scripted.push(arm.name.clone());
     }
-    if !scripted {
-        experiment.arms.push(Arm {
-            name,
-            front: Front::Gateway,
-            settings: Vec::new(),
-            controller: Some(script),
-            configuration: None,
-        });
+    if !scripted.is_empty() {
+        return Ok(format!("{shown} runs in place of the file's script in: {}", scripted.join(", ")));
     }
-    Ok(())
+    let mut name = script.name.clone();
+    while experiment.arms.iter().any(|arm| arm.name == name) {
+        name.push_str(" (--controller)");
+    }
+    let told = format!("the arm {name} is not in the file: {shown} with the gateway's defaults");
+    experiment.arms.push(Arm {
+        name,
+        front: Front::Gateway,
+        settings: Vec::new(),
+        controller: Some(script),
+        configuration: None,
+    });
+    Ok(told)
 }
 
 fn swarm(arguments: &SwarmArguments) -> bool {

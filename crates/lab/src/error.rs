@@ -40,6 +40,9 @@ pub enum LabError {
     /// A run failed.
     #[error("{0}")]
     Run(String),
+    /// A signal ended it.
+    #[error("ended by a signal: nothing of it is kept; run it again")]
+    Interrupted,
 }
 
 impl LabError {
@@ -53,7 +56,7 @@ impl LabError {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Experiment(_) | Self::NoSuchExperiment { .. } | Self::Input { .. } => ExitCode::from(2),
-            Self::File { .. } | Self::Run(_) => ExitCode::FAILURE,
+            Self::File { .. } | Self::Run(_) | Self::Interrupted => ExitCode::FAILURE,
         }
     }
 }

@@ -51,6 +51,8 @@ pub struct Outcome {
     pub runs: Vec<Run>,
     /// What the reader must know, such as that the generator was the bottleneck.
     pub notes: Vec<String>,
+    /// Programs not ours that took part, and what they say of their version.
+    pub programs: BTreeMap<&'static str, String>,
 }
 
 impl Outcome {

@@ -1,4 +1,6 @@
-//! An experiment in virtual time: its scenarios, their runs on all processors, and the figures of each.
+//! An experiment in virtual time: its scenarios, and their runs on all processors.
+
+mod figures;
 
 use std::{
     sync::{
@@ -9,31 +11,23 @@ use std::{
     time::Duration,
 };
 
-use tidegate_control::ClassId;
+use tidegate_control::{ClassId, controller::Level};
 use tidegate_scripts::{Engine, Limits};
 use tidegate_sim::{
-    Application, Arrivals, Backoff, Behaviour, Change, Clients, Counts, Direct, Draw, Front, Gateway, Host,
-    RunResult, Scenario,
+    Application, Arrivals, Backoff, Behaviour, Change, Clients, Direct, Draw, Front, Gateway, Host, Scenario,
 };
 
+use self::figures::{figures, series};
 use crate::{
     LabError,
     baselines::Surroundings,
     experiment::{
-        self, Arm, Axis, Class, Experiment, Mode, Phase, Population, RunLength, Shape, Subject, Web, Work,
-        pairs,
+        self, Arm, Axis, Class, Experiment, Mode, Phase, Population, RunLength, Script, Shape, Subject, Web,
+        Work,
     },
     outcome::{Figures, Outcome, Run, Series},
-    shape::settled_after,
     site,
-    statistics::mean,
 };
-
-/// Seconds of a search whose goodput counts, and of those whose starts do: as in the measurements the bars come from.
-const SEARCH_S: usize = 10;
-const OVERSHOOT_S: usize = 40;
-/// How long after a change that the front believed in its cost is looked for.
-const AFTER_CHANGE: Duration = Duration::from_secs(10);
 
 /// The name of the application in knobs and scripts, simulated and live.
 pub const APPLICATION: &str = "shop";
@@ -101,6 +95,7 @@ fn truth(loads: &[f64], requests: u32, seeds: u32, options: Options<'_>) -> Outc
         capacity_per_s: None,
         runs,
         notes: Vec::new(),
+        programs: [].into(),
     }
 }
 
@@ -131,11 +126,13 @@ fn cells(experiment: &Experiment, web: &Web, seeds: u32, options: Options<'_>) -
         let seed = options.seed + u64::from(repetition);
         let (web, load, run) = cell(experiment, &arms[arm].web, at);
         let scenario = scenario(&web, load, run, seed);
-        let (figures, series, hash) = simulate(arms[arm].arm, &web, &scenario, load)?;
-        Ok(Run { arm, load: at, repetition, seed, figures, series, hash: Some(hash) })
+        let Simulated { figures, series, hash, fault } = simulate(arms[arm].arm, &web, &scenario, load)?;
+        Ok((Run { arm, load: at, repetition, seed, figures, series, hash: Some(hash) }, fault))
     });
-    let mut runs = found.into_iter().collect::<Result<Vec<Run>, LabError>>()?;
-    runs.sort_by_key(|run| (run.arm, run.load, run.repetition));
+    let mut found = found.into_iter().collect::<Result<Vec<_>, LabError>>()?;
+    found.sort_by_key(|(run, _)| (run.arm, run.load, run.repetition));
+    let notes = faults_of_scripts(&arms, &found);
+    let runs = found.into_iter().map(|(run, _)| run).collect();
     Ok(Outcome {
         mode: Mode::Simulated,
         seed: options.seed,
@@ -144,8 +141,20 @@ fn cells(experiment: &Experiment, web: &Web, seeds: u32, options: Options<'_>) -
         loads: experiment.loads.clone(),
         capacity_per_s: experiment.servers.is_empty().then(|| site::capacity(web)),
         runs,
-        notes: Vec::new(),
+        notes,
+        programs: [].into(),
     })
+}
+
+/// A script that fails leaves its figures to whatever it had set: nobody should take them for the law's.
+fn faults_of_scripts(arms: &[Row<'_>], found: &[(Run, Option<String>)]) -> Vec<String> {
+    let note = |(arm, row): (usize, &Row<'_>)| {
+        let runs = found.iter().filter(|(run, _)| run.arm == arm);
+        let faults: Vec<&String> = runs.clone().filter_map(|(_, fault)| fault.as_ref()).collect();
+        let first = faults.first()?;
+        Some(format!("{}: its script failed in {} of {} runs: {first}", row.name, faults.len(), runs.count()))
+    };
+    arms.iter().enumerate().filter_map(note).collect()
 }
 
 /// An arm and the server it stands before.
@@ -183,17 +192,47 @@ fn cell<'e>(experiment: &'e Experiment, web: &Web, at: usize) -> (Web, f64, &'e 
     }
 }
 
-/// One run: its figures, series and trace.
-pub(crate) fn simulate(
-    arm: &Arm,
-    web: &Web,
-    scenario: &Scenario,
-    load: f64,
-) -> Result<(Figures, Series, u64), LabError> {
+/// What came of one run.
+pub(crate) struct Simulated {
+    pub(crate) figures: Figures,
+    series: Series,
+    hash: u64,
+    /// The first fault of the arm's script.
+    fault: Option<String>,
+}
+
+/// One run.
+pub(crate) fn simulate(arm: &Arm, web: &Web, scenario: &Scenario, load: f64) -> Result<Simulated, LabError> {
     scenario.check().map_err(|fault| LabError::Run(format!("scenario: {fault}")))?;
-    let mut front = front(arm, web, scenario, scenario.seed)?;
-    let result = tidegate_sim::run(scenario, front.as_mut());
-    Ok((figures(&result, web, load), series(&result, web), result.hash))
+    let mut before = front(arm, web, scenario, scenario.seed)?;
+    let result = tidegate_sim::run(scenario, before.front());
+    Ok(Simulated {
+        figures: figures(&result, web, load),
+        series: series(&result, web),
+        hash: result.hash,
+        fault: before.fault(),
+    })
+}
+
+/// What stands before the server of a run.
+enum Before {
+    Gateway(Box<Gateway>),
+    Other(Box<dyn Front>),
+}
+
+impl Before {
+    fn front(&mut self) -> &mut dyn Front {
+        match self {
+            Self::Gateway(gateway) => gateway.as_mut(),
+            Self::Other(front) => front.as_mut(),
+        }
+    }
+
+    /// The first fault of a script.
+    fn fault(&self) -> Option<String> {
+        let Self::Gateway(gateway) = self else { return None };
+        gateway.said().iter().find(|line| line.level == Level::Error).map(|line| line.text.clone())
+    }
 }
 
 /// The scenario of a cell.
@@ -327,10 +366,10 @@ fn populations(web: &Web, load: f64, capacity: f64) -> Vec<tidegate_sim::Populat
     }
 }
 
-fn front(arm: &Arm, web: &Web, scenario: &Scenario, seed: u64) -> Result<Box<dyn Front>, LabError> {
+fn front(arm: &Arm, web: &Web, scenario: &Scenario, seed: u64) -> Result<Before, LabError> {
     let fault = |what: String| LabError::input(format!("arm {}: {what}", arm.name), "see docs/lab.md");
     match arm.front {
-        experiment::Front::Direct => Ok(Box::new(Direct)),
+        experiment::Front::Direct => Ok(Before::Other(Box::new(Direct))),
         experiment::Front::Gateway => {
             let mut gateway = Gateway::of(&scenario.applications[0]);
             for (path, text) in &arm.settings {
@@ -339,12 +378,9 @@ fn front(arm: &Arm, web: &Web, scenario: &Scenario, seed: u64) -> Result<Box<dyn
                     .map_err(|error| fault(error.to_string()))?;
             }
             if let Some(script) = &arm.controller {
-                let limits = Limits { seed, ..Limits::default() };
-                let engine = Engine::new(&script.name, &script.text, limits)
-                    .map_err(|error| LabError::input(error.to_string(), "mend the script"))?;
-                gateway = gateway.with_controller(Box::new(engine));
+                gateway = gateway.with_controller(Box::new(engine(script, seed)?));
             }
-            Ok(Box::new(gateway))
+            Ok(Before::Gateway(Box::new(gateway)))
         }
         experiment::Front::Law(law) => {
             let constants = law.read(&arm.settings).map_err(|setting| fault(setting.what))?;
@@ -356,180 +392,17 @@ fn front(arm: &Arm, web: &Web, scenario: &Scenario, seed: u64) -> Result<Box<dyn
                     .threads
                     .unwrap_or(u32::from(scenario.host.processors)),
             };
-            Ok(law.front(&constants, surroundings))
+            Ok(Before::Other(law.front(&constants, surroundings)))
         }
         experiment::Front::Peer(peer) => Err(fault(format!("{} runs live only", peer.name()))),
     }
 }
 
-/// The table of metrics, filled from a run.
-fn figures(result: &RunResult, web: &Web, load: f64) -> Figures {
-    let mut figures = Figures::new();
-    let capacity = site::capacity(web);
-    let seconds = result.measured.as_secs_f64();
-    let total = result.total();
-    of_counts(&mut figures, "", &total, seconds);
-    for (class, counts) in web.classes.iter().zip(&result.classes) {
-        of_counts(&mut figures, &format!("{}:", class.name), counts, seconds);
-    }
-    let goodput = ratio(total.good, 1) / seconds;
-    let offered = ratio(total.offered, 1) / seconds;
-    let mut put = |name: &str, value: f64| {
-        figures.insert(name.to_owned(), value);
-    };
-    put("goodput_share", goodput / offered.min(capacity));
-    put("goodput_of_capacity", goodput / capacity);
-    if total.work_s > 0.0 {
-        put("wasted_share", total.wasted_s / total.work_s);
-    }
-    put("work_of_capacity", worked(result));
-    of_returns(&mut put, &total);
-    of_estimate(&mut put, result, web);
-    let good: Vec<f64> = result.series.iter().map(tidegate_sim::Row::goodput).collect();
-    let offered: Vec<f64> = result.series.iter().map(|row| per_s(row.total().offered, row.length)).collect();
-    if let Population::Open { phases, repeat: false, .. } = &web.load.population {
-        // Nothing, evenly shared, is no fairness.
-        let index = result.jain_fairness().filter(|_| total.good > 0);
-        figures.extend(index.map(|index| ("fairness".to_owned(), index)));
-        crate::shape::of_phases(&mut figures, &pairs(phases), capacity, &offered, &good);
-        if phases.is_empty() {
-            figures.insert("settle_s".to_owned(), settled_after(&good, 0.9 * capacity * load.min(1.0)));
-        }
-    }
-    figures
-}
-
-/// Share of the processors that worked in the measured time, for whomever.
-fn worked(result: &RunResult) -> f64 {
-    let end = result.series.last().map_or(Duration::ZERO, |row| row.at);
-    let rows = result.series.iter().filter(|row| row.at > end.saturating_sub(result.measured));
-    let (busy, there) = rows.fold((0.0, 0.0), |(busy, there), row| {
-        let length = row.length.as_secs_f64();
-        (busy + row.busy * length, there + row.processors * length)
-    });
-    busy / f64::max(there, f64::MIN_POSITIVE)
-}
-
-/// Who was told a time, and how he fared.
-fn of_returns(put: &mut impl FnMut(&str, f64), total: &Counts) {
-    put("told_share", ratio(total.told, total.offered));
-    put("served_of_comers", ratio(total.replied, total.offered - total.no_shows));
-    put("overtaken_share", ratio(total.overtaken, total.started));
-    let mut put_ms = |name: &str, time: Option<Duration>| {
-        if let Some(time) = time {
-            put(name, time.as_secs_f64() * 1e3);
-        }
-    };
-    put_ms("return_p50_ms", total.from_return.quantile(0.5));
-    put_ms("return_p99_ms", total.from_return.quantile(0.99));
-    put_ms("service_p50_ms", total.service.quantile(0.5));
-    if let (Some(cheated), Some(all)) = (total.cheated.mean(), total.response.mean()) {
-        put("cheat_gain", all.as_secs_f64() / cheated.as_secs_f64().max(1e-9));
-    }
-}
-
-/// How long after the last change of the server's speed, or the beginning, the estimate of the capacity and goodput took.
-fn of_estimate(put: &mut impl FnMut(&str, f64), result: &RunResult, web: &Web) {
-    let (from, speed) = web.server.speed.last().copied().unwrap_or((Duration::ZERO, 1.0));
-    let capacity = site::capacity(web) * speed;
-    let within = |share: f64, hold_s: u64| {
-        let band = capacity * (1.0 - share)..=capacity * (1.0 + share);
-        let hold = Duration::from_secs(hold_s);
-        let found = result.settled(from, hold, &band, |row| row.capacity.unwrap_or(f64::NAN));
-        found.map_or(f64::INFINITY, |time| time.as_secs_f64())
-    };
-    if result.series.iter().any(|row| row.capacity.is_some()) {
-        put("found_within_5_s", within(0.05, 10));
-        put("found_within_3_s", within(0.03, 10));
-        put("reached_within_5_s", within(0.05, 3));
-        put("reached_within_3_s", within(0.03, 3));
-    }
-    let rows: Vec<_> = result.series.iter().filter(|row| row.at > from).collect();
-    let good: Vec<f64> = rows.iter().map(|row| row.goodput()).collect();
-    put("regained_s", settled_after(&good, 0.9 * capacity));
-    if good.len() >= SEARCH_S {
-        put("search_goodput", good[..SEARCH_S].iter().sum::<f64>() / SEARCH_S as f64 / capacity);
-    }
-    let started = |row: &tidegate_sim::Row| per_s(row.total().started, row.length) / capacity;
-    put("overshoot", result.series.iter().map(started).fold(0.0, f64::max));
-    put("search_overshoot", rows.iter().take(OVERSHOOT_S).map(|row| started(row)).fold(0.0, f64::max));
-    of_changes(put, result);
-}
-
-/// What the seconds after each change cost that the front took for one, in a run in which the server did not change.
-fn of_changes(put: &mut impl FnMut(&str, f64), result: &RunResult) {
-    let end = result.series.last().map_or(Duration::ZERO, |row| row.at);
-    let from = end.saturating_sub(result.measured);
-    let (mut after, mut else_where) = (Vec::new(), Vec::new());
-    let (mut before, mut until, mut changes) = (0, Duration::ZERO, 0);
-    for row in &result.series {
-        let new = row.changes - before;
-        before = row.changes;
-        if new > 0 {
-            until = row.at + AFTER_CHANGE;
-        }
-        if row.at > from {
-            changes += new;
-            if row.at <= until { &mut after } else { &mut else_where }.push(row.goodput());
-        }
-    }
-    put("changes_per_h", ratio(changes, 1) / result.measured.as_secs_f64() * 3600.0);
-    let (Some(usual), Some(all)) = (mean(&else_where), mean(&[after.as_slice(), &else_where].concat()))
-    else {
-        return;
-    };
-    // Chance makes it negative as often as positive; cut off at nothing it would add up.
-    put("lost_to_changes", if usual > 0.0 { 1.0 - all / usual } else { 0.0 });
-}
-
-fn of_counts(figures: &mut Figures, prefix: &str, counts: &Counts, seconds: f64) {
-    let mut put = |name: &str, value: f64| {
-        figures.insert(format!("{prefix}{name}"), value);
-    };
-    put("offered_per_s", ratio(counts.offered, 1) / seconds);
-    put("goodput_per_s", ratio(counts.good, 1) / seconds);
-    put("served_share", ratio(counts.good, counts.offered));
-    put("refused_share", ratio(counts.refused_total(), counts.arrived));
-    put("timed_out_share", ratio(counts.timed_out, counts.arrived));
-    let mut put_ms = |name: &str, time: Option<Duration>| {
-        if let Some(time) = time {
-            figures.insert(format!("{prefix}{name}"), time.as_secs_f64() * 1e3);
-        }
-    };
-    put_ms("response_mean_ms", counts.response.mean());
-    put_ms("response_p50_ms", counts.response.quantile(0.5));
-    put_ms("response_p95_ms", counts.response.quantile(0.95));
-    put_ms("response_p99_ms", counts.response.quantile(0.99));
-}
-
-fn series(result: &RunResult, web: &Web) -> Series {
-    let mut series = Series::new();
-    let mut push = |name: String, value: f64| series.entry(name).or_default().push(value);
-    for row in &result.series {
-        let names = web.classes.iter().map(|class| format!("{}:", class.name));
-        let total = row.total();
-        for (prefix, tick) in std::iter::once((String::new(), &total)).chain(names.zip(&row.classes)) {
-            push(format!("{prefix}offered"), per_s(tick.offered, row.length));
-            push(format!("{prefix}goodput"), per_s(tick.good, row.length));
-            push(format!("{prefix}refused"), per_s(tick.refused, row.length));
-            push(format!("{prefix}timed_out"), per_s(tick.timed_out, row.length));
-        }
-        push("limit".to_owned(), row.limit.unwrap_or(f64::NAN));
-        push("capacity".to_owned(), row.capacity.unwrap_or(f64::NAN));
-        push("in_flight".to_owned(), ratio(row.in_flight, 1));
-        push("queued".to_owned(), ratio(row.queued, 1));
-    }
-    series
-}
-
-fn per_s(count: u64, length: Duration) -> f64 {
-    ratio(count, 1) / length.as_secs_f64().max(f64::MIN_POSITIVE)
-}
-
-/// A ratio of counts; 0 of nothing.
-#[expect(clippy::cast_precision_loss, reason = "counts of a run")]
-fn ratio(of: u64, over: u64) -> f64 {
-    if over == 0 { 0.0 } else { of as f64 / over as f64 }
+/// A script ready to run.
+pub(crate) fn engine(script: &Script, seed: u64) -> Result<Engine, LabError> {
+    let limits = Limits { seed, ..Limits::default() };
+    Engine::new(&script.name, &script.text, limits)
+        .map_err(|error| LabError::input(error.to_string(), "mend the script"))
 }
 
 /// Does so many pieces of work on every processor there is, and answers in their order.

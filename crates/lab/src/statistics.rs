@@ -1,4 +1,4 @@
-//! What is said of repeated measurements: means with 95 % intervals, medians, Jain's fairness.
+//! What is said of repeated measurements: means with 95 % intervals, medians.
 
 /// A figure over repetitions.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,24 +74,6 @@ impl Estimate {
 pub fn mean(values: &[f64]) -> Option<f64> {
     #[expect(clippy::cast_precision_loss, reason = "a number of repetitions")]
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-}
-
-/// Jain's index of fairness, (Σx)² / (n Σx²): 1 if all get the same, 1/n if one gets everything.
-/// `None` if nobody got anything.
-///
-/// Source: Jain, Chiu & Hawe, "A quantitative measure of fairness", DEC TR-301, 1984.
-///
-/// ```
-/// use tidegate_lab::statistics::jain;
-/// assert_eq!(jain(&[3.0, 3.0, 3.0]), Some(1.0));
-/// assert_eq!(jain(&[6.0, 0.0, 0.0]), Some(1.0 / 3.0));
-/// ```
-#[must_use]
-pub fn jain(shares: &[f64]) -> Option<f64> {
-    let sum: f64 = shares.iter().sum();
-    let squares: f64 = shares.iter().map(|share| share * share).sum();
-    #[expect(clippy::cast_precision_loss, reason = "a number of clients")]
-    (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
 }
 
 /// The 97.5 % quantile of Student's t: exact for few degrees of freedom, from there the expansion in

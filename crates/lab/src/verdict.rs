@@ -115,6 +115,7 @@ mod tests {
             capacity_per_s: Some(100.0),
             runs,
             notes: Vec::new(),
+            programs: [].into(),
         }
     }
 

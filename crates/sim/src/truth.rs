@@ -26,8 +26,6 @@ pub struct Truth {
     pub theory_s: f64,
     /// Mean response time over all runs, seconds.
     pub simulated_s: f64,
-    /// Half the width of the mean's 95 % interval over the runs, seconds; infinite for a single run.
-    pub interval_s: f64,
 }
 
 impl Truth {
@@ -162,8 +160,9 @@ impl Queue {
         let rows = self.names.iter().zip(theory).zip(means);
         rows.filter(|(_, means)| !means.is_empty())
             .map(|((queue, theory_s), means)| {
-                let (simulated_s, interval_s) = mean_and_interval(&means);
-                Truth { queue, load, theory_s, simulated_s, interval_s }
+                #[expect(clippy::cast_precision_loss, reason = "a number of runs")]
+                let simulated_s = means.iter().sum::<f64>() / means.len() as f64;
+                Truth { queue, load, theory_s, simulated_s }
             })
             .collect()
     }
@@ -243,37 +242,6 @@ fn gateway(application: &Application, limit: u32) -> Gateway {
     gateway
 }
 
-/// The mean of the runs' means, and half its 95 % interval by Student's t.
-fn mean_and_interval(means: &[f64]) -> (f64, f64) {
-    #[expect(clippy::cast_precision_loss, reason = "a number of runs")]
-    let n = means.len() as f64;
-    let mean = means.iter().sum::<f64>() / n;
-    if means.len() < 2 {
-        return (mean, f64::INFINITY);
-    }
-    let variance = means.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>() / (n - 1.0);
-    (mean, student(means.len() - 1) * (variance / n).sqrt())
-}
-
-/// The 97.5 % point of Student's t with so many degrees of freedom, within 0.5 % from 3 on (Peizer and Pratt's
-/// expansion of it around the normal's 1.96: Abramowitz & Stegun, 26.7.5).
-fn student(freedom: usize) -> f64 {
-    match freedom {
-        0 => f64::INFINITY,
-        1 => 12.706,
-        2 => 4.303,
-        _ => {
-            #[expect(clippy::cast_precision_loss, reason = "a number of runs")]
-            let n = freedom as f64;
-            let z = 1.959_964_f64;
-            let first = (z.powi(3) + z) / 4.0;
-            let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
-            let third = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
-            z + first / n + second / (n * n) + third / (n * n * n)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -286,14 +254,5 @@ mod tests {
             worst = worst.max(truth.error());
         }
         assert!(worst > 0.0, "simulation is no formula");
-    }
-
-    #[test]
-    fn intervals_are_students() {
-        // Tables: 2.571 for 5, 2.045 for 29.
-        assert!((student(5) - 2.571).abs() < 0.01 && (student(29) - 2.045).abs() < 0.002);
-        let (mean, half) = mean_and_interval(&[1.0, 2.0, 3.0]);
-        assert!((mean - 2.0).abs() < 1e-12 && (half - 4.303 / 3.0_f64.sqrt()).abs() < 1e-3);
-        assert!(mean_and_interval(&[1.0]).1.is_infinite());
     }
 }

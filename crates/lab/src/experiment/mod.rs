@@ -172,6 +172,15 @@ pub struct Load {
     pub returns: tidegate_sim::Returns,
 }
 
+impl Load {
+    /// The longest a client may wait for a reply, from its first try to the end of its last.
+    pub(crate) fn longest_wait(&self) -> Duration {
+        let Some(retry) = self.retry else { return self.timeout };
+        let pauses: Duration = (0..retry.attempts).map(|done| retry.pause(done)).sum();
+        self.timeout * (retry.attempts + 1) + pauses
+    }
+}
+
 /// Who comes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Population {
@@ -239,6 +248,14 @@ pub struct Retry {
     pub jitter: bool,
     /// Whether a refusal is retried.
     pub after_refusal: bool,
+}
+
+impl Retry {
+    /// The longest pause before the retry that comes after so many.
+    fn pause(&self, done: u32) -> Duration {
+        let factor = self.factor.powi(i32::try_from(done).unwrap_or(i32::MAX));
+        Duration::try_from_secs_f64(self.first.as_secs_f64() * factor).unwrap_or(self.max).min(self.max)
+    }
 }
 
 /// Length and number of simulated runs.

@@ -1,20 +1,21 @@
 //! An experiment's file as an [`Experiment`]: keys, ranges, and that names refer to something.
 
+mod claims;
 mod subject;
 
 use std::{ops::RangeInclusive, path::PathBuf, time::Duration};
 
-use tidegate_config::Faults;
+use tidegate_config::{Faults, ServerUrl};
 use tidegate_control::knobs::{Knob, Scope};
-use tidegate_sim::StandardServer;
+use tidegate_sim::{Returns, StandardServer};
 use toml::de::{DeTable, DeValue};
 
+use self::claims::Context;
 use super::{
-    Arm, Axis, Check, Experiment, Front, Live, Mode, Op, Over, OverRuns, Plot, Population, Relative,
-    RunLength, Script, Span, Subject, Take, Template, Web, builtin,
+    Arm, Axis, Experiment, Front, Live, Mode, Population, RunLength, Script, Subject, Template, Web, builtin,
     section::{Document, Entry, Section, describe},
 };
-use crate::{baselines::Law, live::Peer, metrics};
+use crate::{baselines::Law, live::Peer};
 
 /// Largest load in multiples of capacity: beyond it a cell takes minutes and says nothing new.
 const LOAD_MAX: f64 = 100.0;
@@ -91,20 +92,7 @@ impl Reader<'_> {
                 "leave some out",
             );
         }
-        let mut names: Vec<String> = arms.iter().map(|arm| arm.name.clone()).collect();
-        for server in &servers {
-            names.extend(arms.iter().map(|arm| arm.name_before(server.name)));
-        }
-        let live_loads = live.as_ref().map_or(&[] as &[f64], |live| &live.loads);
-        let context = Context {
-            classes: class_names(&subject),
-            arms: &names,
-            loads: [&loads, live_loads].concat(),
-            subject: &subject,
-        };
-        let checks = top.tables("check").iter().map(|section| check(section, &context)).collect();
-        let plots = top.tables("plot").iter().map(|section| plot(section, &context)).collect();
-        Experiment {
+        let mut experiment = Experiment {
             name: name.to_owned(),
             title,
             about,
@@ -116,10 +104,15 @@ impl Reader<'_> {
             run,
             live,
             arms,
-            checks,
-            plots,
+            checks: Vec::new(),
+            plots: Vec::new(),
             text: text.to_owned(),
-        }
+        };
+        let context = Context::new(&experiment);
+        let checks = top.tables("check").iter().map(|section| context.check(section)).collect();
+        let plots = top.tables("plot").iter().map(|section| context.plot(section)).collect();
+        (experiment.checks, experiment.plots) = (checks, plots);
+        experiment
     }
 
     fn arm(&self, section: &Section<'_>, subject: &Subject) -> Arm {
@@ -248,10 +241,15 @@ fn live(section: &Section<'_>, loads: &[f64]) -> Live {
         own = if loads.is_empty() { vec![1.0] } else { loads.to_vec() };
     }
     let server = section.text("server");
-    if let Some(url) = &server
-        && !(url.starts_with("http://") || url.starts_with("https://"))
-    {
-        section.fault("server", format!("\"{url}\" is no URL"), "write http://host:port/path");
+    if let Some(url) = &server {
+        let fault = match ServerUrl::parse(url) {
+            Ok(known) if known.tls == Some(false) => None,
+            Ok(_) => Some(("is not plain HTTP".to_owned(), "write http://host:port".to_owned())),
+            Err(fault) => Some((fault.what, fault.mend)),
+        };
+        if let Some((what, mend)) = fault {
+            section.fault("server", format!("{url}: {what}"), mend);
+        }
     }
     let live = Live {
         loads: own,
@@ -386,132 +384,30 @@ fn check_live(top: &Section<'_>, web: &Web, servers: &[StandardServer]) {
     if !servers.is_empty() {
         top.fault("vary", "standard servers are the simulator's", "leave out vary.server or [live]");
     }
+    if !web.server.speed.is_empty() {
+        top.fault("server", "its speed changes in virtual time only", "leave out server.speed or [live]");
+    }
+    if web.load.returns != Returns::default() {
+        top.fault(
+            "load",
+            "who does not come or cheats is simulated only",
+            "leave out load.returns or [live]",
+        );
+    }
+    let longest = web.load.longest_wait();
+    for class in web.classes.iter().filter(|class| class.within < longest) {
+        top.fault(
+            "class",
+            format!(
+                "{}: live, whatever a client waited for is good, and it may wait {longest:?}",
+                class.name
+            ),
+            "make `within` as long as that, load.timeout shorter, or leave out [live]",
+        );
+    }
     if let Population::Open { phases, repeat, .. } = &web.load.population
         && (*repeat || phases.iter().any(|phase| phase.shares.is_some()))
     {
         top.fault("load", "live runs have one mix and go through their phases once", "leave out [live]");
     }
-}
-
-/// What checks and plots may refer to.
-struct Context<'c> {
-    classes: Vec<String>,
-    arms: &'c [String],
-    /// Of simulated and live runs.
-    loads: Vec<f64>,
-    subject: &'c Subject,
-}
-
-impl Context<'_> {
-    fn metric(&self, section: &Section<'_>, key: &'static str) -> String {
-        let name = section.required_text(key, "metric = \"goodput_share\"");
-        if name.is_empty() {
-            return name;
-        }
-        if let Err(mend) = metrics::check(&name, &self.classes) {
-            section.fault(key, format!("there is no metric {name}"), mend);
-        }
-        name
-    }
-
-    /// Arms of the truth are the simulator's; those of other experiments must be written.
-    fn arm(&self, section: &Section<'_>, key: &'static str) -> Option<String> {
-        let name = section.text(key)?;
-        if matches!(self.subject, Subject::Web(_)) && !self.arms.contains(&name) {
-            section.fault(
-                key,
-                format!("there is no arm {name}"),
-                format!("write one of {}", self.arms.join(", ")),
-            );
-        }
-        Some(name)
-    }
-
-    fn relative(&self, section: &Section<'_>) -> Option<Relative> {
-        match section.text("relative_to")?.as_str() {
-            "peak" => Some(Relative::Peak),
-            _ => self.arm(section, "relative_to").map(Relative::Arm),
-        }
-    }
-}
-
-fn check(section: &Section<'_>, context: &Context<'_>) -> Check {
-    let name = section.required_text("name", "name = \"what is claimed\"");
-    let metric = context.metric(section, "metric");
-    let arm = context.arm(section, "arm");
-    let most = *CAPACITIES.end();
-    let at = match section.number("at", 0.01..=most) {
-        Some(load) => Span { from: load, to: load },
-        None => Span {
-            from: section.number("from", 0.0..=most).unwrap_or(0.0),
-            to: section.number("to", 0.0..=most).unwrap_or(most),
-        },
-    };
-    if matches!(context.subject, Subject::Web(_))
-        && !context.loads.iter().any(|load| (at.from..=at.to).contains(load))
-    {
-        let all: Vec<String> = context.loads.iter().map(ToString::to_string).collect();
-        section.fault(
-            "at",
-            "no load of the experiment lies there",
-            format!("its x axis has {}", all.join(", ")),
-        );
-    }
-    let relative_to = context.relative(section).unwrap_or(Relative::Absolute);
-    let take = section.choice("take", &[("min", Take::Min), ("max", Take::Max), ("mean", Take::Mean)]);
-    let op = section.choice("op", &[(">=", Op::AtLeast), ("<=", Op::AtMost)]);
-    if op.is_none() && !section.has("op") {
-        section.missing("op", "op = \">=\" or op = \"<=\"");
-    }
-    let op = op.unwrap_or(Op::AtLeast);
-    if !section.has("bar") {
-        section.missing("bar", "bar = 0.95");
-    }
-    let check = Check {
-        name,
-        metric,
-        arm,
-        at,
-        over_runs: section
-            .choice("over_runs", &[("mean", OverRuns::Mean), ("median", OverRuns::Median)])
-            .unwrap_or_default(),
-        take: take.unwrap_or(if op == Op::AtLeast { Take::Min } else { Take::Max }),
-        relative_to,
-        op,
-        bar: section.number("bar", -1e12..=1e12).unwrap_or(0.0),
-        paper: section.text("paper"),
-        mode: section.choice("mode", &[("simulated", Mode::Simulated), ("live", Mode::Live)]),
-    };
-    section.finish();
-    check
-}
-
-fn plot(section: &Section<'_>, context: &Context<'_>) -> Plot {
-    let title = section.required_text("title", "title = \"Goodput over load\"");
-    let over = match section.number("over_time_at", 0.01..=*CAPACITIES.end()) {
-        Some(load) => Over::Time { load },
-        None => Over::Load,
-    };
-    let metric = match over {
-        Over::Load => context.metric(section, "metric"),
-        Over::Time { .. } => {
-            let name = section.required_text("metric", "metric = \"goodput\"");
-            if let Err(mend) = metrics::check_series(&name, &context.classes) {
-                section.fault("metric", format!("there is no series {name}"), mend);
-            }
-            name
-        }
-    };
-    let plot = Plot {
-        title,
-        metric,
-        against: section.has("against").then(|| context.metric(section, "against")),
-        over,
-        log_y: section.flag("log_y").unwrap_or(false),
-        y_min: section.number("y_min", 1e-9..=1e12),
-        y_max: section.number("y_max", 1e-9..=1e12),
-        without: section.texts("without"),
-    };
-    section.finish();
-    plot
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_load::{ClassReport, Report, run_blocking};
+use tidegate_load::{ClassReport, Report};
 use tidegate_sim::Draw;
 
 use super::{load, stand::Stand};
@@ -38,7 +38,7 @@ impl Cell<'_> {
         let pair = stand.pair(self.arm, self.capacity)?;
         let (plan, phases) = load::plan(self.web, self.live, self.load, self.capacity, &pair.url)?;
         let plan = plan.seed(self.seed).cpus(stand.processors.rest.clone());
-        let report = run_blocking(plan).map_err(|error| LabError::Run(format!("load: {error}")))?;
+        let report = stand.interrupt.run(&plan)?;
         let mut figures = self.figures(&report, &phases);
         if let Some(wasted) = pair.wasted_share() {
             figures.insert("wasted_share".to_owned(), wasted);
@@ -46,7 +46,8 @@ impl Cell<'_> {
         if self.live.simulated_too {
             self.beside_simulation(&mut figures)?;
         }
-        let notes = if report.generator.bottleneck { report.generator.reasons.clone() } else { Vec::new() };
+        let mut notes = report.generator.reasons.clone();
+        notes.extend(pair.fault().map(|fault| format!("the gateway said: {fault}")));
         Ok(Measured { figures, series: self.series(&report), notes })
     }
 
@@ -60,6 +61,9 @@ impl Cell<'_> {
         let mut put = |name: &str, value: f64| figures.insert(name.to_owned(), value);
         put("goodput_share", total.goodput_per_s / total.offered_per_s.min(self.capacity));
         put("goodput_of_capacity", total.goodput_per_s / self.capacity);
+        if let Some(index) = total.fairness {
+            put("fairness", index);
+        }
         let (offered, good) = (per_second(&total.series.offered), per_second(&total.series.good));
         shape::of_phases(&mut figures, phases, self.capacity, &offered, &good);
         if phases.is_empty() {
@@ -109,7 +113,7 @@ impl Cell<'_> {
             for application in &mut scenario.applications {
                 application.network.latency = Draw::Constant(self.on_the_way.as_secs_f64() / 2.0);
             }
-            simulated.push(simulated::simulate(self.arm, &web, &scenario, self.load)?.0);
+            simulated.push(simulated::simulate(self.arm, &web, &scenario, self.load)?.figures);
         }
         let ratios: Vec<(String, f64)> = figures
             .iter()

@@ -18,8 +18,8 @@ pub(super) fn plan(
     capacity: f64,
     url: &str,
 ) -> Result<(Plan, Vec<(Duration, f64)>), LabError> {
-    let (poisson, phases) = match &web.load.population {
-        Population::Open { poisson, phases, .. } => (poisson, pairs(phases)),
+    let (poisson, phases, clients) = match &web.load.population {
+        Population::Open { poisson, phases, clients, .. } => (poisson, pairs(phases), *clients),
         Population::Browsers { think, pages } => {
             let browsers = site::browsers_at(*think, capacity, load);
             let arrivals = Arrivals::Closed { connections: browsers, think: *think };
@@ -46,7 +46,10 @@ pub(super) fn plan(
             continue;
         }
         let arrivals = arrivals(*poisson, &phases, load, capacity * share)?;
-        let mut class = ClassPlan::new(&class.name, arrivals).path(&class.path).timeout(web.load.timeout);
+        let mut class = ClassPlan::new(&class.name, arrivals)
+            .path(&class.path)
+            .timeout(web.load.timeout)
+            .clients(clients);
         if let Some(retry) = retry(&web.load) {
             class = class.retry(retry);
         }
@@ -99,6 +102,7 @@ fn retry(load: &Load) -> Option<RetryPlan> {
     let mut plan = RetryPlan::new(retry.attempts);
     plan.backoff = retry.first;
     plan.factor = retry.factor;
+    plan.backoff_max = retry.max.min(tidegate_load::plan::BACKOFF_MAX);
     plan.jitter = if retry.jitter { 1.0 } else { 0.0 };
     plan.on_refusal = retry.after_refusal;
     Some(plan)

@@ -4,6 +4,7 @@
 //! Every cell begins with a fresh origin and a fresh proxy, so that none inherits a backlog.
 
 mod cell;
+mod interrupt;
 mod load;
 mod peer;
 mod process;
@@ -15,6 +16,7 @@ use std::{
 };
 
 pub use peer::Peer;
+use rustix::thread::{CpuSet, sched_getaffinity};
 
 use self::{
     cell::Cell,
@@ -71,6 +73,9 @@ pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Outcome, Lab
             on_the_way.as_secs_f64() * 1e3
         ));
     }
+    if (options.scale - 1.0).abs() > f64::EPSILON {
+        notes.push(format!("every span of time was {} times as long as the experiment says", options.scale));
+    }
     let repetitions = options.repetitions.unwrap_or(live.repetitions);
     let count = repetitions as usize * live.loads.len() * arms.len();
     let mut runs = Vec::with_capacity(count);
@@ -111,6 +116,7 @@ pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Outcome, Lab
         capacity_per_s: Some(capacity),
         runs,
         notes,
+        programs: stand.programs,
     })
 }
 
@@ -145,9 +151,14 @@ fn program(name: &str) -> Option<PathBuf> {
 impl Processors {
     /// One for the origin's worker and one for everything else, if there are two.
     fn here() -> Self {
-        match std::thread::available_parallelism().map_or(1, usize::from) {
-            0 | 1 => Self { origin: Vec::new(), rest: Vec::new() },
-            _ => Self { origin: vec![0], rest: vec![1] },
+        let allowed: Vec<usize> = sched_getaffinity(None)
+            .map(|set| (0..CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor)).take(2).collect())
+            .unwrap_or_default();
+        // A quota may leave less than the mask allows.
+        let usable = std::thread::available_parallelism().map_or(1, usize::from);
+        match allowed[..] {
+            [origin, rest] if usable > 1 => Self { origin: vec![origin], rest: vec![rest] },
+            _ => Self { origin: Vec::new(), rest: Vec::new() },
         }
     }
 }

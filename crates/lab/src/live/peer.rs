@@ -1,6 +1,9 @@
 //! Proxies that are not ours: how each is started.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use super::program;
 
@@ -33,6 +36,16 @@ impl Peer {
     #[must_use]
     pub fn program(self) -> Option<PathBuf> {
         program(self.name())
+    }
+
+    /// What it says of its version, in one line.
+    pub(super) fn version(self) -> String {
+        let argument = if self == Self::Envoy { "--version" } else { "-v" };
+        let said = self.program().and_then(|program| Command::new(program).arg(argument).output().ok());
+        let lines = said.map(|said| [said.stdout, said.stderr].concat()).unwrap_or_default();
+        let lines = String::from_utf8_lossy(&lines).into_owned();
+        // HAProxy's first line ends with its address, Envoy's begins empty.
+        lines.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("unknown").to_owned()
     }
 
     /// Its arguments for a configuration file, in the foreground and with one worker.

@@ -49,18 +49,18 @@ impl Server {
             taskset.args(["-c", &list.join(",")]).arg(program);
             taskset
         };
-        let child = command
+        command
             .args(arguments)
             .current_dir(folder)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(file)
             // A group of its own: it may have workers, and a signal to the lab must not race with the end.
-            .process_group(0)
-            .spawn()
-            .map_err(|source| {
-                LabError::Run(format!("{name}: cannot start {}: {source}", program.display()))
-            })?;
+            .process_group(0);
+        let child = command.spawn().map_err(|source| {
+            let program = command.get_program().to_string_lossy();
+            LabError::Run(format!("{name}: cannot start {program}: {source}"))
+        })?;
         let mut server = Self { name: name.to_owned(), child, log };
         server.await_listening(listen)?;
         Ok(server)
@@ -97,6 +97,12 @@ impl Server {
         let lines: Vec<&str> = text.lines().rev().take(5).collect();
         let last: Vec<&str> = lines.into_iter().rev().collect();
         if last.is_empty() { "it said nothing".to_owned() } else { last.join(" | ") }
+    }
+
+    /// The first line in which Tidegate's log tells of a fault, such as a script's, without its time.
+    pub(super) fn fault(&self) -> Option<String> {
+        let text = fs::read_to_string(&self.log).unwrap_or_default();
+        text.lines().find_map(|line| Some(line.split_once(" ERROR ")?.1.trim().to_owned()))
     }
 
     fn signal(&self, signal: Signal) {

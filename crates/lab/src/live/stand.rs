@@ -1,28 +1,31 @@
 //! What every cell stands on: the origin, the programs, the processors, the capacity.
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::Write as _,
     net::{SocketAddr, TcpStream, ToSocketAddrs},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
+use tidegate_config::{ServerAddress, ServerUrl};
 use tidegate_control::knobs::{Kind, Knob, Scope};
 use tidegate_load::{
     Arrivals, ClassPlan, ClassReport, Plan,
     origin::{Origin, Settings},
-    run_blocking,
 };
 
 use super::{
     cost,
+    interrupt::Interrupt,
     process::{Server, free_address},
 };
 use crate::{
     LabError,
     experiment::{Arm, Class, Front, Live, Web},
-    simulated::APPLICATION,
+    simulated::{APPLICATION, engine},
 };
 
 /// The script of an arm, beside its configuration.
@@ -63,6 +66,9 @@ pub(super) struct Stand<'e> {
     pub(super) processors: Processors,
     folder: tempfile::TempDir,
     awake: Awake,
+    pub(super) interrupt: Arc<Interrupt>,
+    /// Programs not ours, and their versions.
+    pub(super) programs: BTreeMap<&'static str, String>,
 }
 
 /// Origin and front of one cell.
@@ -71,7 +77,7 @@ pub(super) struct Pair {
     /// Where the load goes.
     pub(super) url: String,
     /// Ended when the pair is dropped.
-    _front: Option<Server>,
+    front: Option<Server>,
 }
 
 impl<'e> Stand<'e> {
@@ -82,14 +88,20 @@ impl<'e> Stand<'e> {
         arms: &[&Arm],
         tidegate: &Path,
     ) -> Result<Self, LabError> {
+        let mut programs = BTreeMap::new();
         for arm in arms {
-            if let Front::Peer(peer) = arm.front
-                && peer.program().is_none()
-            {
-                return Err(LabError::input(
-                    format!("arm {}: {} is not installed", arm.name, peer.name()),
-                    "run scripts/deps lab, or take the arm out of a copy of the experiment's file",
-                ));
+            if let Front::Peer(peer) = arm.front {
+                if peer.program().is_none() {
+                    return Err(LabError::input(
+                        format!("arm {}: {} is not installed", arm.name, peer.name()),
+                        "run scripts/deps lab, or take the arm out of a copy of the experiment's file",
+                    ));
+                }
+                programs.entry(peer.name()).or_insert_with(|| peer.version());
+            }
+            if let Some(script) = &arm.controller {
+                // The gateway would say it too, but after the first cells have run.
+                engine(script, 1)?;
             }
         }
         if let Some(url) = &live.server {
@@ -98,8 +110,16 @@ impl<'e> Stand<'e> {
         let folder = tempfile::Builder::new().prefix("tidegate-lab-").tempdir().map_err(|source| {
             LabError::File { path: std::env::temp_dir(), attempt: "create a folder in", source }
         })?;
-        let (tidegate, awake) = (tidegate.to_owned(), Awake::keep());
-        Ok(Self { web, live, tidegate, processors: Processors::here(), folder, awake })
+        Ok(Self {
+            web,
+            live,
+            tidegate: tidegate.to_owned(),
+            processors: Processors::here(),
+            folder,
+            awake: Awake::keep(),
+            interrupt: Interrupt::listen(),
+            programs,
+        })
     }
 
     /// What a reader of the figures must know of the machine.
@@ -151,7 +171,7 @@ impl<'e> Stand<'e> {
             .warmup(Duration::from_millis(500))
             .duration(Duration::from_secs(3))
             .class(ClassPlan::new(&class.name, Arrivals::closed(clients)).path(&class.path));
-        let report = run_blocking(plan).map_err(|error| LabError::Run(format!("calibration: {error}")))?;
+        let report = self.interrupt.run(&plan)?;
         Ok(report.total)
     }
 
@@ -169,11 +189,12 @@ impl<'e> Stand<'e> {
     fn direct(&self) -> Result<Pair, LabError> {
         let origin = self.origin()?;
         let url = self.target(origin.as_ref());
-        Ok(Pair { origin, url, _front: None })
+        Ok(Pair { origin, url, front: None })
     }
 
     /// An origin, and before it what the arm says.
     pub(super) fn pair(&self, arm: &Arm, capacity: f64) -> Result<Pair, LabError> {
+        self.interrupt.check()?;
         let mut pair = self.direct()?;
         let listen = free_address()?;
         let (name, program, arguments) = match arm.front {
@@ -199,7 +220,7 @@ impl<'e> Stand<'e> {
         let server =
             Server::start(name, &program, &arguments, &self.processors.rest, listen, self.folder.path())?;
         pair.url = format!("http://{listen}/");
-        pair._front = Some(server);
+        pair.front = Some(server);
         Ok(pair)
     }
 
@@ -249,7 +270,7 @@ impl<'e> Stand<'e> {
         );
         for class in &self.web.classes {
             text += &format!(
-                "[application.{APPLICATION}.class.{}]\npriority = {}\nweight = {}\n{}",
+                "[application.{APPLICATION}.class.\"{}\"]\npriority = {}\nweight = {}\n{}",
                 class.name,
                 class.priority,
                 class.weight,
@@ -301,6 +322,11 @@ impl<'e> Stand<'e> {
 }
 
 impl Pair {
+    /// A fault the gateway has told of.
+    pub(super) fn fault(&self) -> Option<String> {
+        self.front.as_ref()?.fault()
+    }
+
     /// Share of the origin's work that was for clients who had left; `None` of a server not ours.
     #[expect(clippy::cast_precision_loss, reason = "counts of a run")]
     pub(super) fn wasted_share(&self) -> Option<f64> {
@@ -318,18 +344,14 @@ fn setting(scope: Scope, name: &str, text: &str) -> String {
 
 /// A server that is to be there already.
 fn reach(url: &str) -> Result<(), LabError> {
-    let secure = url.starts_with("https://");
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = rest.split('/').next().unwrap_or(rest);
-    let authority = if authority.rsplit(':').next().is_some_and(|port| port.parse::<u16>().is_ok()) {
-        authority.to_owned()
-    } else {
-        format!("{authority}:{}", if secure { 443 } else { 80 })
-    };
     let fault = |what: String| {
         LabError::input(format!("live.server: {url}: {what}"), "start the server first, or mend the address")
     };
-    let addresses = authority.to_socket_addrs().map_err(|error| fault(error.to_string()))?;
+    let known = ServerUrl::parse(url).map_err(|error| fault(error.what))?;
+    let ServerAddress::Host { host, port } = known.address else {
+        return Err(fault("is no host".to_owned()));
+    };
+    let addresses = (host.as_str(), port).to_socket_addrs().map_err(|error| fault(error.to_string()))?;
     let mut said = "has no address".to_owned();
     for address in addresses {
         match TcpStream::connect_timeout(&address, Duration::from_secs(2)) {

@@ -1,8 +1,10 @@
 //! The page of a report: one file that refers to nothing outside itself.
 
+use std::time::SystemTime;
+
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::Machine;
+use super::{Carried, Machine};
 use crate::{
     experiment::Experiment, metrics, outcome::Outcome, statistics::Estimate, table, verdict::Verdict,
 };
@@ -23,6 +25,7 @@ pub(super) fn page(
     verdicts: &[Verdict],
     machine: &Machine,
     pictures: &[String],
+    carried: &[Carried<'_>],
 ) -> String {
     let made = table::made_of(outcome);
     html! {
@@ -55,6 +58,12 @@ pub(super) fn page(
                 h2 { "How it was made" }
                 (provenance(outcome, machine))
                 details { summary { "The experiment's file" } pre { (experiment.text) } }
+                @for file in carried {
+                    details {
+                        summary { (file.name) ", of: " (file.arms.join(", ")) }
+                        pre { (file.text) }
+                    }
+                }
             }
         }
     }
@@ -108,11 +117,15 @@ fn provenance(outcome: &Outcome, machine: &Machine) -> Markup {
     let memory = machine.memory_mib.map_or_else(|| "unknown".to_owned(), |mib| format!("{mib} MiB"));
     html! {
         table {
+            tr { td { "made" } td.words { (httpdate::fmt_http_date(SystemTime::now())) } }
             tr { td { "commit" } td.words { (machine.commit) } }
             tr { td { "version" } td.words { "tidegate " (machine.version) @if !machine.optimised { ", not optimised" } } }
             tr { td { "kernel" } td.words { (machine.kernel) } }
             tr { td { "processor" } td.words { (machine.processor) ", " (machine.processors) " in use" } }
             tr { td { "memory" } td.words { (memory) } }
+            @for (name, version) in &outcome.programs {
+                tr { td { (name) } td.words { (version) } }
+            }
             tr { td { "seeds" } td.words { (seeds) } }
             tr { td { "runs" } td.words { (outcome.runs.len()) } }
         }

@@ -4,7 +4,7 @@
 //! {"experiment", "mode", "seed", "repetitions", "loads", "axis", "capacity_per_s",
 //!  "checks": [{"name", "value", "low", "high", "bar", "op", "pass", "paper", "worst"}],
 //!  "series": {"METRIC": {"ARM": [{"load", "value", "low", "high", "count"}]}},
-//!  "machine": {"commit", "version", "kernel", "processor", "processors", "memory_mib", "optimised"},
+//!  "machine": {"commit", "version", "kernel", "processor", "processors", "memory_mib", "optimised", "programs": {}},
 //!  "notes": [], "trace"}
 //! ```
 //!
@@ -53,6 +53,7 @@ pub fn json(experiment: &Experiment, outcome: &Outcome, verdicts: &[Verdict], ma
             "commit": machine.commit, "version": machine.version, "kernel": machine.kernel,
             "processor": machine.processor, "processors": machine.processors,
             "memory_mib": machine.memory_mib, "optimised": machine.optimised,
+            "programs": outcome.programs,
         },
         "notes": outcome.notes,
         "trace": trace(outcome),

@@ -7,7 +7,8 @@
 //! | `runs.csv` | every figure of every run: arm, load, repetition, seed, metric, value |
 //! | `series.csv` | every series of every run, second by second |
 //! | `plot-N.svg` | the pictures |
-//! | `experiment.toml` | the experiment as it was run |
+//! | `experiment.toml` | the experiment's file |
+//! | `arms/` | scripts and configurations of its arms, where it has some |
 
 mod html;
 mod json;
@@ -26,6 +27,8 @@ use crate::{LabError, experiment::Experiment, outcome::Outcome, plot, verdict::V
 
 /// The name of the folder's JSON.
 const RESULT: &str = "result.json";
+/// The folder of what arms ran with.
+const ARMS: &str = "arms";
 
 /// Refuses a place that holds something other than an earlier report, before any work is done.
 ///
@@ -50,7 +53,13 @@ pub fn check_place(folder: &Path) -> Result<(), LabError> {
             "create it first",
         ));
     }
-    Ok(())
+    // Better now than after an hour of runs.
+    match Unfinished::new(folder) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            Err(LabError::input(format!("--report {shown}: {error}"), "name a place you may write to"))
+        }
+    }
 }
 
 /// Writes a report: beside its place first, and there in one step once it is whole.
@@ -75,14 +84,55 @@ pub fn write(
         fs::write(&path, text).map_err(|source| LabError::File { path, attempt: "write", source })
     };
     put("experiment.toml", &experiment.text)?;
+    let carried = carried(experiment);
+    if !carried.is_empty() {
+        let path = unfinished.path.join(ARMS);
+        fs::create_dir(&path).map_err(|source| LabError::File { path, attempt: "create", source })?;
+    }
+    for file in &carried {
+        put(&format!("{ARMS}/{}", file.name), file.text)?;
+    }
     put(RESULT, &format!("{:#}\n", json(experiment, outcome, verdicts, &machine)))?;
     put("runs.csv", &runs_csv(outcome))?;
     put("series.csv", &series_csv(outcome))?;
     for (number, picture) in pictures.iter().enumerate() {
         put(&format!("plot-{}.svg", number + 1), picture)?;
     }
-    put("index.html", &html::page(experiment, outcome, verdicts, &machine, &pictures))?;
+    put("index.html", &html::page(experiment, outcome, verdicts, &machine, &pictures, &carried))?;
     unfinished.finish(folder)
+}
+
+/// A script or configuration that arms ran with.
+struct Carried<'e> {
+    /// Unique among them.
+    name: String,
+    text: &'e str,
+    arms: Vec<&'e str>,
+}
+
+/// Each of them once.
+fn carried(experiment: &Experiment) -> Vec<Carried<'_>> {
+    let mut all: Vec<Carried<'_>> = Vec::new();
+    for arm in &experiment.arms {
+        let script = arm.controller.as_ref().map(|script| (&script.name, &script.text));
+        let configuration = arm.configuration.as_ref().map(|template| (&template.name, &template.text));
+        for (path, text) in script.into_iter().chain(configuration) {
+            if let Some(known) = all.iter_mut().find(|known| known.text == text) {
+                known.arms.push(&arm.name);
+                continue;
+            }
+            let base =
+                Path::new(path).file_name().map_or_else(|| "file".into(), |name| name.to_string_lossy());
+            let mut name = base.clone().into_owned();
+            let mut number = 2;
+            while all.iter().any(|known| known.name == name) {
+                name = format!("{number}-{base}");
+                number += 1;
+            }
+            all.push(Carried { name, text, arms: vec![&arm.name] });
+        }
+    }
+    all
 }
 
 /// The folder while it is written; removed again unless it is finished.

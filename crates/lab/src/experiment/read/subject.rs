@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidegate_config::is_class_name;
 use tidegate_sim::Returns;
 
 use super::{
@@ -117,8 +118,21 @@ fn class(section: &Section<'_>) -> Class {
         }
     };
     let path = section.text("path").unwrap_or_else(|| format!("/{name}"));
-    if !path.starts_with('/') {
-        section.fault("path", format!("\"{path}\" is no path"), "begin it with a slash");
+    // Both stand in the configuration of a gateway.
+    if !name.is_empty() && !is_class_name(&name) {
+        section.fault(
+            "name",
+            format!("\"{}\" is no name of a class", name.escape_debug()),
+            "write up to 64 letters, digits, \"_\", \"-\" and \".\"",
+        );
+    }
+    let is_plain = |c: char| c.is_ascii_graphic() && !"\"\\?#".contains(c);
+    if !path.starts_with('/') || !path.chars().all(is_plain) {
+        section.fault(
+            "path",
+            format!("\"{}\" is no path", path.escape_debug()),
+            "begin it with a slash, without query and blanks",
+        );
     }
     let class = Class {
         share: section.number("share", 0.0..=1e6).unwrap_or(default.share),
