@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde_json::{Map, Value as Json, json};
 use tidegate_control::{
     Timestamp,
-    archive::{Answer, Archive, Archives, Query, QueryFault, Stat},
+    archive::{Answer, Archives, Query, Stat},
     knobs::{Kind, Scope, Value},
     meters::{Meter, MeterKind},
 };
@@ -32,7 +32,6 @@ pub(crate) type Body = (&'static str, String);
 #[derive(Debug)]
 struct Question {
     path: String,
-    scope: Scope,
     meter: Meter,
     label: Option<usize>,
     stats: Vec<Stat>,
@@ -46,17 +45,13 @@ struct Question {
 /// Answers `/api/v1/measurements`.
 pub(crate) fn answer(shared: &Shared, query: Option<&str>) -> Result<Body, Problem> {
     let question = Question::read(shared, query)?;
-    let subjects = question.subjects(shared)?;
     let archives = shared.archives().lock().unwrap_or_else(PoisonError::into_inner);
-    // A subject that has just begun has no archive yet, and nothing measured.
-    let none = Archive::new(question.meter.scope(), archives.layout());
-    let measured: Vec<&Archive> = subjects.iter().map(|path| archives.get(path).unwrap_or(&none)).collect();
     let answers = question
         .stats
         .iter()
         .map(|stat| {
             let Question { meter, label, from, to, step, of, .. } = question;
-            added_up(&measured, &none, Query { meter, label, from, to, step, stat: *stat, of })
+            archives.query(&question.path, &Query { meter, label, from, to, step, stat: *stat, of })
         })
         .collect::<Result<Vec<_>, _>>()
         .map_err(|fault| bad(fault.to_string()))?;
@@ -143,35 +138,10 @@ impl Question {
                 })?
                 .unwrap_or(false),
             path,
-            scope,
             meter,
             label,
             stats,
         })
-    }
-
-    /// Paths of those whose archives answer: the classes of an application for a meter of classes.
-    fn subjects(&self, shared: &Shared) -> Result<Vec<String>, Problem> {
-        if self.scope == self.meter.scope() {
-            return Ok(vec![self.path.clone()]);
-        }
-        let adds_up = |stat: &Stat| match self.meter.kind() {
-            MeterKind::Count => matches!(stat, Stat::Mean | Stat::Rate | Stat::Sum | Stat::Count),
-            MeterKind::Level => *stat == Stat::Mean,
-            MeterKind::Distribution => false,
-        };
-        if let Some(stat) = self.stats.iter().find(|stat| !adds_up(stat)) {
-            let meter = self.meter.name();
-            return Err(bad(format!(
-                "stat: {stat} of {meter} is not added up over the classes of an application: ask for one class, as in class={}/default",
-                self.path
-            )));
-        }
-        let snapshot = shared.snapshot();
-        let application =
-            snapshot.application_named(&self.path).map(|position| &snapshot.applications[position]);
-        let classes = application.map(|application| application.classes.iter());
-        Ok(classes.into_iter().flatten().map(|class| format!("{}/{}", self.path, class.name)).collect())
     }
 
     fn json(&self, answers: &[Answer]) -> Json {
@@ -225,34 +195,6 @@ impl Question {
     }
 }
 
-/// The sum of what several archives answer; without any, what the empty one does.
-fn added_up(archives: &[&Archive], none: &Archive, mut query: Query) -> Result<Answer, QueryFault> {
-    let ask =
-        |query: &Query| archives.iter().map(|archive| archive.query(query)).collect::<Result<Vec<_>, _>>();
-    let mut answers = ask(&query)?;
-    // One that is younger may answer in finer steps.
-    let longest = answers.iter().map(|answer| answer.step).max();
-    if query.step.is_some() && answers.iter().any(|answer| Some(answer.step) != longest) {
-        query.step = longest;
-        answers = ask(&query)?;
-    }
-    let mut rest = answers.into_iter();
-    let Some(mut sum) = rest.next() else {
-        return none.query(&query);
-    };
-    for answer in rest {
-        sum.resolution = sum.resolution.max(answer.resolution);
-        for (point, other) in sum.points.iter_mut().zip(answer.points) {
-            point.value = match (point.value, other.value) {
-                (Some(value), Some(other)) => Some(value + other),
-                (value, other) => value.or(other),
-            };
-            point.measured = point.measured.max(other.measured);
-        }
-    }
-    Ok(sum)
-}
-
 /// The path of the subject asked for, which may be named in one way only.
 fn path_of(parameters: &Parameters) -> Result<String, Problem> {
     let named: Vec<(&str, &str)> = ["scope", "application", "class", "server"]
@@ -302,13 +244,13 @@ fn meter_of(parameters: &Parameters, scope: Scope) -> Result<(Meter, Option<usiz
     let names =
         || Meter::ALL.iter().filter(|m| m.scope() == scope).map(|m| m.name()).collect::<Vec<_>>().join(", ");
     let Some(text) = parameters.get("meter") else {
-        return Err(bad(format!("meter is missing: a {} has {}", scope.name(), names())));
+        return Err(bad(format!("meter is missing: {} has {}", scope.one(), names())));
     };
     let (name, label) = text.split_once('.').map_or((text, None), |(name, label)| (name, Some(label)));
-    // What is measured of classes can be asked of their application.
-    let of_classes = || (scope == Scope::Application).then(|| Meter::find(Scope::Class, name)).flatten();
-    let Some(meter) = Meter::find(scope, name).or_else(of_classes) else {
-        return Err(bad(format!("meter: a {} has no {name:?}, but {}", scope.name(), names())));
+    let Some(meter) = Meter::find_within(scope, name) else {
+        let parts =
+            if scope.parts().len() > 1 { ", and what its parts have together (docs/meters.md)" } else { "" };
+        return Err(bad(format!("meter: {} has no {name:?}, but {}{parts}", scope.one(), names())));
     };
     let Some(label) = label else { return Ok((meter, None)) };
     match meter.labels().iter().position(|known| *known == label) {

@@ -80,8 +80,8 @@ pub trait Controller {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measure<'m> {
     /// Of what: `""` the gateway, `"shop"` an application, `"shop/home"` a class,
-    /// `"shop/servers/10.0.0.2:8000"` a server. A meter of classes asked of an application is over
-    /// all its classes.
+    /// `"shop/servers/10.0.0.2:8000"` a server. A meter of its parts asked of an application or the
+    /// gateway is that of all of them as one.
     pub scope: &'m str,
     /// The meter's name; of a meter that is split, `"refused.queue_full"` is one label's part.
     pub meter: &'m str,

@@ -116,15 +116,15 @@ fn what_was_measured_is_there_after_a_kill() {
     let tally = load.stop();
     let sent = tally.answered.len() as f64;
     assert_eq!(front.await_arrivals(sent), sent, "each arrival once");
-    // What is measured of classes is added up over them for their application, but not percentiles.
-    let of_shop = |stat: &str| {
-        front.ask(&format!("meter=arrived&application=shop&from=-10m&stat={stat}"))["points"][0][stat]
-            .as_f64()
-    };
-    assert_eq!(of_shop("sum"), Some(sent));
-    let (status, fault) = front.fault("meter=response_time&application=shop&stat=p99");
-    assert_eq!(status, 400, "{fault}");
-    assert!(fault.contains("class=shop/default"), "{fault}");
+    // Of their application classes are asked as one, and of the gateway everything; only the class front was asked.
+    for whole in ["&application=shop", ""] {
+        let of_all = |meter: &str, stat: &str| {
+            front.ask(&format!("meter={meter}{whole}&from=-10m&stat={stat}"))["points"][0][stat].as_f64()
+        };
+        assert_eq!(of_all("arrived", "sum"), Some(sent), "{whole}");
+        assert_eq!(of_all("response_time", "p99"), front.home("response_time", "p99"), "{whole}");
+        assert_eq!(of_all("requests", "sum"), Some(sent), "of the server, {whole}");
+    }
     assert_eq!(front.home("goodput", "sum"), Some(sent));
     let before: Vec<_> = ["p50", "p99", "max"].map(|stat| front.home("response_time", stat)).into();
     let (median, high) = (before[0].expect("a median"), before[1].expect("a 99th percentile"));
@@ -187,7 +187,8 @@ fn faults_of_questions_are_named() {
     let front = Front::start(&origin, None);
     let cases = [
         ("class=shop/front", 400, "meter is missing: a class has arrived, "),
-        ("meter=arrived", 400, "meter: a host has no \"arrived\", but "),
+        ("meter=arrivals", 400, "meter: a host has no \"arrivals\", but "),
+        ("meter=cost&application=shop", 400, "meter: an application has no \"cost\", but "),
         (
             "meter=arrived&class=shop/frnot",
             404,

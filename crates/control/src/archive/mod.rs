@@ -45,6 +45,7 @@
 //! 3. RRDtool's unknown share (`xff`) makes a whole point unknown; here a point says what was measured.
 
 mod codec;
+mod cursor;
 mod layout;
 mod query;
 mod reading;
@@ -173,6 +174,35 @@ impl Archives {
     #[must_use]
     pub fn get(&self, path: &str) -> Option<&Archive> {
         self.subjects.get(path).map(|subject| &subject.archive)
+    }
+
+    /// Answers a question to the subject at `path`. A meter of its parts (the classes and servers of an application,
+    /// everything of the host) is asked of all of them as one: what they count and hold is added up, distributions
+    /// are merged, and extremes are those of the sum, span by span.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryFault`].
+    pub fn query(&self, path: &str, query: &Query) -> Result<Answer, QueryFault> {
+        let wanted = query.meter.scope();
+        let scope = Self::scope_of(path).unwrap_or(Scope::Host);
+        if !scope.parts().contains(&wanted) || (scope != wanted && !query.meter.adds_up()) {
+            return Err(QueryFault::Scope { meter: query.meter.name(), scope });
+        }
+        let is_meant = |of: &str| match scope {
+            _ if scope == wanted => of == path,
+            Scope::Host => true,
+            _ => of.strip_prefix(path).is_some_and(|rest| rest.starts_with('/')),
+        };
+        let mut found = self
+            .iter()
+            .filter(|(of, archive)| archive.scope() == wanted && is_meant(of))
+            .map(|(_, archive)| archive);
+        match found.next() {
+            Some(first) => query::query_all(first, &found.collect::<Vec<_>>(), query),
+            // Who has just begun has no archive yet, and nothing measured.
+            None => Archive::new(wanted, &self.layout).query(query),
+        }
     }
 
     /// Every subject: its path and archives.

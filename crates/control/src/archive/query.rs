@@ -1,10 +1,11 @@
-//! Questions to the archives of one subject: any meter, window, step and statistic.
+//! Questions to the archives of one subject, or of several as one: any meter, window, step and statistic.
 
 use std::{fmt, str::FromStr, time::Duration};
 
 use super::{
+    cursor::{Cursor, Moment},
     subject::Archive,
-    sums::{CountSums, LevelSums, Sums},
+    sums::LevelSums,
     track::Track,
 };
 use crate::{
@@ -109,7 +110,7 @@ pub struct Point {
 #[non_exhaustive]
 pub enum QueryFault {
     /// The meter is of another scope.
-    #[error("{meter} is no meter of a {}: it has {}", scope.name(), names(*scope))]
+    #[error("{meter} is no meter of {}: it has {}", scope.one(), names(*scope))]
     Scope {
         /// The meter's name.
         meter: &'static str,
@@ -163,29 +164,11 @@ impl Archive {
     ///
     /// [`QueryFault`].
     pub fn query(&self, query: &Query) -> Result<Answer, QueryFault> {
-        query.check(self.scope())?;
-        let track = self.track_for(query.from);
-        let plan = Plan::new(query, track)?;
-        let finest = &self.tracks()[0];
-        let mut groups = Groups::new(query, plan, finest.step_us());
-        groups.walk(track);
-        if !track.is_finest()
-            && let Some((slot, sums)) = finest.open()
-        {
-            // It has not been handed on yet.
-            groups.add_open(slot * finest.step_us(), sums, true);
-        }
-        let micros = Duration::from_micros;
-        Ok(Answer {
-            resolution: micros(track.step_us()),
-            step: micros(plan.step_us),
-            of: plan.of_us.map(micros),
-            points: groups.finish(),
-        })
+        query_all(self, &[], query)
     }
 
-    /// The finest resolution that reaches back to `from`, or as far as any does.
-    fn track_for(&self, from: Timestamp) -> &Track {
+    /// Which resolution answers: the finest that reaches back to `from`, or as far as any does.
+    fn track_for(&self, from: Timestamp) -> usize {
         let tracks = self.tracks();
         let from_us = from.as_nanos() / 1000;
         let reach =
@@ -198,12 +181,32 @@ impl Archive {
                     oldest_us / coarser.step_us() * coarser.step_us() <= reach(coarser)
                 })
         };
-        tracks
-            .iter()
-            .enumerate()
-            .find(|(index, track)| is_enough(*index, track))
-            .map_or(&tracks[0], |(_, track)| track)
+        tracks.iter().enumerate().position(|(index, track)| is_enough(index, track)).unwrap_or(0)
     }
+}
+
+/// Answers a question to several subjects of one layout as if they were one: what they counted and what they hold is
+/// added up, and their distributions are merged. Who was not there in a time counted nothing in it.
+pub(super) fn query_all(first: &Archive, others: &[&Archive], query: &Query) -> Result<Answer, QueryFault> {
+    let all = || std::iter::once(first).chain(others.iter().copied());
+    for archive in all() {
+        query.check(archive.scope())?;
+    }
+    // One that is younger may reach back in finer steps, and has the coarser ones as well.
+    let index = all().map(|archive| archive.track_for(query.from)).max().unwrap_or(0);
+    let (finest, track) = (&first.tracks()[0], &first.tracks()[index]);
+    let plan = Plan::new(query, track, !others.is_empty())?;
+    let mut groups = Groups::new(query, plan, finest.step_us());
+    groups.walk(
+        all().map(|archive| Cursor::new(archive, index, query.meter, query.cells(), plan.from_us)).collect(),
+    );
+    let micros = Duration::from_micros;
+    Ok(Answer {
+        resolution: micros(track.step_us()),
+        step: micros(plan.step_us),
+        of: plan.of_us.map(micros),
+        points: groups.finish(),
+    })
 }
 
 impl Query {
@@ -255,7 +258,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(query: &Query, track: &Track) -> Result<Self, QueryFault> {
+    fn new(query: &Query, track: &Track, of_several: bool) -> Result<Self, QueryFault> {
         let resolution = track.step_us();
         let whole = |span: Duration| {
             let span = u64::try_from(span.as_micros()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4);
@@ -263,8 +266,12 @@ impl Plan {
         };
         let is_extreme = matches!(query.stat, Stat::Max | Stat::Min);
         let mut of_us = query.of.filter(|_| is_extreme).map(whole);
-        // Extremes of a sum of labels are not those of its parts.
-        let is_sum = query.meter.kind() == MeterKind::Count && query.cells().len() > 1;
+        // Extremes of a sum are not those of its parts.
+        let is_sum = match query.meter.kind() {
+            MeterKind::Count => of_several || query.cells().len() > 1,
+            MeterKind::Level => of_several,
+            MeterKind::Distribution => false,
+        };
         if is_extreme && is_sum && of_us.is_none() {
             of_us = Some(resolution);
         }
@@ -324,53 +331,24 @@ impl<'q> Groups<'q> {
         Self { query, plan, finest_us, points, at_us: None, group, extreme: None, measured_us: 0 }
     }
 
-    /// Adds the closed points of a track and its open one.
-    fn walk(&mut self, track: &Track) {
-        let slot = self.plan.from_us / track.step_us();
-        let position = self.query.meter.offset();
-        match self.query.meter.kind() {
-            MeterKind::Count => track.counts_from(slot, self.query.cells(), |at_us, measured_us, count| {
-                self.add(at_us, measured_us, |group| group.add_count(measured_us, count));
-            }),
-            MeterKind::Level => track.level_from(slot, position, |at_us, measured_us, level| {
-                self.add(at_us, measured_us, |group| group.level.add(level));
-            }),
-            MeterKind::Distribution => {
-                track.distribution_from(slot, position, |at_us, measured_us, buckets, sum_nanos| {
-                    self.add(at_us, measured_us, |group| {
-                        group.distribution.merge(buckets.iter().copied(), u128::from(sum_nanos));
-                    });
-                });
+    /// Adds the points of each subject, those of one time together.
+    fn walk(&mut self, mut cursors: Vec<Cursor<'_>>) {
+        while let Some(at_us) = cursors.iter().filter_map(Cursor::at_us).min() {
+            if at_us >= self.plan.to_us {
+                return;
             }
-        }
-        if let Some((slot, sums)) = track.open() {
-            self.add_open(slot * track.step_us(), sums, track.is_finest());
+            self.reach(at_us);
+            let mut moment = Moment::default();
+            for cursor in cursors.iter_mut().filter(|cursor| cursor.at_us() == Some(at_us)) {
+                cursor.read(&mut moment, &mut self.group.distribution);
+            }
+            self.measured_us += moment.measured_us;
+            self.group.add(&moment, self.query.meter.kind());
         }
     }
 
-    /// Adds an open point, whose counts have no extremes yet in the finest resolution.
-    fn add_open(&mut self, at_us: u64, sums: &Sums, is_finest: bool) {
-        let (measured_us, position) = (sums.measured_us, self.query.meter.offset());
-        match self.query.meter.kind() {
-            MeterKind::Count => {
-                let mut count = sums.count(self.query.cells());
-                if is_finest {
-                    count = count.map(|count| CountSums::settled(count.sum, measured_us, self.finest_us));
-                }
-                self.add(at_us, measured_us, |group| group.add_count(measured_us, count));
-            }
-            MeterKind::Level => self.add(at_us, measured_us, |group| group.level.add(sums.levels[position])),
-            MeterKind::Distribution => self.add(at_us, measured_us, |group| {
-                let distribution = &sums.distributions[position];
-                group.distribution.merge(distribution.buckets(), distribution.sum_nanos());
-            }),
-        }
-    }
-
-    fn add(&mut self, at_us: u64, measured_us: u64, add: impl FnOnce(&mut Group)) {
-        if !(self.plan.from_us..self.plan.to_us).contains(&at_us) {
-            return;
-        }
+    /// Ends the points and spans that are over at `at_us`.
+    fn reach(&mut self, at_us: u64) {
         let point = self.plan.point(at_us);
         if self.points.len() < point {
             self.close_point();
@@ -385,9 +363,6 @@ impl<'q> Groups<'q> {
             }
         }
         self.at_us = Some(at_us);
-        self.group.measured_us += measured_us;
-        self.measured_us += measured_us;
-        add(&mut self.group);
     }
 
     /// Takes the mean of the span into the extreme.
@@ -446,14 +421,19 @@ impl Group {
         }
     }
 
-    fn add_count(&mut self, measured_us: u64, count: Option<CountSums>) {
-        let Some(count) = count else {
-            self.measured_us -= measured_us;
-            return;
-        };
-        self.sum = self.sum.saturating_add(count.sum);
-        let (min, max) = self.extremes.unwrap_or((count.min, count.max));
-        self.extremes = Some((min.min(count.min), max.max(count.max)));
+    /// Adds what was told of a time; a distribution is here already.
+    fn add(&mut self, moment: &Moment, kind: MeterKind) {
+        self.measured_us += moment.told_us;
+        match kind {
+            MeterKind::Count if moment.told_us > 0 => {
+                let count = moment.count;
+                self.sum = self.sum.saturating_add(count.sum);
+                let (min, max) = self.extremes.unwrap_or((count.min, count.max));
+                self.extremes = Some((min.min(count.min), max.max(count.max)));
+            }
+            MeterKind::Level => self.level.add(moment.level),
+            MeterKind::Count | MeterKind::Distribution => {}
+        }
     }
 
     fn value(&self, stat: Stat, meter: Meter, finest_us: u64) -> Option<f64> {

@@ -191,6 +191,28 @@ fn run(steps: &[Step], mut each: impl FnMut(Timestamp, Timestamp, &Reading)) -> 
     now
 }
 
+/// Everything in it so many times, and a wait of so many milliseconds.
+fn several_times(reading: &Reading, times: u64) -> Reading {
+    let mut other = reading.clone();
+    for _ in 1..times {
+        add(&mut other, reading);
+    }
+    other.record(Meter::WAITING_TIME, Duration::from_millis(times));
+    other
+}
+
+fn add(sum: &mut Reading, other: &Reading) {
+    for (count, more) in sum.counts.iter_mut().zip(&other.counts) {
+        *count += more;
+    }
+    for (level, more) in sum.levels.iter_mut().zip(&other.levels) {
+        *level = level.zip(*more).map(|(level, more)| level + more);
+    }
+    for (distribution, more) in sum.distributions.iter_mut().zip(&other.distributions) {
+        distribution.merge(more.buckets(), more.sum_nanos());
+    }
+}
+
 fn questions() -> impl Strategy<Value = (Meter, Option<usize>, Stat)> {
     let count = prop_oneof![
         Just(Stat::Mean),
@@ -357,6 +379,41 @@ proptest! {
         prop_assert_eq!(restored().query(&query), whole.query(&query), "what was kept of both");
     }
 
+    /// The classes of an application, some of which began later, answer as one that had all of their readings.
+    #[test]
+    fn parts_asked_as_one_are_as_one(
+        steps in steps(), starts in prop::collection::vec(0..150_usize, 0..3), (meter, label, stat) in questions(),
+        back in 1..2000_u64, length in 1..600_u64, step in prop::option::of(1..40_u64), of in prop::option::of(1..40_u64),
+    ) {
+        let layout = layout(&[(1, 60), (5, 300), (20, 3600)]);
+        let mut archives = Archives::new(layout.clone());
+        let mut one = Archive::new(Scope::Class, &layout);
+        let mut n = 0;
+        let end = run(&steps, |from, to, reading| {
+            let mut sum = reading.clone();
+            archives.record("shop/first", from, to, reading);
+            for (index, _) in starts.iter().enumerate().filter(|(_, start)| **start <= n) {
+                let other = several_times(reading, index as u64 + 2);
+                archives.record(&format!("shop/{index}"), from, to, &other);
+                add(&mut sum, &other);
+            }
+            // What is not asked.
+            archives.record("shopping/first", from, to, reading);
+            one.record(from, to, &sum);
+            n += 1;
+        });
+        let from = end - secs(back);
+        let query = Query { meter, label, from, to: from + secs(length), step: step.map(secs), stat, of: of.map(secs) };
+        let answer = archives.query("shop", &query).unwrap();
+        // Extremes of a sum are those of its spans.
+        let several = starts.iter().any(|start| *start < steps.len()) && meter.kind() != MeterKind::Distribution;
+        prop_assert!(!several || answer.of.is_some() || !matches!(stat, Stat::Max | Stat::Min));
+        prop_assert_eq!(&answer, &one.query(&Query { of: answer.of, ..query }).unwrap());
+        if starts.is_empty() {
+            prop_assert_eq!(&answer, &archives.query("shop/first", &query).unwrap());
+        }
+    }
+
     #[test]
     fn any_bytes_are_restored_or_refused(slot in any::<u64>(), bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut archives = Archives::new(Layout::default());
@@ -449,6 +506,35 @@ fn maxima_are_of_the_resolution_asked_for() {
     assert_eq!(max(None), Some(100.0));
     assert_eq!(max(Some(5)), Some(28.0));
     assert_eq!(max(Some(10)), Some(19.0));
+}
+
+#[test]
+fn a_scope_is_asked_for_what_is_in_it_and_for_nothing_else() {
+    let mut archives = Archives::new(Layout::default());
+    let second = |path: &str, scope, meter, n, archives: &mut Archives| {
+        let mut reading = Reading::new(scope);
+        reading.level(meter, n);
+        archives.record(path, at(10.0), at(11.0), &reading);
+    };
+    for (path, n) in [("a", 1), ("b", 10)] {
+        second(path, Scope::Application, Meter::IN_FLIGHT, n, &mut archives);
+    }
+    for (path, n) in [("a/servers/x", 100), ("a/servers/y", 1000), ("b/servers/x", 10_000)] {
+        second(path, Scope::Server, Meter::SERVER_IN_FLIGHT, n, &mut archives);
+    }
+    let ask = |path: &str, meter| {
+        let answer = archives.query(path, &query(meter, 10.0, 11.0, Stat::Max));
+        answer.map(|answer| answer.points[0].value)
+    };
+    assert_eq!(ask("a", Meter::IN_FLIGHT), Ok(Some(1.0)));
+    assert_eq!(ask("", Meter::IN_FLIGHT), Ok(Some(11.0)));
+    assert_eq!(ask("a", Meter::SERVER_IN_FLIGHT), Ok(Some(1100.0)));
+    assert_eq!(ask("a/servers/x", Meter::SERVER_IN_FLIGHT), Ok(Some(100.0)));
+    assert_eq!(ask("", Meter::SERVER_IN_FLIGHT), Ok(Some(11_100.0)));
+    assert_eq!(ask("c", Meter::SERVER_IN_FLIGHT), Ok(None));
+    assert!(ask("a/servers/x", Meter::IN_FLIGHT).is_err());
+    // It says nothing when it is added up.
+    assert!(ask("a", Meter::COST).is_err());
 }
 
 #[test]

@@ -1,6 +1,10 @@
 //! The points of one resolution: the closed ones as bytes, in chunks, and the open one.
 
-use std::{collections::VecDeque, ops::Range};
+use std::{
+    collections::{VecDeque, vec_deque},
+    ops::Range,
+    slice,
+};
 
 use super::{
     codec::{self, Reader, Scalar},
@@ -9,7 +13,7 @@ use super::{
 };
 use crate::{
     knobs::Scope,
-    meters::{Meter, MeterKind},
+    meters::{Distribution, Meter, MeterKind},
 };
 
 /// Points of a chunk. The oldest points go a chunk at a time.
@@ -226,83 +230,22 @@ impl Track {
         }
     }
 
-    /// The counts at `cells`, added up, of the closed points from `slot` on: start and measured time
-    /// in microseconds, and `None` where they were not measured. Extremes are those of one cell.
-    pub(super) fn counts_from(
-        &self,
-        slot: u64,
-        cells: Range<usize>,
-        mut see: impl FnMut(u64, u64, Option<CountSums>),
-    ) {
-        self.scalars_from(slot, |at_us, measured_us, read| {
-            let (mut total, mut unmeasured) = (CountSums::default(), false);
-            read(&mut |scalar| match scalar {
-                Scalar::Unmeasured(bits) => unmeasured = bits >> cells.start & 1 == 1,
-                Scalar::Count(cell, count) if cells.contains(&cell) => {
-                    total.sum = total.sum.saturating_add(count.sum);
-                    (total.min, total.max) = (count.min, count.max);
-                }
-                _ => {}
-            });
-            if self.is_finest {
-                total = CountSums::settled(total.sum, measured_us, self.step_us);
-            }
-            see(at_us, measured_us, (!unmeasured).then_some(total));
-        });
-    }
-
-    /// The level at `position` of the closed points from `slot` on: start and measured time in
-    /// microseconds, and the level.
-    pub(super) fn level_from(&self, slot: u64, position: usize, mut see: impl FnMut(u64, u64, LevelSums)) {
-        self.scalars_from(slot, |at_us, measured_us, read| {
-            let mut level = LevelSums::default();
-            read(&mut |scalar| match scalar {
-                Scalar::Level(other, sums) if other == position => level = sums,
-                _ => {}
-            });
-            see(at_us, measured_us, level);
-        });
-    }
-
-    /// One distribution of the closed points from `slot` on: start and measured time in
-    /// microseconds, buckets with their counts, sum in nanoseconds.
-    pub(super) fn distribution_from(
-        &self,
-        slot: u64,
-        position: usize,
-        mut see: impl FnMut(u64, u64, &[(usize, u64)], u64),
-    ) {
-        let mut buckets = Vec::new();
-        for chunk in self.chunks_from(slot) {
-            let mut reader = Reader::new(&chunk.sections[1 + position]);
-            for head in &chunk.heads {
-                buckets.clear();
-                let sum = codec::read_distribution(&mut reader, |bucket, n| buckets.push((bucket, n)));
-                debug_assert!(sum.is_some(), "checked when it was pushed");
-                if head.slot >= slot {
-                    let measured_us = u64::from(head.measured_us);
-                    see(head.slot * self.step_us, measured_us, &buckets, sum.unwrap_or(0));
-                }
-            }
+    /// The closed points from `slot` on, one after the other. Of each, one section is read: the scalars (0) or
+    /// a distribution (from 1).
+    pub(super) fn points_from(&self, slot: u64, section: usize) -> Points<'_> {
+        let mut points = Points {
+            track: self,
+            section,
+            chunks: self.chunks_from(slot),
+            heads: slice::Iter::default(),
+            reader: Reader::new(&[]),
+            next: None,
+        };
+        points.go_on();
+        while points.next.is_some_and(|head| head.slot < slot) {
+            points.skip();
         }
-    }
-
-    /// Reads the scalars of the closed points from `slot` on, each by the function `see` is given.
-    fn scalars_from(&self, slot: u64, mut see: impl FnMut(u64, u64, ReadScalars<'_>)) {
-        for chunk in self.chunks_from(slot) {
-            let mut reader = Reader::new(&chunk.sections[0]);
-            for head in &chunk.heads {
-                let mut read = |see: &mut dyn FnMut(Scalar)| {
-                    let read = codec::read_scalars(&mut reader, self.sums.levels.len(), self.is_finest, see);
-                    debug_assert!(read.is_some(), "checked when it was pushed");
-                };
-                if head.slot >= slot {
-                    see(head.slot * self.step_us, u64::from(head.measured_us), &mut read);
-                } else {
-                    read(&mut |_| {});
-                }
-            }
-        }
+        points
     }
 
     /// The closed points from `slot` on, read whole.
@@ -330,15 +273,103 @@ impl Track {
         }
     }
 
-    fn chunks_from(&self, slot: u64) -> impl Iterator<Item = &Chunk> {
+    fn chunks_from(&self, slot: u64) -> vec_deque::Iter<'_, Chunk> {
         let first =
             self.chunks.partition_point(|chunk| chunk.heads.last().is_some_and(|head| head.slot < slot));
         self.chunks.range(first..)
     }
 }
 
-/// Shows the scalars of one point.
-type ReadScalars<'a> = &'a mut dyn FnMut(&mut dyn FnMut(Scalar));
+/// Closed points one after the other: one asks where the next begins, and reads it.
+#[derive(Debug)]
+pub(super) struct Points<'t> {
+    track: &'t Track,
+    section: usize,
+    chunks: vec_deque::Iter<'t, Chunk>,
+    heads: slice::Iter<'t, Head>,
+    /// At the section of the next point.
+    reader: Reader<'t>,
+    next: Option<Head>,
+}
+
+impl Points<'_> {
+    /// Where the next point begins, in microseconds.
+    pub(super) fn at_us(&self) -> Option<u64> {
+        self.next.map(|head| head.slot * self.track.step_us)
+    }
+
+    /// Reads the next point, which there must be: its measured time in microseconds and its counts at `cells`, added
+    /// up, or `None` where they were not measured. Extremes are those of one cell.
+    pub(super) fn read_count(&mut self, cells: &Range<usize>) -> (u64, Option<CountSums>) {
+        let measured_us = self.measured_us();
+        let (mut total, mut unmeasured) = (CountSums::default(), false);
+        self.read_scalars(|scalar| match scalar {
+            Scalar::Unmeasured(bits) => unmeasured = bits >> cells.start & 1 == 1,
+            Scalar::Count(cell, count) if cells.contains(&cell) => {
+                total.sum = total.sum.saturating_add(count.sum);
+                (total.min, total.max) = (count.min, count.max);
+            }
+            _ => {}
+        });
+        if self.track.is_finest {
+            total = CountSums::settled(total.sum, measured_us, self.track.step_us);
+        }
+        (measured_us, (!unmeasured).then_some(total))
+    }
+
+    /// Reads the next point: its measured time in microseconds and its level at `position`.
+    pub(super) fn read_level(&mut self, position: usize) -> (u64, LevelSums) {
+        let measured_us = self.measured_us();
+        let mut level = LevelSums::default();
+        self.read_scalars(|scalar| match scalar {
+            Scalar::Level(other, sums) if other == position => level = sums,
+            _ => {}
+        });
+        (measured_us, level)
+    }
+
+    /// Adds the next point's distribution to another; gives its measured time in microseconds.
+    pub(super) fn add_distribution(&mut self, to: &mut Distribution) -> u64 {
+        let measured_us = self.measured_us();
+        let sum = codec::read_distribution(&mut self.reader, |bucket, n| to.add(bucket, n));
+        debug_assert!(sum.is_some(), "checked when it was pushed");
+        to.add_nanos(u128::from(sum.unwrap_or(0)));
+        self.go_on();
+        measured_us
+    }
+
+    fn measured_us(&self) -> u64 {
+        self.next.map_or(0, |head| u64::from(head.measured_us))
+    }
+
+    fn read_scalars(&mut self, see: impl FnMut(Scalar)) {
+        let track = self.track;
+        let read = codec::read_scalars(&mut self.reader, track.sums.levels.len(), track.is_finest, see);
+        debug_assert!(read.is_some(), "checked when it was pushed");
+        self.go_on();
+    }
+
+    fn skip(&mut self) {
+        if self.section == 0 {
+            self.read_scalars(|_| {});
+        } else {
+            let _ = codec::read_distribution(&mut self.reader, |_, _| {});
+            self.go_on();
+        }
+    }
+
+    /// To the next point, which may be in the next chunk.
+    fn go_on(&mut self) {
+        self.next = self.heads.next().copied();
+        while self.next.is_none()
+            && let Some(chunk) = self.chunks.next()
+        {
+            self.heads = chunk.heads.iter();
+            self.reader = Reader::new(&chunk.sections[self.section]);
+            self.next = self.heads.next().copied();
+        }
+    }
+}
 
 impl Chunk {
     fn new(scope: Scope) -> Self {

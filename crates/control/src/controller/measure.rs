@@ -1,24 +1,18 @@
-//! Answers what a control law asks of meters from the archives, over all classes of an application too.
-
-use std::{collections::BTreeMap, time::Duration};
+//! Answers what a control law asks of meters from the archives.
 
 use super::{HostError, Measure};
 use crate::{
     Timestamp,
-    archive::{Archives, Query, Stat},
+    archive::{Archives, Query},
     knobs::Scope,
-    meters::{Meter, MeterKind},
+    meters::Meter,
 };
-
-/// Most points that extremes over several classes are made of.
-const POINTS_MAX: u32 = 20_000;
 
 /// Answers [`super::Host::measure`]. `classes` names the classes of an application, `None` if there
 /// is no such application.
 ///
-/// A meter of classes asked of an application is added up over its classes: sums, rates, counts
-/// and means of counts and levels; a mean of times is weighted by their number; extremes are those
-/// of the sum, span by span. Percentiles over several classes are not kept: ask class by class.
+/// A meter of classes or servers asked of an application, or any asked of the gateway, is that of all of them as
+/// one, see [`Archives::query`].
 ///
 /// # Errors
 ///
@@ -31,15 +25,21 @@ pub fn measure(
 ) -> Result<Option<f64>, HostError> {
     let path = measure.scope;
     let scope = Archives::scope_of(path).ok_or_else(|| no_such_scope(path))?;
-    let mut names = Vec::new();
     if scope != Scope::Host {
         let (application, class) = path.split_once('/').unwrap_or((path, ""));
-        names = classes(application).ok_or_else(|| no_such_scope(path))?;
+        let names = classes(application).ok_or_else(|| no_such_scope(path))?;
         if scope == Scope::Class && !names.iter().any(|name| name == class) {
             return Err(no_such_scope(path));
         }
     }
-    let ask = |meter: Meter, label: Option<usize>| Query {
+    let Some((meter, label)) = find(scope, measure.meter) else {
+        return Err(HostError::Meter(format!(
+            "\"{}\" is no meter of {}: docs/meters.md lists them all",
+            measure.meter,
+            scope.one()
+        )));
+    };
+    let query = Query {
         meter,
         label,
         from: now - measure.window,
@@ -48,26 +48,14 @@ pub fn measure(
         stat: measure.stat,
         of: measure.of,
     };
-    if let Some((meter, label)) = find(scope, measure.meter) {
-        return value(archives, path, &ask(meter, label));
-    }
-    match find(Scope::Class, measure.meter).filter(|_| scope == Scope::Application) {
-        Some((meter, label)) => {
-            let paths: Vec<String> = names.iter().map(|class| format!("{path}/{class}")).collect();
-            over_all(archives, &paths, ask(meter, label), measure.window)
-        }
-        None => Err(HostError::Meter(format!(
-            "\"{}\" is no meter of a {}: docs/meters.md lists them all",
-            measure.meter,
-            scope.name()
-        ))),
-    }
+    let answer = archives.query(path, &query).map_err(|fault| HostError::Meter(fault.to_string()))?;
+    Ok(answer.points.first().and_then(|point| point.value))
 }
 
 /// The meter of that name, and the label that follows it after a dot.
 fn find(scope: Scope, name: &str) -> Option<(Meter, Option<usize>)> {
     let (name, label) = name.split_once('.').map_or((name, None), |(name, label)| (name, Some(label)));
-    let meter = Meter::find(scope, name)?;
+    let meter = Meter::find_within(scope, name)?;
     match label {
         None => Some((meter, None)),
         Some(label) => {
@@ -83,71 +71,12 @@ fn no_such_scope(path: &str) -> HostError {
     ))
 }
 
-fn value(archives: &Archives, path: &str, query: &Query) -> Result<Option<f64>, HostError> {
-    let Some(archive) = archives.get(path) else { return Ok(None) };
-    let answer = archive.query(query).map_err(|fault| HostError::Meter(fault.to_string()))?;
-    Ok(answer.points.first().and_then(|point| point.value))
-}
-
-fn over_all(
-    archives: &Archives,
-    paths: &[String],
-    query: Query,
-    window: Duration,
-) -> Result<Option<f64>, HostError> {
-    let each = |stat: Stat| -> Result<Vec<f64>, HostError> {
-        let mut values = Vec::new();
-        for path in paths {
-            values.extend(value(archives, path, &Query { stat, ..query })?);
-        }
-        Ok(values)
-    };
-    let add = |values: Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>());
-    let is_times = query.meter.kind() == MeterKind::Distribution;
-    match query.stat {
-        Stat::Quantile(_) if is_times => Err(HostError::Meter(format!(
-            "{} of {}: percentiles are kept class by class",
-            query.stat,
-            query.meter.name()
-        ))),
-        Stat::Mean if is_times => {
-            let (sum, count) = (add(each(Stat::Sum)?), add(each(Stat::Count)?));
-            Ok(sum.zip(count).filter(|(_, count)| *count > 0.0).map(|(sum, count)| sum / count))
-        }
-        Stat::Max if is_times => Ok(each(Stat::Max)?.into_iter().reduce(f64::max)),
-        Stat::Min if is_times => Ok(each(Stat::Min)?.into_iter().reduce(f64::min)),
-        Stat::Max | Stat::Min => extreme_of_sum(archives, paths, query, window),
-        _ => each(query.stat).map(add),
-    }
-}
-
-/// The extreme of a sum is not the sum of extremes: the classes' means are added span by span.
-fn extreme_of_sum(
-    archives: &Archives,
-    paths: &[String],
-    query: Query,
-    window: Duration,
-) -> Result<Option<f64>, HostError> {
-    let step = query.of.unwrap_or(Duration::from_secs(1)).max(window / POINTS_MAX);
-    let mut spans: BTreeMap<Timestamp, f64> = BTreeMap::new();
-    for path in paths {
-        let Some(archive) = archives.get(path) else { continue };
-        let query = Query { step: Some(step), stat: Stat::Mean, of: None, ..query };
-        let answer = archive.query(&query).map_err(|fault| HostError::Meter(fault.to_string()))?;
-        for point in answer.points {
-            if let Some(value) = point.value {
-                *spans.entry(point.from).or_insert(0.0) += value;
-            }
-        }
-    }
-    let better = if query.stat == Stat::Max { f64::max } else { f64::min };
-    Ok(spans.into_values().reduce(better))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::archive::{Layout, Reading};
+    use crate::archive::{Layout, Reading, Stat};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -200,14 +129,24 @@ mod tests {
             ("shop", "queued", Stat::Mean, 45.0),
             ("shop", "queued", Stat::Max, 50.0),
             ("shop", "response_time", Stat::Count, 900.0),
+            ("", "goodput", Stat::Max, 50.0),
+            ("", "responses.5xx", Stat::Sum, 40.0),
         ] {
             assert_eq!(ask(scope, meter, stat), Ok(Some(expected)), "{stat} of {meter} of {scope}");
         }
         // 400 answers of 0.1 s and 500 of 0.3 s.
         let mean = ask("shop", "response_time", Stat::Mean).unwrap().unwrap();
         assert!((mean - 190.0 / 900.0).abs() < 0.01, "{mean}");
-        let longest = ask("shop", "response_time", Stat::Max).unwrap().unwrap();
-        assert!((longest - 0.3).abs() < 0.015, "{longest}");
+        // Of means over 5 s: ten of 0.1 s and forty of 0.3 s, then thirty and ten.
+        for (stat, expected) in [(Stat::Max, 0.26), (Stat::Min, 0.15)] {
+            let mean = ask("shop", "response_time", stat).unwrap().unwrap();
+            assert!((mean - expected).abs() < 0.001, "{stat}: {mean}");
+        }
+        // Four of nine took 0.1 s.
+        for (percentile, expected) in [(0.44, 0.1), (0.45, 0.3), (0.99, 0.3)] {
+            let time = ask("shop", "response_time", Stat::Quantile(percentile)).unwrap().unwrap();
+            assert!((time - expected).abs() <= 0.05 * expected, "{percentile}: {time}");
+        }
     }
 
     #[test]
@@ -222,12 +161,12 @@ mod tests {
             ("park/a", "goodput", Stat::Mean),
             ("shop/a/b", "goodput", Stat::Mean),
             ("shop/a", "in_flight", Stat::Mean),
-            ("", "goodput", Stat::Mean),
+            ("shop", "cost", Stat::Mean),
+            ("shop/servers/one", "goodput", Stat::Mean),
             ("shop/a", "goodput.5xx", Stat::Mean),
             ("shop/a", "responses.6xx", Stat::Mean),
             ("shop/a", "goodput", Stat::Quantile(0.5)),
             ("shop", "goodput", Stat::Quantile(0.5)),
-            ("shop", "response_time", Stat::Quantile(0.5)),
         ] {
             assert!(
                 matches!(ask(scope, meter, stat), Err(HostError::Meter(_))),

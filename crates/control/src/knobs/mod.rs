@@ -36,6 +36,17 @@ impl Scope {
     /// Every scope, widest first.
     pub const ALL: &'static [Self] = &[Self::Host, Self::Application, Self::Class, Self::Server];
 
+    /// The scope itself, and those of what is in it: all is the host's, classes and servers are an application's.
+    #[must_use]
+    pub const fn parts(self) -> &'static [Self] {
+        match self {
+            Self::Host => Self::ALL,
+            Self::Application => &[Self::Application, Self::Class, Self::Server],
+            Self::Class => &[Self::Class],
+            Self::Server => &[Self::Server],
+        }
+    }
+
     /// The scope's name in documentation and API.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -44,6 +55,17 @@ impl Scope {
             Self::Application => "application",
             Self::Class => "class",
             Self::Server => "server",
+        }
+    }
+
+    /// One of it, in a sentence: `an application`.
+    #[must_use]
+    pub const fn one(self) -> &'static str {
+        match self {
+            Self::Host => "a host",
+            Self::Application => "an application",
+            Self::Class => "a class",
+            Self::Server => "a server",
         }
     }
 }

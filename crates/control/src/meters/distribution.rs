@@ -79,7 +79,8 @@ impl Distribution {
         self.sum_nanos += sum_nanos;
     }
 
-    fn add(&mut self, bucket: usize, n: u64) {
+    /// Counts `n` more in a bucket, whose values are added by [`Distribution::add_nanos`].
+    pub(crate) fn add(&mut self, bucket: usize, n: u64) {
         if n == 0 {
             return;
         }
@@ -90,6 +91,11 @@ impl Distribution {
         } else {
             self.filled = self.filled.start.min(bucket)..self.filled.end.max(bucket + 1);
         }
+    }
+
+    /// Adds to the sum of the values, in nanoseconds.
+    pub(crate) const fn add_nanos(&mut self, sum_nanos: u128) {
+        self.sum_nanos += sum_nanos;
     }
 
     /// Adds what has come since `before`, an earlier state of `now`.

@@ -291,6 +291,29 @@ impl Meter {
         Self::ALL.iter().copied().find(|meter| meter.scope() == scope && meter.name() == name)
     }
 
+    /// The meter of that name that can be asked of `scope`: its own, else one of its parts, over all of which it is
+    /// added up.
+    ///
+    /// ```
+    /// use tidegate_control::{knobs::Scope, meters::Meter};
+    ///
+    /// assert_eq!(Meter::find_within(Scope::Application, "in_flight"), Some(Meter::IN_FLIGHT));
+    /// assert_eq!(Meter::find_within(Scope::Application, "goodput"), Some(Meter::GOOD));
+    /// assert_eq!(Meter::find_within(Scope::Server, "goodput"), None);
+    /// ```
+    #[must_use]
+    pub fn find_within(scope: Scope, name: &str) -> Option<Self> {
+        let found = scope.parts().iter().find_map(|part| Self::find(*part, name))?;
+        (found.scope() == scope || found.adds_up()).then_some(found)
+    }
+
+    /// Whether the readings of several instances of its scope say something added up. What a class's request costs and how
+    /// long a room's next visitor waits does not.
+    #[must_use]
+    pub const fn adds_up(self) -> bool {
+        !matches!(self, Self::COST | Self::ROOM_NEXT | Self::ROOM_REPORT_AGE)
+    }
+
     /// Position of the meter's first cell among the cells of its scope and kind (counts or
     /// distributions; levels have no cells, they are read).
     #[must_use]

@@ -139,7 +139,7 @@ fn mistakes_are_told_with_their_line_and_change_nothing() {
         (r#"mean("shop/nowhere", "goodput", "1min")"#, "\"shop/nowhere\" is nothing that is measured"),
         (r#"mean("shop/home", "refused.wibble", "1min")"#, "\"refused.wibble\" is no meter"),
         (r#"p95("shop/home", "goodput", "1min")"#, "p95 of goodput"),
-        (r#"p95("shop", "response_time", "1min")"#, "percentiles are kept class by class"),
+        (r#"mean("shop", "cost", "1min")"#, "\"cost\" is no meter of an application"),
         (r#"mean("shop/home", "goodput", "0s")"#, "window: expected a span of time such as \"5s\""),
         (r#"mean("shop/home", "goodput", "soon")"#, "window: expected a span of time such as \"5s\""),
         (r#"mean("shop/home", "goodput")"#, "window: expected a text, not nil"),
