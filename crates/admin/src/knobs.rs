@@ -207,7 +207,8 @@ fn row(path: &KnobPath, text: &str, value: Value, configured: &Settings) -> Map<
         return Map::new();
     };
     if let Kind::Choice(names) = knob.kind() {
-        row.insert("choices".to_owned(), names.into());
+        let none = knob.is_optional().then_some("none");
+        row.insert("choices".to_owned(), none.into_iter().chain(names.iter().copied()).collect());
     }
     if let Some((min, max)) = range(knob.kind()) {
         row.insert("min".to_owned(), min.to_string().into());

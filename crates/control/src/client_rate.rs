@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     Timestamp,
     key_table::KeyTable,
-    knobs::{Values, keys},
+    knobs::{Mode, Values, keys},
 };
 
 /// The limit; knobs `client.*`.
@@ -28,6 +28,12 @@ impl ClientRateSettings {
             burst: application.get(keys::CLIENT_BURST),
             tracked_max: usize::try_from(application.get(keys::CLIENTS_MAX)).unwrap_or(usize::MAX),
         }
+    }
+
+    /// Whether an application's limit acts.
+    #[must_use]
+    pub fn mode(application: &Values) -> Mode {
+        application.get(keys::CLIENT_MODE).unwrap_or_else(|| application.get(keys::MODE)).0
     }
 }
 

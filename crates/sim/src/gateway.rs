@@ -338,17 +338,19 @@ impl Front for Gateway {
     fn arrive(&mut self, now: Timestamp, request: &Request) -> Verdict {
         self.now = now;
         self.measured.arrived(request.class);
-        let mode = self.application.get(keys::MODE).0;
-        if mode != Mode::Off
+        let of_clients = ClientRateSettings::mode(&self.application);
+        if of_clients != Mode::Off
             && self.application.get(keys::CLIENT_RATE).is_some()
             && self.clients.take(now, u64::from(request.client)).is_err()
-            && mode == Mode::Enforce
         {
-            self.measured.refused(request.class, Refusal::ClientRate);
-            return Verdict::Refuse(Refusal::ClientRate.name());
+            if of_clients == Mode::Enforce {
+                self.measured.refused(request.class, Refusal::ClientRate);
+                return Verdict::Refuse(Refusal::ClientRate.name());
+            }
+            self.measured.would_refuse(request.class, Refusal::ClientRate, 1);
         }
         let mut priority = None;
-        if self.hall.is_on() && mode == Mode::Enforce {
+        if self.hall.is_on() && self.application.get(keys::MODE).0 == Mode::Enforce {
             match self.hall.arrive(now, &mut self.admission, request) {
                 Before::Enter(own) => priority = own,
                 Before::Later(promise) => return Verdict::Later(promise),

@@ -167,6 +167,7 @@ pub fn settings(mut next: impl FnMut() -> u8) -> AdmissionSettings {
         long_streams_max: u64::from(next() % 3),
         share: share(next()),
         classes: (0..=next() % 4).map(|_| class(&mut next)).collect(),
+        ingress_mode: own_mode(next()),
     }
 }
 
@@ -197,7 +198,13 @@ fn class(next: &mut impl FnMut() -> u8) -> ClassSettings {
         deadline: pick(next(), &[None, None, Some(20)]).map(millis),
         in_flight_max: pick(next(), &[None, None, Some(2)]),
         share: u32::from(next() % 4) + 1,
+        ingress_mode: own_mode(next()),
     }
+}
+
+/// Mostly none.
+fn own_mode(byte: u8) -> Option<Mode> {
+    pick(byte, &[None, None, None, None, None, Some(Mode::Enforce), Some(Mode::Watch), Some(Mode::Off)])
 }
 
 fn rate(next: &mut impl FnMut() -> u8) -> Option<Rate> {

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use super::{
     AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit, Rate, Standing,
-    path::{Answer, Entrance, Path, whole},
+    path::{Answer, Charged, Path, whole},
 };
 use crate::{
     ClassId, Refusal, Ticket, Timestamp,
@@ -42,6 +42,10 @@ use crate::{
 ///   ([`drain_would_refuse`](Self::drain_would_refuse)) if it would have been refused. Shadows that
 ///   still wait when their exchange departs count as neither.
 /// - `off`: every request starts at once; weights in flight are counted, limits learn nothing.
+///
+/// Limits, rates of starts and queues decide together and have this one mode. Rates of admission decide before them
+/// and alone, so each may have its own (`ingress.mode`): one that watches counts whom it would refuse and lets him
+/// go on, one that acts refuses whatever the mode of the rest is.
 ///
 /// # Time
 ///
@@ -204,25 +208,43 @@ impl Admission {
 
     /// A request arrives.
     pub fn arrive(&mut self, now: Timestamp, exchange: Exchange) -> Arrival {
-        self.enter(now, exchange, Entrance::First)
+        self.advance(now);
+        let exchange = self.known(exchange);
+        let charged = self.path.charge(self.now, exchange.class);
+        self.enter(exchange, charged)
     }
 
     /// A request arrives again that has been admitted before and gave its permit back unused, since its
     /// client was not ready to go on. It is judged as a newcomer, but takes no ingress token again.
     pub fn arrive_again(&mut self, now: Timestamp, exchange: Exchange) -> Arrival {
-        self.enter(now, exchange, Entrance::Again)
+        self.advance(now);
+        let exchange = self.known(exchange);
+        self.enter(exchange, Charged::Paid)
     }
 
-    fn enter(&mut self, now: Timestamp, mut exchange: Exchange, entrance: Entrance) -> Arrival {
-        self.advance(now);
-        exchange.class = self.path.known(exchange.class);
-        exchange.priority = exchange.priority.min(TOP_PRIORITY);
-        exchange.weight = exchange.weight.max(1);
+    /// The same within what there is.
+    fn known(&self, exchange: Exchange) -> Exchange {
+        Exchange {
+            class: self.path.known(exchange.class),
+            priority: exchange.priority.min(TOP_PRIORITY),
+            weight: exchange.weight.max(1),
+            ..exchange
+        }
+    }
+
+    fn enter(&mut self, exchange: Exchange, charged: Charged) -> Arrival {
+        if charged == Charged::Refused {
+            return Arrival::Refuse(Refusal::IngressRate);
+        }
         if self.mode == Mode::Off {
             let in_flight = self.path.take(exchange.class, exchange.weight);
             return Arrival::Start(self.permit(&exchange, in_flight, Standing::Counted));
         }
-        let answer = self.path.arrive(self.now, &exchange, entrance);
+        let answer = match charged {
+            // The path is that of a world in which everything acts.
+            Charged::Watched if self.mode == Mode::Watch => Answer::Refuse(Refusal::IngressRate),
+            _ => self.path.arrive(self.now, &exchange),
+        };
         let Some(watched) = &mut self.watched else {
             return match answer {
                 Answer::Start(in_flight) => {

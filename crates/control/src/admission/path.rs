@@ -9,7 +9,7 @@ use super::{AdmissionSettings, ClassSettings, Rate};
 use crate::{
     ClassId, Refusal, Ticket, Timestamp,
     in_flight::{InFlight, TOP_PRIORITY},
-    knobs::SchedulerKind,
+    knobs::{Mode, SchedulerKind},
     limit::Load,
     queue::{ClassQueue, Entry, Exit, Newcomer, Phase, WaitTable},
     scheduler::{Candidate, Scheduler},
@@ -25,18 +25,27 @@ pub(super) enum Answer {
     Refuse(Refusal),
 }
 
-/// How often a request has come.
+/// What the rates of admission say of an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Entrance {
-    /// For the first time.
-    First,
-    /// Its ingress tokens were taken before.
-    Again,
+pub(super) enum Charged {
+    /// There were tokens, or nobody asked for any.
+    Paid,
+    /// One that only watches would have refused it, which is counted.
+    Watched,
+    /// One that acts refuses it; nothing was taken.
+    Refused,
+}
+
+/// A rate of admission, and whether it acts; `None`: as what is above it.
+#[derive(Clone, Debug)]
+struct Ingress {
+    bucket: Option<TokenBucket>,
+    mode: Option<Mode>,
 }
 
 #[derive(Clone, Debug)]
 struct Class {
-    ingress: Option<TokenBucket>,
+    ingress: Ingress,
     egress: Option<TokenBucket>,
     queue: ClassQueue,
     deadline: Option<Duration>,
@@ -51,7 +60,9 @@ pub(super) struct Path {
     classes: Vec<Class>,
     /// Classes of which something waits, by id.
     busy: Vec<ClassId>,
-    ingress: Option<TokenBucket>,
+    /// The application's.
+    mode: Mode,
+    ingress: Ingress,
     egress: Option<TokenBucket>,
     scheduler: Scheduler,
     starvation_max: Option<Duration>,
@@ -76,7 +87,8 @@ impl Path {
             table: WaitTable::new(),
             classes: Vec::new(),
             busy: Vec::new(),
-            ingress: None,
+            mode: settings.mode,
+            ingress: Ingress { bucket: None, mode: None },
             egress: None,
             scheduler: Scheduler::new(settings.scheduler),
             starvation_max: None,
@@ -95,7 +107,8 @@ impl Path {
 
     /// New knobs. The caller dispatches afterwards.
     pub(super) fn configure(&mut self, now: Timestamp, settings: &AdmissionSettings) {
-        set_bucket(&mut self.ingress, now, settings.ingress);
+        self.mode = settings.mode;
+        self.ingress.configure(now, settings.ingress, settings.ingress_mode);
         for (id, class) in settings.classes.iter().enumerate() {
             match self.classes.get_mut(id) {
                 Some(present) => present.configure(now, class),
@@ -117,17 +130,24 @@ impl Path {
         if class.index() < self.classes.len() { class } else { ClassId(0) }
     }
 
-    pub(super) fn arrive(
-        &mut self,
-        now: Timestamp,
-        exchange: &super::Exchange,
-        entrance: Entrance,
-    ) -> Answer {
+    /// Takes a token of each ingress bucket, or of neither: first of those that act, then of those that watch.
+    pub(super) fn charge(&mut self, now: Timestamp, id: ClassId) -> Charged {
+        let (all, own) = (&mut self.ingress, &mut self.classes[id.index()].ingress);
+        let of_all = all.mode.unwrap_or(self.mode);
+        if !take_both(now, all.in_mode(Mode::Enforce, of_all), own.in_mode(Mode::Enforce, of_all)) {
+            return Charged::Refused;
+        }
+        if !take_both(now, all.in_mode(Mode::Watch, of_all), own.in_mode(Mode::Watch, of_all)) {
+            self.count_refusal(id, Refusal::IngressRate);
+            return Charged::Watched;
+        }
+        Charged::Paid
+    }
+
+    /// A request that the rates of admission let pass.
+    pub(super) fn arrive(&mut self, now: Timestamp, exchange: &super::Exchange) -> Answer {
         let class_id = exchange.class;
         let class = &mut self.classes[class_id.index()];
-        if entrance == Entrance::First && !take_both(now, &mut self.ingress, &mut class.ingress) {
-            return self.turn_away(class_id, Refusal::IngressRate);
-        }
         let deadline = match (exchange.deadline, class.deadline) {
             (Some(client), Some(span)) => Some(client.min(now + span)),
             (client, span) => client.or(span.map(|span| now + span)),
@@ -139,7 +159,7 @@ impl Path {
         if self.busy.is_empty()
             && self.in_flight.fits(weight, priority)
             && class.has_room(&self.in_flight, class_id, weight, priority)
-            && take_both(now, &mut self.egress, &mut class.egress)
+            && take_both(now, self.egress.as_mut(), class.egress.as_mut())
         {
             return Answer::Start(self.take(class_id, weight));
         }
@@ -291,7 +311,7 @@ impl Path {
 
     /// How things stand, for the limit.
     pub(super) fn load(&mut self, now: Timestamp) -> Load<'_> {
-        let rate_holds = !self.busy.is_empty() && !is_ready(now, &mut self.egress);
+        let rate_holds = !self.busy.is_empty() && !is_ready(now, self.egress.as_mut());
         Load {
             in_flight: self.in_flight.classes(),
             started: self.in_flight.started(),
@@ -401,7 +421,7 @@ impl Path {
                 }
                 self.scheduler.served(&self.candidates, pick);
             }
-            let taken = take_both(now, &mut self.egress, &mut class.egress);
+            let taken = take_both(now, self.egress.as_mut(), class.egress.as_mut());
             debug_assert!(taken, "a candidate has its tokens");
             self.grant(now, chosen.index);
         }
@@ -413,7 +433,7 @@ impl Path {
         if was_held {
             self.last_held = now;
         }
-        if self.busy.is_empty() || !is_ready(now, &mut self.egress) {
+        if self.busy.is_empty() || !is_ready(now, self.egress.as_mut()) {
             return None;
         }
         self.candidates.clear();
@@ -487,7 +507,7 @@ impl Path {
         if self.busy.is_empty() {
             return;
         }
-        let application_ready = is_ready(now, &mut self.egress);
+        let application_ready = is_ready(now, self.egress.as_mut());
         let mut next = match &mut self.egress {
             Some(bucket) if !application_ready => bucket.next(now),
             _ => Timestamp::FAR_FUTURE,
@@ -549,12 +569,23 @@ impl Path {
     }
 }
 
+impl Ingress {
+    fn configure(&mut self, now: Timestamp, rate: Option<Rate>, mode: Option<Mode>) {
+        set_bucket(&mut self.bucket, now, rate);
+        self.mode = mode;
+    }
+
+    /// Its bucket, if that is its mode; `above` is what holds where it has none of its own.
+    fn in_mode(&mut self, mode: Mode, above: Mode) -> Option<&mut TokenBucket> {
+        self.bucket.as_mut().filter(|_| self.mode.unwrap_or(above) == mode)
+    }
+}
+
 impl Class {
     fn new(now: Timestamp, settings: &ClassSettings) -> Self {
-        let bucket = |rate: Option<Rate>| rate.map(|rate| TokenBucket::new(now, rate.per_s, rate.burst));
         Self {
-            ingress: bucket(settings.ingress),
-            egress: bucket(settings.egress),
+            ingress: Ingress { bucket: bucket(now, settings.ingress), mode: settings.ingress_mode },
+            egress: bucket(now, settings.egress),
             queue: ClassQueue::new(settings.queue),
             deadline: settings.deadline,
             in_flight_max: settings.in_flight_max,
@@ -563,7 +594,7 @@ impl Class {
     }
 
     fn configure(&mut self, now: Timestamp, settings: &ClassSettings) {
-        set_bucket(&mut self.ingress, now, settings.ingress);
+        self.ingress.configure(now, settings.ingress, settings.ingress_mode);
         set_bucket(&mut self.egress, now, settings.egress);
         self.queue.configure(settings.queue);
         self.deadline = settings.deadline;
@@ -585,7 +616,7 @@ impl Class {
         scheduler: &Scheduler,
         starvation_max: Option<Duration>,
     ) -> Option<Candidate> {
-        if !is_ready(now, &mut self.egress) {
+        if !is_ready(now, self.egress.as_mut()) {
             return None;
         }
         let mut index = self.queue.next(now)?;
@@ -621,21 +652,24 @@ pub(super) fn whole(weight: u64) -> u32 {
     u32::try_from(weight).unwrap_or(u32::MAX)
 }
 
-fn set_bucket(bucket: &mut Option<TokenBucket>, now: Timestamp, rate: Option<Rate>) {
-    match (rate, bucket) {
-        (None, bucket) => *bucket = None,
+fn bucket(now: Timestamp, rate: Option<Rate>) -> Option<TokenBucket> {
+    rate.map(|rate| TokenBucket::new(now, rate.per_s, rate.burst))
+}
+
+fn set_bucket(present: &mut Option<TokenBucket>, now: Timestamp, rate: Option<Rate>) {
+    match (rate, present) {
         (Some(rate), Some(bucket)) => bucket.configure(now, rate.per_s, rate.burst),
-        (Some(rate), bucket) => *bucket = Some(TokenBucket::new(now, rate.per_s, rate.burst)),
+        (rate, present) => *present = bucket(now, rate),
     }
 }
 
-fn is_ready(now: Timestamp, bucket: &mut Option<TokenBucket>) -> bool {
-    bucket.as_mut().is_none_or(|bucket| bucket.is_ready(now))
+fn is_ready(now: Timestamp, bucket: Option<&mut TokenBucket>) -> bool {
+    bucket.is_none_or(|bucket| bucket.is_ready(now))
 }
 
 /// Takes a token of each bucket, or of neither.
-fn take_both(now: Timestamp, one: &mut Option<TokenBucket>, other: &mut Option<TokenBucket>) -> bool {
-    if !is_ready(now, one) || !is_ready(now, other) {
+fn take_both(now: Timestamp, mut one: Option<&mut TokenBucket>, mut other: Option<&mut TokenBucket>) -> bool {
+    if !is_ready(now, one.as_deref_mut()) || !is_ready(now, other.as_deref_mut()) {
         return false;
     }
     for bucket in [one, other].into_iter().flatten() {

@@ -365,40 +365,57 @@ impl Reference {
         Event::Started(in_flight)
     }
 
-    fn arrive(&mut self, exchange: Exchange, again: bool) -> Event {
-        if self.settings.mode == Mode::Off {
-            let in_flight = u32::try_from(self.in_flight() + u64::from(exchange.weight)).unwrap();
-            self.started[exchange.class.index()] += 1;
-            return self.start(&exchange, in_flight, true, None);
+    /// The mode of the application's rate of admission, or of a class's.
+    fn ingress_mode(&self, class: Option<usize>) -> Mode {
+        let own = class.and_then(|class| self.classes[class].ingress_mode);
+        own.or(self.settings.ingress_mode).unwrap_or(self.settings.mode)
+    }
+
+    /// Whether the rates of that mode have a token each, which then is taken.
+    fn pays(&mut self, class: usize, mode: Mode) -> bool {
+        let all = self.ingress_mode(None) == mode;
+        let own = self.ingress_mode(Some(class)) == mode;
+        if all && !has_token(&self.ingress, self.now)
+            || own && !has_token(&self.class_ingress[class], self.now)
+        {
+            return false;
         }
-        self.started_in_truth[exchange.class.index()] += 1;
-        let in_truth = u32::try_from(self.in_flight() + u64::from(exchange.weight)).unwrap();
-        let watching = self.settings.mode == Mode::Watch;
+        if all {
+            take_token(&mut self.ingress, self.now);
+        }
+        if own {
+            take_token(&mut self.class_ingress[class], self.now);
+        }
+        true
+    }
+
+    fn arrive(&mut self, exchange: Exchange, again: bool) -> Event {
         let class = exchange.class.index();
-        let tokens = has_token(&self.ingress, self.now) && has_token(&self.class_ingress[class], self.now);
-        let early = if again || tokens {
-            if !again {
-                take_token(&mut self.ingress, self.now);
-                take_token(&mut self.class_ingress[class], self.now);
-            }
-            let own = self.classes[class].deadline.map(|span| self.now + span);
-            let deadline = [exchange.deadline, own].into_iter().flatten().min();
-            if deadline.is_some_and(|deadline| deadline <= self.now) {
-                Err(Refusal::DeadlinePassed)
-            } else {
-                Ok(deadline)
-            }
-        } else {
+        if !again && !self.pays(class, Mode::Enforce) {
+            return Event::Refused(Refusal::IngressRate);
+        }
+        let in_time = again || self.pays(class, Mode::Watch);
+        if !in_time {
+            self.would_refuse(exchange.class, Refusal::IngressRate);
+        }
+        let in_truth = u32::try_from(self.in_flight() + u64::from(exchange.weight)).unwrap();
+        if self.settings.mode == Mode::Off {
+            self.started[class] += 1;
+            return self.start(&exchange, in_truth, true, None);
+        }
+        self.started_in_truth[class] += 1;
+        let watching = self.settings.mode == Mode::Watch;
+        let own = self.classes[class].deadline.map(|span| self.now + span);
+        let deadline = [exchange.deadline, own].into_iter().flatten().min();
+        let verdict = if watching && !in_time {
             Err(Refusal::IngressRate)
-        };
-        let verdict = match early {
-            Err(refusal) => {
-                if watching {
-                    self.would_refuse(exchange.class, refusal);
-                }
-                Err(refusal)
+        } else if deadline.is_some_and(|deadline| deadline <= self.now) {
+            if watching {
+                self.would_refuse(exchange.class, Refusal::DeadlinePassed);
             }
-            Ok(deadline) => Ok(self.enqueue(exchange, deadline)),
+            Err(Refusal::DeadlinePassed)
+        } else {
+            Ok(self.enqueue(exchange, deadline))
         };
         let (refused, sequence) = match verdict {
             Err(refusal) => (Some(refusal), None),

@@ -29,6 +29,8 @@ pub struct AdmissionSettings {
     pub starvation_max: Option<Duration>,
     /// Requests admitted over all classes.
     pub ingress: Option<Rate>,
+    /// Whether that rate acts; `None`: as `mode` says.
+    pub ingress_mode: Option<Mode>,
     /// Requests started over all classes.
     pub egress: Option<Rate>,
     /// Long streams open at once.
@@ -44,6 +46,8 @@ pub struct AdmissionSettings {
 pub struct ClassSettings {
     /// Requests of the class admitted.
     pub ingress: Option<Rate>,
+    /// Whether that rate acts; `None`: as the application's does.
+    pub ingress_mode: Option<Mode>,
     /// Requests of the class started.
     pub egress: Option<Rate>,
     /// Bounds and order of its queue.
@@ -90,6 +94,7 @@ impl AdmissionSettings {
                 application.get(keys::APPLICATION_INGRESS_RATE),
                 application.get(keys::APPLICATION_INGRESS_BURST),
             ),
+            ingress_mode: application.get(keys::APPLICATION_INGRESS_MODE).map(|mode| mode.0),
             egress: rate(
                 application.get(keys::APPLICATION_EGRESS_RATE),
                 application.get(keys::APPLICATION_EGRESS_BURST),
@@ -100,6 +105,7 @@ impl AdmissionSettings {
                 .iter()
                 .map(|class| ClassSettings {
                     ingress: rate(class.get(keys::INGRESS_RATE), class.get(keys::INGRESS_BURST)),
+                    ingress_mode: class.get(keys::INGRESS_MODE).map(|mode| mode.0),
                     egress: rate(class.get(keys::EGRESS_RATE), class.get(keys::EGRESS_BURST)),
                     queue: queue(application, class),
                     deadline: class.get(keys::DEADLINE),

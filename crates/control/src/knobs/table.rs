@@ -149,7 +149,7 @@ knobs! {
     }
     Application {
         MODE: Chosen<Mode> = "mode", choice::<Mode>(), Value::Choice("enforce"),
-            "Whether rates, queues and limits of the application act, only count what they would refuse, or are not consulted.";
+            "Whether rates, queues and limits of the application act, only count what they would refuse, or are not consulted. Rates of admission may have a mode of their own: ingress.mode, client.mode.";
         MAINTENANCE: bool = "maintenance", Kind::Flag, Value::Flag(false),
             "Answers every request with the maintenance page.";
         IN_FLIGHT_ALGORITHM: Chosen<Algorithm> = "in_flight.algorithm", choice::<Algorithm>(), Value::Choice("gradient2"),
@@ -196,6 +196,8 @@ knobs! {
             "Requests admitted per second over all classes; more are refused.";
         APPLICATION_INGRESS_BURST: f64 = "ingress.burst", ratio(1.0, 1e9), Value::Ratio(10.0),
             "Requests over ingress.rate admitted at once after a quiet spell.";
+        APPLICATION_INGRESS_MODE: Option<Chosen<Mode>> = "ingress.mode", choice::<Mode>(), Value::None,
+            "Whether ingress.rate acts, only counts what it would refuse, or is not consulted; none: as mode says.";
         APPLICATION_EGRESS_RATE: Option<PerSecond> = "egress.rate", RATE, Value::None,
             "Requests started per second over all classes; more wait in their queues.";
         APPLICATION_EGRESS_BURST: f64 = "egress.burst", ratio(1.0, 1e9), Value::Ratio(10.0),
@@ -246,6 +248,8 @@ knobs! {
             "Requests per second of one client; more are refused. What a client is, the application's client_key says.";
         CLIENT_BURST: f64 = "client.burst", ratio(1.0, 1e9), Value::Ratio(20.0),
             "Requests over client.rate one client may send at once after a quiet spell.";
+        CLIENT_MODE: Option<Chosen<Mode>> = "client.mode", choice::<Mode>(), Value::None,
+            "Whether client.rate acts, only counts what it would refuse, or is not consulted; none: as mode says.";
         CLIENTS_MAX: u64 = "client.tracked.max", count(16, 10_000_000), Value::Count(100_000),
             "Clients whose rate is remembered at once; beyond, the one longest unseen is forgotten.";
         ROOM_METHOD: Chosen<RoomMethod> = "waiting_room.method", choice::<RoomMethod>(), Value::Choice("off"),
@@ -310,6 +314,8 @@ knobs! {
             "Requests of the class admitted per second; more are refused.";
         INGRESS_BURST: f64 = "ingress.burst", ratio(1.0, 1e9), Value::Ratio(10.0),
             "Requests over ingress.rate admitted at once after a quiet spell.";
+        INGRESS_MODE: Option<Chosen<Mode>> = "ingress.mode", choice::<Mode>(), Value::None,
+            "Whether ingress.rate acts, only counts what it would refuse, or is not consulted; none: as the application's ingress.mode says.";
         EGRESS_RATE: Option<PerSecond> = "egress.rate", RATE, Value::None,
             "Requests of the class started per second; more wait in its queue.";
         EGRESS_BURST: f64 = "egress.burst", ratio(1.0, 1e9), Value::Ratio(10.0),

@@ -14,7 +14,7 @@ use tidegate_control::{
     Refusal,
     admission::Exchange,
     classify::{RequestFacts, TlsFacts},
-    client_rate::RetryAfter,
+    client_rate::{ClientRateSettings, RetryAfter},
     knobs::{BalancePolicy, Mode, keys},
     meters::Meter,
 };
@@ -209,7 +209,7 @@ impl Service {
         if values.get(keys::CLIENT_RATE).is_none() {
             return Ok(());
         }
-        let mode = values.get(keys::MODE).0;
+        let mode = ClientRateSettings::mode(values);
         if mode == Mode::Off {
             return Ok(());
         }
