@@ -39,6 +39,10 @@ export function sentence({ kind, data }: LogEntry): Sentence {
     case "refusals": {
       const of = `${text("application")}${text("class") === "" ? "" : `/${text("class")}`}`;
       const reason = refusal(text("reason")).name;
+      if (data["would"] === true) {
+        const verb = data["began"] === true ? "began to count whom it would refuse" : "no longer counts anybody whom it would refuse";
+        return { kind, tone: "plain", text: `${of} ${verb}: ${reason}` };
+      }
       return data["began"] === true
         ? { kind, tone: "warn", text: `${of} began to refuse requests: ${reason}` }
         : { kind, tone: "good", text: `${of} no longer refuses requests: ${reason}` };

@@ -34,15 +34,32 @@ struct Seen {
     /// False before the first look, which tells of nothing.
     began: bool,
     servers: BTreeMap<(ApplicationId, ServerId), Known>,
-    /// Requests refused so far, by class and reason.
-    refused: BTreeMap<(ApplicationId, ClassId), Vec<u64>>,
-    refusing: BTreeMap<(String, String, &'static str), u8>,
+    /// Requests refused so far, or that would have been, by class and reason.
+    refused: BTreeMap<(ApplicationId, ClassId, Meter), Vec<u64>>,
+    refusing: BTreeMap<Refusing, Spell>,
     /// What processes that only give times hear of their check.
     checks: BTreeMap<ApplicationId, &'static str>,
     /// When the last event of a capacity was that was told.
     capacity: BTreeMap<ApplicationId, Timestamp>,
     configurations: u64,
     kept: Option<Status>,
+}
+
+/// Who is refused and why.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Refusing {
+    application: String,
+    class: String,
+    reason: &'static str,
+    /// Nobody is refused, since it only watches.
+    would: bool,
+}
+
+/// How long nobody was refused any more, in looks, and how many were before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spell {
+    quiet: u8,
+    requests: u64,
 }
 
 /// A server as it was.
@@ -100,8 +117,8 @@ impl Watch {
     /// For which reasons requests of an application are refused just now.
     pub(crate) fn refusing(&self, application: &str) -> Vec<&'static str> {
         let seen = self.seen();
-        let reasons = seen.refusing.keys().filter(|(of, _, _)| of == application);
-        reasons.map(|(_, _, reason)| *reason).collect::<BTreeSet<_>>().into_iter().collect()
+        let reasons = seen.refusing.keys().filter(|known| known.application == application && !known.would);
+        reasons.map(|known| known.reason).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -191,38 +208,64 @@ impl Seen {
     ) {
         let now = shared.clock().now();
         let totals = shared.totals().read();
-        let tell = |application: &str, class: &str, reason: &str, began: bool| {
-            let data =
-                json!({ "application": application, "class": class, "reason": reason, "began": began });
-            events.publish(now, Kind::Refusals, data);
-        };
-        self.refusing.values_mut().for_each(|quiet| *quiet += 1);
+        self.refusing.values_mut().for_each(|spell| spell.quiet += 1);
         for application in applications {
             for (index, class) in application.classes.iter().enumerate() {
-                let id = (application.id, ClassId(u16::try_from(index).unwrap_or(u16::MAX)));
-                let Some(readings) = totals.get(&Subject::Class(id.0, id.1)) else { continue };
-                let counts = readings.counts(Meter::REFUSED);
-                let before = self.refused.insert(id, counts.to_vec());
-                for (position, reason) in Refusal::ALL.iter().enumerate() {
-                    let count = |counts: &[u64]| counts.get(position).copied().unwrap_or(0);
-                    if count(counts) == before.as_deref().map_or(0, count) {
-                        continue;
-                    }
-                    let (application, class) = (&application.settings.name, &class.name);
-                    let key = (application.clone(), class.clone(), reason.name());
-                    if self.refusing.insert(key, 0).is_none() {
-                        tell(application, class, reason.name(), true);
+                let id = ClassId(u16::try_from(index).unwrap_or(u16::MAX));
+                let Some(readings) = totals.get(&Subject::Class(application.id, id)) else { continue };
+                for meter in [Meter::REFUSED, Meter::WOULD_REFUSE] {
+                    let counts = readings.counts(meter);
+                    let before = self.refused.insert((application.id, id, meter), counts.to_vec());
+                    for (position, reason) in Refusal::ALL.iter().enumerate() {
+                        let count = |counts: &[u64]| counts.get(position).copied().unwrap_or(0);
+                        let more = count(counts).saturating_sub(before.as_deref().map_or(0, count));
+                        if more == 0 {
+                            continue;
+                        }
+                        let refusing = Refusing {
+                            application: application.settings.name.clone(),
+                            class: class.name.clone(),
+                            reason: reason.name(),
+                            would: meter == Meter::WOULD_REFUSE,
+                        };
+                        let requests = match self.refusing.get(&refusing) {
+                            Some(spell) => spell.requests,
+                            None => {
+                                refusing.tell(now, None, events);
+                                0
+                            }
+                        };
+                        self.refusing.insert(refusing, Spell { quiet: 0, requests: requests + more });
                     }
                 }
             }
         }
-        self.refusing.retain(|(application, class, reason), quiet| {
-            let goes_on = *quiet < QUIET_MAX;
+        self.refusing.retain(|refusing, spell| {
+            let goes_on = spell.quiet < QUIET_MAX;
             if !goes_on {
-                tell(application, class, reason, false);
+                refusing.tell(now, Some(spell.requests), events);
             }
             goes_on
         });
+    }
+}
+
+impl Refusing {
+    /// That it begins, or is over after so many requests.
+    fn tell(&self, now: Timestamp, over: Option<u64>, events: &Events) {
+        let Self { application, class, reason, would } = self;
+        let verb = if *would { "would be refused" } else { "are refused" };
+        match over {
+            None => tracing::info!(application, class, reason, "requests {verb}"),
+            Some(requests) => {
+                tracing::info!(application, class, reason, requests, "no more requests {verb}");
+            }
+        }
+        let data = json!({
+            "application": application, "class": class, "reason": reason, "would": would, "began": over.is_none(),
+            "requests": over,
+        });
+        events.publish(now, Kind::Refusals, data);
     }
 }
 

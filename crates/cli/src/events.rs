@@ -89,7 +89,9 @@ fn in_words(name: &str, data: &Json) -> String {
         }
         "refusals" => {
             let verb = if data["began"] == true { "begin" } else { "have ended" };
-            format!("{}/{}: refusals by {} {verb}", text("application"), text("class"), text("reason"))
+            // Nobody is refused by what only watches.
+            let what = if data["would"] == true { "would-be refusals" } else { "refusals" };
+            format!("{}/{}: {what} by {} {verb}", text("application"), text("class"), text("reason"))
         }
         "configuration" => format!("version {} in force", data["version"]),
         "recording" if data["kept"] == true => "is kept on disk".to_owned(),
@@ -125,6 +127,11 @@ mod tests {
         assert_eq!(
             in_words("refusals", &refusals),
             "00:00:00Z refusals shop/home: refusals by queue_full begin"
+        );
+        let watched = json!({ "application": "shop", "class": "home", "reason": "codel", "began": false, "would": true });
+        assert_eq!(
+            in_words("refusals", &watched),
+            "refusals shop/home: would-be refusals by codel have ended"
         );
         let capacity = json!({ "application": "shop", "cause": "found", "before": null, "after": 12.34 });
         assert_eq!(in_words("capacity", &capacity), "capacity shop found: none -> 12.3/s");
