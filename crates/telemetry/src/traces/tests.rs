@@ -139,6 +139,13 @@ fn what_clients_write_does_not_become_a_name() {
 }
 
 #[test]
-fn signatures_in_queries_are_hidden() {
-    assert_eq!(without_secrets("a=1&Signature=x%20y&sig=&b"), "a=1&Signature=REDACTED&sig=REDACTED&b");
+fn values_in_queries_are_hidden() {
+    for (query, told) in [
+        ("a=1&Signature=x%20y&sig=&b=1=2", "a=REDACTED&Signature=REDACTED&sig=REDACTED&b=REDACTED"),
+        // A parameter without a name may be a token.
+        ("8f14e45f&&x=1", "REDACTED&&x=REDACTED"),
+        ("", ""),
+    ] {
+        assert_eq!(without_values(query), told);
+    }
 }
