@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 
 use self::claims::Context;
 use super::{
-    Arm, Axis, Experiment, Front, Live, Mode, Population, RunLength, Script, Subject, Template, Web, builtin,
+    Arm, Axis, Experiment, Front, Live, Population, RunLength, Script, Subject, Template, Web, builtin,
     section::{Document, Entry, Section, describe},
 };
 use crate::{baselines::Law, live::Peer};
