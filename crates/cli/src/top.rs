@@ -18,7 +18,7 @@ use crossterm::{
 use serde_json::Value as Json;
 
 use crate::{client::Asked, failure::Failure};
-use table::{Line, Tone, lines};
+use table::{Line, Tone, fitted, lines};
 
 #[derive(Debug, Args)]
 pub(crate) struct Top {
@@ -66,10 +66,10 @@ fn live(top: &Top) -> Result<(), Failure> {
     let mut lines = top.look()?;
     let mut next = Instant::now() + Duration::from_secs(top.every);
     loop {
-        let (_, height) = terminal::size().map_err(Failure::work)?;
-        let shown = usize::from(height).saturating_sub(1);
-        first = first.min(lines.len().saturating_sub(shown));
-        draw(&lines, first).map_err(Failure::work)?;
+        let (width, height) = terminal::size().map_err(Failure::work)?;
+        let (fitted, shown) = (fitted(&lines, usize::from(width)), usize::from(height).saturating_sub(1));
+        first = first.min(fitted.len().saturating_sub(shown));
+        draw(&fitted, first).map_err(Failure::work)?;
         let wait = next.saturating_duration_since(Instant::now());
         if event::poll(wait).map_err(Failure::work)? {
             if let Event::Key(key) = event::read().map_err(Failure::work)?
@@ -79,12 +79,12 @@ fn live(top: &Top) -> Result<(), Failure> {
                 match key.code {
                     KeyCode::Char('q') | KeyCode::Esc => return Ok(()),
                     KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return Ok(()),
-                    KeyCode::Down | KeyCode::Char('j') => first += 1,
+                    KeyCode::Down | KeyCode::Char('j') => first = first.saturating_add(1),
                     KeyCode::Up | KeyCode::Char('k') => first = first.saturating_sub(1),
-                    KeyCode::PageDown | KeyCode::Char(' ') => first += page,
+                    KeyCode::PageDown | KeyCode::Char(' ') => first = first.saturating_add(page),
                     KeyCode::PageUp => first = first.saturating_sub(page),
                     KeyCode::Home => first = 0,
-                    KeyCode::End => first = lines.len(),
+                    KeyCode::End => first = usize::MAX,
                     _ => {}
                 }
             }

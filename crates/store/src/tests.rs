@@ -209,7 +209,7 @@ fn a_copy_is_a_state_directory() {
 
 /// The figures of docs/measurements.md: a day of seconds of fifty classes.
 #[test]
-#[ignore = "takes minutes and a gigabyte: cargo test -p tidegate-store a_day_of_seconds -- --ignored --nocapture"]
+#[ignore = "takes minutes and a gigabyte: cargo test --release -p tidegate-store a_day_of_seconds -- --ignored --nocapture"]
 fn a_day_of_seconds_of_fifty_classes() {
     const CLASSES: usize = 50;
     const DAY: u64 = 86_400;

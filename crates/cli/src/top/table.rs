@@ -1,8 +1,11 @@
-//! The overview of a gateway as lines of text.
+//! The overview of a gateway as lines of text, tables in 80 columns.
 
 use std::fmt::Write as _;
 
 use serde_json::Value as Json;
+
+/// Between the parts of a line.
+const BETWEEN: &str = " · ";
 
 /// A line and how it looks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +46,27 @@ pub(super) fn lines(overview: &Json, address: &str, only: Option<&str>) -> Vec<L
         }
     }
     lines
+}
+
+/// The same in so many columns: what is longer goes on in the next line, from one of the dots in it.
+pub(super) fn fitted(lines: &[Line], width: usize) -> Vec<Line> {
+    let mut all = Vec::with_capacity(lines.len());
+    for line in lines {
+        let mut text = String::new();
+        for part in line.text.split(BETWEEN) {
+            let length = text.chars().count();
+            if length > 0 && length + BETWEEN.chars().count() + part.chars().count() > width {
+                all.push(row(line.tone, std::mem::replace(&mut text, format!("    {part}"))));
+            } else {
+                if length > 0 {
+                    text.push_str(BETWEEN);
+                }
+                text.push_str(part);
+            }
+        }
+        all.push(row(line.tone, text));
+    }
+    all
 }
 
 fn gateway(overview: &Json, address: &str) -> Vec<Line> {
@@ -122,16 +146,16 @@ fn of_application(application: &Json, at: f64) -> Vec<Line> {
     lines.push(row(
         Tone::Head,
         format!(
-            "  {:<20} {:>9} {:>9} {:>9} {:>9} {:>7} {:>10} {:>10} {:>10}",
-            "class",
-            "arrived/s",
-            "started/s",
-            "good/s",
-            "refused/s",
-            "waiting",
+            "  {:<12} {:>7} {:>7} {:>7} {:>7} {:>6} {:>8} {:>8} {:>8}",
+            "class, per s",
+            "arrived",
+            "started",
+            "good",
+            "refused",
+            "waits",
             "wait p95",
-            "resp. p50",
-            "resp. p95"
+            "resp.p50",
+            "resp.p95"
         ),
     ));
     for class in each(&application["classes"]) {
@@ -139,8 +163,8 @@ fn of_application(application: &Json, at: f64) -> Vec<Line> {
         lines.push(row(
             Tone::Row,
             format!(
-                "  {:<20} {:>9} {:>9} {:>9} {refused:>9.1} {:>7} {:>10} {:>10} {:>10}",
-                cut(&word(&class["name"]), 20),
+                "  {:<12} {:>7} {:>7} {:>7} {refused:>7.1} {:>6} {:>8} {:>8} {:>8}",
+                cut(&word(&class["name"]), 12),
                 one(&class["arrived"]),
                 one(&class["started"]),
                 one(&class["goodput"]),
@@ -360,13 +384,17 @@ mod tests {
             "up 1 h 5 min",
             "0.31 CPUs of - busy",
             "3 of 8 in flight · capacity 143.2/s",
-            "a-class-with-a-very…",
+            "a-class-wit…",
             "12.3 ms",
         ] {
             assert!(all.contains(part), "{part}: {all}");
         }
-        assert!(lines.iter().all(|line| line.text.chars().count() <= 120), "{all}");
         assert!(!all.contains("-0.0"), "{all}");
+        let tables = lines.iter().skip_while(|line| line.tone != Tone::Head);
+        assert!(
+            tables.clone().count() > 3 && tables.clone().all(|line| line.text.chars().count() <= 80),
+            "{all}"
+        );
         assert!(super::lines(&overview, "x", Some("other")).len() < 6);
         assert!(
             !all.contains("waiting room") && !all.contains("capacity:"),
@@ -395,8 +423,14 @@ mod tests {
             "  promises since the start: 40 kept, 3 missed · 7 did not come (expected of 20 %)",
         ] {
             assert!(all.contains(&(Tone::Row, line.to_owned())), "{line}: {all:#?}");
-            assert!(line.chars().count() <= 120, "{line}");
         }
+        let narrow = fitted(&lines(&overview, "x", None), 80);
+        let narrow: Vec<&str> = narrow.iter().map(|line| line.text.as_str()).collect();
+        assert!(narrow.iter().all(|line| line.chars().count() <= 80), "{narrow:#?}");
+        assert!(
+            narrow.contains(&"    moved 0 min 12 s ago by fall: 150.0/s -> unknown"),
+            "what is too long goes on below: {narrow:#?}"
+        );
         let room = &mut overview["applications"][0]["room"];
         (room["method"], room["next_wait_s"], room["report_overdue"]) =
             ("closed".into(), Json::Null, true.into());

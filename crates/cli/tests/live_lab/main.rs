@@ -7,7 +7,9 @@ mod support;
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
@@ -22,8 +24,12 @@ fn result(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
 }
 
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
 fn example() -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/lab/pressure.toml").display().to_string()
+    root().join("examples/lab/pressure.toml").display().to_string()
 }
 
 #[test]
@@ -36,8 +42,7 @@ fn the_list_names_every_experiment_with_its_modes() {
     for name in ["queueing-truth", "overload-knee", "retry-storm", "masth-home-limit", "peers", "parity"] {
         assert!(names.contains(&name), "{name} in {names:?}");
     }
-    let page =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab.md")).expect("read");
+    let page = fs::read_to_string(root().join("docs/lab.md")).expect("read");
     for name in names {
         assert!(page.contains(&format!("| `{name}` |")), "docs/lab.md has a row for {name}");
     }
@@ -56,7 +61,8 @@ fn the_worked_example_gives_simulated_results_and_a_report_that_repeats() {
     assert!(output.status.success(), "{first:#}");
     assert_eq!((first["experiment"].as_str(), first["mode"].as_str()), (Some("pressure"), Some("simulated")));
     assert_eq!(first["checks"][0]["pass"], true);
-    for file in ["index.html", "result.json", "runs.csv", "series.csv", "plot-1.svg", "experiment.toml"] {
+    let files = ["index.html", "result.json", "runs.csv", "series.csv", "plot-1.svg", "experiment.toml"];
+    for file in files.into_iter().chain(["arms/pressure.lua"]) {
         let size = fs::metadata(folder.join(file)).unwrap_or_else(|error| panic!("{file}: {error}")).len();
         assert!(size > 100, "{file} has {size} bytes");
     }
@@ -65,6 +71,16 @@ fn the_worked_example_gives_simulated_results_and_a_report_that_repeats() {
     let second = result(&run(&folder));
     assert_eq!(first["trace"], second["trace"], "the same seeds give the same runs");
     assert_eq!(fs::read_dir(place.path()).expect("read").count(), 1, "nothing is left beside the report");
+}
+
+/// docs/lab.md says so.
+#[test]
+fn the_worked_example_has_fewer_than_fifty_lines() {
+    let lines = |name: &str| {
+        let text = fs::read_to_string(root().join("examples/lab").join(name)).expect("the example");
+        text.lines().count()
+    };
+    assert!(lines("pressure.toml") + lines("pressure.lua") < 50);
 }
 
 #[test]
@@ -127,6 +143,77 @@ fn bad_input_is_told_with_place_and_mend_and_leaves_no_report() {
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.contains("did you mean overload-knee?"), "{error}");
     assert_eq!(lab(&["run", "peers"]).status.code(), Some(2), "it is live only");
+}
+
+/// A script at the command line: what it takes the place of is told, and its faults before anything is run.
+#[test]
+fn a_script_at_the_command_line_is_looked_at_first() {
+    let place = tempfile::tempdir().expect("a folder");
+    let script = place.path().join("broken.lua");
+    fs::write(&script, "every(\"1s\", function( end)").expect("write");
+    let script = script.to_str().expect("UTF-8");
+    for mode in [&[][..], &["--live"][..]] {
+        let output = lab(&[&["run", &example(), "--controller", script][..], mode].concat());
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains("broken.lua"), "{error}");
+    }
+    let output = lab(&["run", "queueing-truth", "--controller", script]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("has no gateway that a script could control"), "{error}");
+}
+
+/// A script that fails while it runs is told, since what was measured then is not its law.
+#[test]
+fn a_script_that_fails_in_the_simulator_is_told() {
+    let place = tempfile::tempdir().expect("a folder");
+    let script = place.path().join("failing.lua");
+    fs::write(&script, "every(\"1s\", function() error(\"no idea\") end)").expect("write");
+    let script = script.to_str().expect("UTF-8");
+    let result = result(&lab(&["run", &example(), "--seeds", "2", "--json", "--controller", script]));
+    let notes = result["notes"].to_string();
+    assert!(notes.contains("no idea") && notes.contains("pressure"), "{notes}");
+    assert!(notes.contains("failing.lua runs in place of the file's script"), "{notes}");
+}
+
+/// A signal ends a live run, and with it every server it has started and every file of its own.
+#[test]
+fn a_signal_ends_a_live_run_and_leaves_nothing() {
+    let place = tempfile::tempdir().expect("a folder");
+    let report = place.path().join("report");
+    let child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["lab", "run", &example(), "--live", "--report", report.to_str().expect("UTF-8")])
+        .env("TMPDIR", place.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("start tidegate");
+    // Once a front has its configuration, origin and load are up or about to be.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let has_begun = || {
+        let folders = fs::read_dir(place.path()).expect("read").map_while(Result::ok);
+        folders.map(|folder| folder.path().join("tidegate.toml")).any(|file| file.exists())
+    };
+    while !has_begun() {
+        assert!(Instant::now() < deadline, "a gateway was started");
+        thread::sleep(Duration::from_millis(20));
+    }
+    support::signal(child.id(), "INT");
+    let output = child.wait_with_output().expect("its end");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("ended by a signal"), "{error}");
+    let left: Vec<PathBuf> =
+        fs::read_dir(place.path()).expect("read").map_while(Result::ok).map(|entry| entry.path()).collect();
+    assert!(left.is_empty(), "{left:?}");
+    let here = place.path().to_str().expect("UTF-8");
+    let commands = fs::read_dir("/proc").expect("read").map_while(Result::ok);
+    let still: Vec<String> = commands
+        .filter_map(|process| fs::read_to_string(process.path().join("cmdline")).ok())
+        .filter(|command| command.contains(here))
+        .collect();
+    assert!(still.is_empty(), "{still:?}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Experiments that come with the program are sound; faults in one's own are told with place and mend.
 
 use super::*;
+use crate::metrics;
 
 const SOUND: &str = r#"
 title = "t"
@@ -82,6 +83,8 @@ fn faults_name_place_key_and_mend() {
         ("title = \"t\"", "title = t", "not TOML"),
         ("name = \"a\"", "name = \"a\"\ncontroller = \"nowhere.lua\"", "cannot read nowhere.lua"),
         ("arrivals = \"poisson\"", "arrivals = \"poisson\", timeout = \"0s\"", "load.timeout"),
+        ("name = \"home\"", "name = \"ho me\"", "\"ho me\" is no name of a class"),
+        ("work = \"10ms\"", "work = \"10ms\"\npath = \"/a?b\"", "\"/a?b\" is no path"),
     ] {
         let text = SOUND.replacen(from, to, 1);
         assert_ne!(text, SOUND, "{from} is in the text");
@@ -110,6 +113,36 @@ fn checks_and_plots_refer_to_what_is_there() {
         with("[[plot]]\ntitle = \"p\"\nmetric = \"godput\"\nover_time_at = 2\n")
             .contains("there is no series")
     );
+}
+
+/// What only one kind of run can do is a fault where the other is asked for too, not a figure that never comes.
+#[test]
+fn live_runs_are_asked_for_what_they_can_do_alone() {
+    let live = format!("{SOUND}[live]\nload = [0.5]\n");
+    let with = |more: &str| faults(&format!("{live}{more}"));
+    let check = "[[check]]\nname = \"c\"\nmetric = \"goodput_share\"\nop = \">=\"\nbar = 1\n";
+    assert!(Experiment::parse("mine", &format!("{live}{check}")).is_ok());
+    let at_two = format!("{check}at = 2\n");
+    assert!(with(&at_two).contains("no load of live runs lies there"), "{}", with(&at_two));
+    assert!(Experiment::parse("mine", &format!("{live}{at_two}mode = \"simulated\"\n")).is_ok());
+    assert!(with("[server]\nspeed = [{ at = \"1s\", to = 0.5 }]\n").contains("in virtual time only"));
+    let server = |url: &str| faults(&format!("{SOUND}[live]\nserver = \"{url}\"\n"));
+    assert!(server("https://127.0.0.1:1").contains("is not plain HTTP"));
+    assert!(server("nowhere").contains("live.server"));
+    let cheats = SOUND.replacen("\"poisson\"", "\"poisson\", returns = { cheat = 0.1 }", 1);
+    assert!(faults(&format!("{cheats}[live]\n")).contains("is simulated only"));
+    let short = SOUND.replacen("\"10ms\"", "\"10ms\"\nwithin = \"100ms\"", 1);
+    assert!(faults(&format!("{short}[live]\n")).contains("whatever a client waited for is good"));
+}
+
+/// Every figure that can be asked for has its row.
+#[test]
+fn the_page_explains_every_metric_and_series() {
+    let page = include_str!("../../../../docs/lab.md");
+    let names = metrics::ALL.iter().map(|metric| metric.name);
+    for name in names.chain(metrics::SERIES.iter().map(|(name, ..)| *name)) {
+        assert!(page.contains(&format!("`{name}`")), "docs/lab.md: {name}");
+    }
 }
 
 #[test]

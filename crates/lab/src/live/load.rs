@@ -22,8 +22,7 @@ pub(super) fn plan(
         Population::Open { poisson, phases, clients, .. } => (poisson, pairs(phases), *clients),
         Population::Browsers { think, pages } => {
             let browsers = site::browsers_at(*think, capacity, load);
-            let arrivals = Arrivals::Closed { connections: browsers, think: *think };
-            let visitors = ClassPlan::new("visitors", arrivals)
+            let visitors = ClassPlan::new("visitors", Arrivals::closed(browsers))
                 .sessions(Sessions::Model(Box::new(sessions(web, *think, pages))))
                 .timeout(web.load.timeout);
             let visitors = match retry(&web.load) {
@@ -106,4 +105,26 @@ fn retry(load: &Load) -> Option<RetryPlan> {
     plan.jitter = if retry.jitter { 1.0 } else { 0.0 };
     plan.on_refusal = retry.after_refusal;
     Some(plan)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{Subject, builtin};
+
+    /// What the generator would refuse is found here, not in the middle of a live run.
+    #[test]
+    fn the_generator_takes_the_load_of_every_builtin_experiment() {
+        let mut plans = 0;
+        for builtin in builtin::ALL {
+            let experiment = builtin.experiment().unwrap_or_else(|faults| panic!("{faults}"));
+            let (Some(live), Subject::Web(web)) = (&experiment.live, &experiment.subject) else { continue };
+            for load in &live.loads {
+                let (plan, _) = plan(web, live, *load, 100.0, "http://127.0.0.1:9/").expect("a plan");
+                plan.check().unwrap_or_else(|error| panic!("{} at {load}: {error}", builtin.name));
+                plans += 1;
+            }
+        }
+        assert!(plans > 5, "{plans} plans");
+    }
 }
