@@ -2,8 +2,6 @@
 //!
 //! `cargo run --release -p tidegate-runtime --example recording`
 
-#![expect(clippy::disallowed_methods, reason = "wall time is what is measured")]
-
 use std::{
     io::{self, Write},
     time::{Duration, Instant},

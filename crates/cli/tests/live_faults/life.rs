@@ -10,6 +10,8 @@ use std::{
     time::Duration,
 };
 
+use rustix::io::ioctl_fionread;
+
 use crate::{
     Front, configuration,
     support::{
@@ -95,9 +97,11 @@ fn a_configuration_that_changes_during_the_start_is_taken_up() {
     let directory = tempfile::tempdir().expect("a directory for the test");
     let (chain, _) = write_certificate(directory.path());
     let certificate = fs::read(chain).expect("the certificate");
-    // The start waits at this pipe, which the configuration names, for the authorities in it.
+    // The start reads the authorities in this pipe, and waits for its end as long as somebody could write.
     let pipe = directory.path().join("pipe.pem");
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("make a pipe").success());
+    let mut held = fs::File::options().read(true).write(true).open(pipe).expect("open the pipe");
+    held.write_all(&certificate).expect("write the authorities");
     let listen = free_address();
     let configuration = |limit: u32, telemetry: &str| {
         format!(
@@ -109,12 +113,13 @@ fn a_configuration_that_changes_during_the_start_is_taken_up() {
     let first = configuration(1, "telemetry = { endpoint = \"https://127.0.0.1:9\", ca = \"pipe.pem\" }");
     let (file, second) = (directory.path().join("tidegate.toml"), configuration(2, ""));
     thread::spawn(move || {
-        // Opens when the gateway does, which has read the configuration by then.
-        let mut writer = fs::File::options().write(true).open(pipe).expect("open the pipe");
+        // Once they are read, the configuration was.
+        while ioctl_fionread(&held).expect("what is in the pipe") > 0 {
+            thread::sleep(Duration::from_millis(2));
+        }
         let fresh = file.with_extension("new");
         fs::write(&fresh, second).expect("write the configuration");
         fs::rename(fresh, file).expect("put the configuration in its place");
-        writer.write_all(&certificate).expect("write the authorities");
     });
     let gateway = Gateway::run_in(directory, &first, &Start::default());
     gateway.log.await_line("new configuration in force", 1);
