@@ -342,9 +342,7 @@ impl Path {
 
     /// Forgets every shadow; `in_flight` is what in truth is in flight.
     pub(super) fn end_shadow(&mut self, now: Timestamp, in_flight: InFlight) {
-        let shadows: Vec<u32> =
-            self.table.iter().filter(|(_, entry)| entry.shadow).map(|(index, _)| index).collect();
-        for index in shadows {
+        for index in self.in_order(|entry| entry.shadow) {
             if self.table[index].phase == Phase::Waiting {
                 self.unqueue(now, index, Exit::Gone);
             }
@@ -357,18 +355,20 @@ impl Path {
 
     /// Starts everything that waits, whatever the limits say.
     pub(super) fn let_all_in(&mut self, now: Timestamp) {
-        let mut waiting: Vec<(u64, u32)> = self
-            .table
-            .iter()
-            .filter(|(_, entry)| entry.phase == Phase::Waiting)
-            .map(|(index, entry)| (entry.sequence, index))
-            .collect();
-        waiting.sort_unstable();
-        for (_, index) in waiting {
+        for index in self.in_order(|entry| entry.phase == Phase::Waiting) {
             self.grant(now, index);
         }
         self.held = false;
         self.arm(now);
+    }
+
+    /// Entries of a kind in the order of their arrival, in which they have to leave: whose turn it is at the scheduler
+    /// depends on which class is emptied first.
+    fn in_order(&self, kind: impl Fn(&Entry) -> bool) -> Vec<u32> {
+        let entries = self.table.iter().filter(|(_, entry)| kind(entry));
+        let mut entries: Vec<(u64, u32)> = entries.map(|(index, entry)| (entry.sequence, index)).collect();
+        entries.sort_unstable();
+        entries.into_iter().map(|(_, index)| index).collect()
     }
 
     /// Requests waiting, by class.
