@@ -4,7 +4,11 @@ use proptest::prelude::*;
 
 use super::{
     super::grammar::{Driver, Op, START, settings},
-    Reference,
+    AdmissionSettings, Outcome, Reference,
+};
+use crate::{
+    knobs::{Algorithm, Mode, SchedulerKind, Scope, Values},
+    limit::LimitBounds,
 };
 
 /// Tells what was done when a test fails: the last settings and what came after.
@@ -24,15 +28,53 @@ impl Drop for Trail {
 fn compare(bytes: Vec<u8>) {
     let mut bytes = bytes.into_iter();
     let settings = settings(|| bytes.next().unwrap_or(0));
+    compare_ops(settings, std::iter::from_fn(|| Op::read(&mut bytes)));
+}
+
+fn compare_ops(settings: AdmissionSettings, ops: impl IntoIterator<Item = Op>) {
     let mut driver = Driver::new(&settings, START);
     let mut reference = Reference::new(&settings, START);
     let mut trail = Trail(vec![Op::Configure(Box::new(settings))]);
-    while let Some(op) = Op::read(&mut bytes) {
+    for op in ops {
         trail.0.push(op.clone());
         let (seen, expected) = (driver.apply(&op), reference.apply(&op));
         assert_eq!(seen, expected, "admission left, reference right");
     }
     driver.finish();
+}
+
+/// Shadows leave in the order of their arrival, also where a later one has the place in memory of one that left: whose
+/// turn it is at the weighted scheduler depends on it. Found by the swarm.
+#[test]
+fn the_turn_after_watching_is_that_of_the_reference() {
+    let class = Values::defaults(Scope::Class);
+    let watching = AdmissionSettings {
+        mode: Mode::Watch,
+        algorithm: Algorithm::Fixed,
+        limit: LimitBounds { initial: 1, min: 1, max: 10 },
+        ..AdmissionSettings::from_values(&Values::defaults(Scope::Application), &[&class, &class])
+    };
+    let acting =
+        AdmissionSettings { mode: Mode::Enforce, scheduler: SchedulerKind::Weighted, ..watching.clone() };
+    let arrive =
+        |class| Op::Arrive { again: false, class, priority: 3, weight: 1, deadline: None, bytes: 100 };
+    let depart = || Op::Depart(0, Outcome::Success);
+    let ops = [
+        arrive(0),
+        arrive(1),
+        arrive(0),
+        // The shadow of the second leaves its place to the next one.
+        Op::Depart(1, Outcome::Success),
+        arrive(1),
+        Op::Configure(Box::new(acting)),
+        arrive(0),
+        arrive(1),
+        depart(),
+        depart(),
+        depart(),
+        depart(),
+    ];
+    compare_ops(watching, ops);
 }
 
 proptest! {
