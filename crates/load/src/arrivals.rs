@@ -48,11 +48,13 @@ const SPEED_MAX: f64 = 1_000.0;
 pub enum Arrivals {
     /// Requests start at their times whatever the server does.
     Open(Schedule),
-    /// Each of a fixed number of clients starts its next request when the last has ended.
+    /// Each of a fixed number of clients starts its next request when the last has ended. With a think time, its own
+    /// or its sessions', each begins after a pause drawn like those between: who all began at once would be a burst
+    /// of their number, and go on in step for a long time.
     Closed {
         /// Clients that run at once, 1 to [`CONNECTIONS_MAX`].
         connections: usize,
-        /// Mean of the exponential pause between a reply and the next request; zero for none.
+        /// Mean of the exponential pause between a reply and the next request, and before the first; zero for none.
         think: Duration,
     },
     /// Paths and times of an access log.

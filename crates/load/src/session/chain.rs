@@ -19,7 +19,7 @@ const IMAGES_MAX: f64 = 100.0;
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(super) entry: usize,
-    pub(super) think: Duration,
+    pub(crate) think: Duration,
     pub(super) interactions_max: u32,
     pub(super) parameters: Vec<Source>,
     pub(super) pages: Vec<PageTemplate>,

@@ -23,7 +23,6 @@ pub(crate) struct Session {
     pub(crate) client: Option<usize>,
     /// Its number in its class, from which all it does was drawn.
     pub(crate) number: usize,
-    is_over: bool,
     random: SplitMix64,
     values: Box<[u64]>,
     page: u32,
@@ -58,7 +57,6 @@ impl Session {
             pool,
             client,
             number,
-            is_over: false,
             random,
             values,
             page: 0,
@@ -113,16 +111,6 @@ impl Session {
             }
             _ => Step::Done,
         }
-    }
-
-    /// Ends it before its client's next one.
-    pub(crate) fn end(&mut self) {
-        self.is_over = true;
-        self.pool.close();
-    }
-
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_over
     }
 
     /// The pause before a closed loop's next session.

@@ -257,28 +257,32 @@ impl Worker {
         Some(Kind::Session(Box::new(Session::begin(chain, random, intended, number, client, pool))))
     }
 
-    /// Closed loop: this thread's share of the clients, each with its next request after its last.
+    /// Closed loop: this thread's share of the clients, each with its first request, or session, after a pause as
+    /// between two, and its next after its last.
     async fn start_clients(self: &Rc<Self>, class: &Class, connections: usize, pacer: &Pacer) {
         if pacer.wait_until(self.begin).await.is_err() {
             return;
         }
         for client in (self.share.index..connections).step_by(self.share.threads) {
-            let now = Instant::now();
-            if !self.admit(class) {
-                return;
-            }
-            let kind = match &class.template.chain {
-                Some(_) => self.begin_session(class, client, now, Some(client)),
-                None => Some(Kind::Loop {
-                    random: Box::new(SplitMix64::stream(
-                        self.seed,
-                        purpose(Purpose::Think, class.index, client),
-                    )),
-                }),
+            let mut random = SplitMix64::stream(self.seed, purpose(Purpose::Think, class.index, client));
+            let think = match (&class.template.chain, &class.plan.arrivals) {
+                (Some(chain), _) => chain.think,
+                (None, Arrivals::Closed { think, .. }) => *think,
+                (None, _) => Duration::ZERO,
             };
-            if let Some(kind) = kind {
-                self.note_offered(class, now);
-                self.go(Visitor::new(class.index, kind, now));
+            let pause = think.mul_f64(random.exponential());
+            let kind = match &class.template.chain {
+                Some(_) => Kind::Between { number: client, client },
+                None => Kind::Loop { random: Box::new(random) },
+            };
+            let now = Instant::now();
+            let mut visitor = Visitor::new(class.index, kind, now);
+            if !pause.is_zero() {
+                self.parked.push(self.begin + pause, Why::Think, visitor);
+            } else if self.begin_request(class, &mut visitor, now) {
+                self.go(visitor);
+            } else {
+                return;
             }
         }
     }
@@ -378,8 +382,9 @@ impl Worker {
         let answered = matches!(outcome, Outcome::Reply { .. });
         let failure_pause = if answered { Duration::ZERO } else { FAILURE_PAUSE };
         let mut is_image = false;
+        let mut between = None;
         let pause = match &mut visitor.kind {
-            Kind::Once { .. } => return Next::Leave,
+            Kind::Once { .. } | Kind::Between { .. } => return Next::Leave,
             Kind::Loop { random } => match &class.plan.arrivals {
                 Arrivals::Closed { think, .. } if !think.is_zero() => {
                     failure_pause + think.mul_f64(random.exponential())
@@ -396,15 +401,18 @@ impl Worker {
                     Step::Page(pause) => pause,
                     Step::Done => {
                         self.note_session_over(class, session, outcome, now);
-                        if session.client.is_none() {
-                            return Next::Leave;
-                        }
-                        session.end();
+                        let Some(client) = session.client else { return Next::Leave };
+                        // Numbers of a client's sessions are those of no other client.
+                        let number = session.number.saturating_add(CONNECTIONS_MAX);
+                        between = Some(Kind::Between { number, client });
                         failure_pause + session.think(chain)
                     }
                 }
             }
         };
+        if let Some(between) = between {
+            visitor.kind = between;
+        }
         // What belongs to a page is fetched even after the end of the run.
         if self.live.is_stopped() || (now >= self.end && !is_image) {
             return Next::Leave;
@@ -418,10 +426,10 @@ impl Worker {
 
     /// The next request of a visitor who has more than one; `false` if the class has had all it may.
     fn begin_request(&self, class: &Class, visitor: &mut Visitor, intended: Instant) -> bool {
-        let over = match &visitor.kind {
+        let begins = match &visitor.kind {
             Kind::Once { .. } => return false,
             Kind::Loop { .. } => None,
-            Kind::Session(session) if session.is_over() => Some((session.number, session.client)),
+            Kind::Between { number, client } => Some((*number, *client)),
             Kind::Session(_) => {
                 visitor.errand = Errand::new(intended);
                 self.note_offered(class, intended);
@@ -432,11 +440,11 @@ impl Worker {
             return false;
         }
         let mut next = Visitor::new(class.index, Kind::Once { line: None, client: 0 }, intended);
-        match over {
+        match begins {
             Some((number, client)) => {
-                // Numbers of a client's sessions are those of no other client.
-                let number = number.saturating_add(CONNECTIONS_MAX);
-                let Some(session) = self.begin_session(class, number, intended, client) else { return false };
+                let Some(session) = self.begin_session(class, number, intended, Some(client)) else {
+                    return false;
+                };
                 next.kind = session;
             }
             None => std::mem::swap(&mut next.kind, &mut visitor.kind),
@@ -460,7 +468,7 @@ impl Worker {
         let exchange = Exchange { template: &template, body: &body, phase: &phase, reads_on };
         let pool = match &visitor.kind {
             Kind::Session(session) => &session.pool,
-            Kind::Once { .. } | Kind::Loop { .. } => &self.pool,
+            Kind::Once { .. } | Kind::Loop { .. } | Kind::Between { .. } => &self.pool,
         };
         let exchanged = self.client.exchange(pool, &exchange);
         let reply = match tokio::time::timeout_at(deadline.into(), exchanged).await {

@@ -30,6 +30,8 @@ pub(super) enum Kind {
     Loop { random: Box<SplitMix64> },
     /// A session of pages.
     Session(Box<Session>),
+    /// A closed loop's client before its next session, and the number in its class that this one will have.
+    Between { number: usize, client: usize },
 }
 
 /// The request a visitor is at, from its intended start over all tries, redirects and waits.
@@ -102,7 +104,7 @@ impl Visitor {
     fn first_request<'a>(&self, class: &'a Class) -> (Cow<'a, RequestTemplate>, Bytes) {
         let plain = || (Cow::Borrowed(&class.template.request), class.body.clone());
         match &self.kind {
-            Kind::Loop { .. } => plain(),
+            Kind::Loop { .. } | Kind::Between { .. } => plain(),
             Kind::Once { line, client } => {
                 let (mut template, mut body) = plain();
                 if let Some(name) = &class.template.client_header {

@@ -141,6 +141,24 @@ fn browsers_of_a_closed_loop_begin_session_after_session() {
     assert!(report.elapsed_s < 60.0);
 }
 
+/// All at once would be a burst of 2,000, and a crowd that goes on in step.
+#[test]
+fn clients_who_think_begin_spread_over_their_think_time() {
+    let origin = origin();
+    let page = "entry = \"A\"\nthink = \"100s\"\n[page.A]\npath = \"/status/200\"\nnext = { A = 1.0 }\n";
+    let plan = Plan::new(origin.url())
+        .duration(Duration::from_secs(2))
+        .class(class("browsers", "closed:2000").sessions(model(page)))
+        .class(class("single requests", "closed:2000:think=100s").path("/status/200"))
+        .threads(2);
+    let report = run_blocking(plan).expect("a run");
+    for class in &report.classes {
+        // Of 2,000 exponential pauses with a mean of 100 s, 39.6 are shorter than 2 s.
+        assert!((15..=70).contains(&class.offered), "{}: {report}", class.name);
+        assert_eq!(class.good, class.offered, "{report}");
+    }
+}
+
 #[test]
 fn who_still_thinks_at_the_end_is_unfinished() {
     let origin = origin();
