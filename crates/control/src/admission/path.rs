@@ -67,9 +67,9 @@ pub(super) struct Path {
     scheduler: Scheduler,
     starvation_max: Option<Duration>,
     arrivals: u64,
-    /// Whether the in-flight limit keeps something waiting, and when it last did.
+    /// Whether the in-flight limit keeps something waiting, and when it ceased to.
     held: bool,
-    last_held: Timestamp,
+    last_held: Option<Timestamp>,
     /// What the classes offer; kept for its memory.
     candidates: Vec<Candidate>,
     /// Tickets whose verdict nobody has been told of.
@@ -94,7 +94,7 @@ impl Path {
             starvation_max: None,
             arrivals: 0,
             held: false,
-            last_held: Timestamp::EPOCH,
+            last_held: None,
             candidates: Vec::new(),
             decided: Vec::new(),
             shadow: false,
@@ -332,7 +332,7 @@ impl Path {
 
     /// Whether the in-flight limit has kept something waiting since `since`.
     pub(super) fn held_since(&self, since: Timestamp) -> bool {
-        self.held || (self.last_held >= since && self.last_held > Timestamp::EPOCH)
+        self.held || self.last_held.is_some_and(|last| last >= since)
     }
 
     /// Whether requests that arrive from now on are shadows.
@@ -358,7 +358,7 @@ impl Path {
         for index in self.in_order(|entry| entry.phase == Phase::Waiting) {
             self.grant(now, index);
         }
-        self.held = false;
+        self.end_hold(now);
         self.arm(now);
     }
 
@@ -429,10 +429,7 @@ impl Path {
 
     /// The candidate to start now; `None` if nothing may. Notes whether that is for want of room.
     fn pick(&mut self, now: Timestamp) -> Option<usize> {
-        let was_held = std::mem::take(&mut self.held);
-        if was_held {
-            self.last_held = now;
-        }
+        self.end_hold(now);
         if self.busy.is_empty() || !is_ready(now, self.egress.as_mut()) {
             return None;
         }
@@ -452,10 +449,15 @@ impl Path {
         let chosen = &self.candidates[pick];
         if !self.in_flight.fits(chosen.weight, chosen.priority) {
             self.held = true;
-            self.last_held = now;
             return None;
         }
         Some(pick)
+    }
+
+    fn end_hold(&mut self, now: Timestamp) {
+        if std::mem::take(&mut self.held) {
+            self.last_held = Some(now);
+        }
     }
 
     fn grant(&mut self, now: Timestamp, index: u32) {

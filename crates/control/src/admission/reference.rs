@@ -85,7 +85,7 @@ pub struct Reference {
     round_robin: usize,
     drr: NaiveDeficitRoundRobin,
     held: bool,
-    last_held: Timestamp,
+    last_held: Option<Timestamp>,
     decided: Vec<u64>,
     would_refuse: Vec<(ClassId, Refusal, u64)>,
 }
@@ -127,7 +127,7 @@ impl Reference {
             round_robin: 0,
             drr: NaiveDeficitRoundRobin::default(),
             held: false,
-            last_held: Timestamp::EPOCH,
+            last_held: None,
             decided: Vec::new(),
             would_refuse: Vec::new(),
         };
@@ -297,11 +297,15 @@ impl Reference {
         open.then(|| (chosen.clone(), starving))
     }
 
+    fn end_hold(&mut self) {
+        if std::mem::take(&mut self.held) {
+            self.last_held = Some(self.now);
+        }
+    }
+
     fn dispatch(&mut self) {
         loop {
-            if std::mem::take(&mut self.held) {
-                self.last_held = self.now;
-            }
+            self.end_hold();
             if self.queue(None).is_empty() || !has_token(&self.egress, self.now) {
                 return;
             }
@@ -332,7 +336,6 @@ impl Reference {
             let class = request.exchange.class.index();
             if !self.fits(None, self.limit(), &request.exchange) {
                 self.held = true;
-                self.last_held = self.now;
                 return;
             }
             if request.exchange.priority < 7 {
@@ -523,7 +526,8 @@ impl Reference {
     fn depart(&mut self, position: usize, outcome: Outcome) {
         let out = self.permits[position].clone();
         if self.settings.mode != Mode::Off && outcome != Outcome::Ignore {
-            let held = self.settings.mode == Mode::Enforce && (self.held || self.last_held >= out.started);
+            let held_since = self.held || self.last_held.is_some_and(|last| last >= out.started);
+            let held = self.settings.mode == Mode::Enforce && held_since;
             self.limiter.sample(&Sample {
                 now: self.now,
                 class: ClassId(u16::try_from(out.class).unwrap()),

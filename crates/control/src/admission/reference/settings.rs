@@ -87,7 +87,7 @@ impl Reference {
                     for sequence in waiting {
                         self.grant(sequence);
                     }
-                    self.held = false;
+                    self.end_hold();
                 }
                 Mode::Off => {}
             }

@@ -1,5 +1,7 @@
 //! Admission beside the reference, under random operations.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::{
@@ -75,6 +77,45 @@ fn the_turn_after_watching_is_that_of_the_reference() {
         depart(),
     ];
     compare_ops(watching, ops);
+}
+
+/// Who begins at the moment the mode is left has felt the limit until then: to the limiter that comes next it was in use.
+#[test]
+fn a_limit_holds_until_the_moment_it_is_switched_off() {
+    let class = Values::defaults(Scope::Class);
+    let holding = AdmissionSettings {
+        mode: Mode::Enforce,
+        algorithm: Algorithm::Fixed,
+        limit: LimitBounds { initial: 1, min: 1, max: 10 },
+        ..AdmissionSettings::from_values(&Values::defaults(Scope::Application), &[&class])
+    };
+    let off = AdmissionSettings { mode: Mode::Off, ..holding.clone() };
+    let finding = AdmissionSettings {
+        algorithm: Algorithm::Gradient2,
+        limit: LimitBounds { initial: 8, min: 2, max: 10 },
+        ..holding.clone()
+    };
+    let arrive = Op::Arrive { again: false, class: 0, priority: 3, weight: 1, deadline: None, bytes: 100 };
+    let (mut driver, mut reference) = (Driver::new(&holding, START), Reference::new(&holding, START));
+    let limits: Vec<u32> = [
+        arrive.clone(),
+        arrive,
+        Op::Advance(Duration::from_millis(10)),
+        Op::Configure(Box::new(off)),
+        Op::Collect(0),
+        Op::Configure(Box::new(finding)),
+        Op::Depart(1, Outcome::Drop),
+    ]
+    .iter()
+    .map(|op| {
+        let (event, seen) = driver.apply(op);
+        assert_eq!((event, seen.clone()), reference.apply(op), "admission left, reference right");
+        seen.limit
+    })
+    .collect();
+    driver.finish();
+    // The last is that of a probe, which begins where the limit is in use.
+    assert_eq!(limits, [1, 1, 1, 1, 1, 8, 2]);
 }
 
 proptest! {
