@@ -16,6 +16,7 @@ mod page;
 mod parameters;
 mod patience;
 mod problem;
+mod questions;
 mod record;
 mod recording;
 mod reporter;

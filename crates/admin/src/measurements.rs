@@ -1,6 +1,6 @@
 //! `/api/v1/measurements`: any meter over any time, as JSON or CSV; `/api/v1/archives`: what there is.
 
-use std::{fmt::Write as _, sync::PoisonError, time::Duration};
+use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use http::StatusCode;
 use serde_json::{Map, Value as Json, json};
@@ -17,6 +17,7 @@ use crate::{
     events::seconds,
     parameters::{Parameters, bad},
     problem::Problem,
+    questions::Questions,
     recording::State,
 };
 
@@ -43,29 +44,18 @@ struct Question {
 }
 
 /// Answers `/api/v1/measurements`.
-pub(crate) fn answer(shared: &Shared, query: Option<&str>) -> Result<Body, Problem> {
-    let question = Question::read(shared, query)?;
-    let archives = shared.archives().lock().unwrap_or_else(PoisonError::into_inner);
-    let answers = question
-        .stats
-        .iter()
-        .map(|stat| {
-            let Question { meter, label, from, to, step, of, .. } = question;
-            archives.query(&question.path, &Query { meter, label, from, to, step, stat: *stat, of })
-        })
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|fault| bad(fault.to_string()))?;
-    drop(archives);
-    Ok(if question.is_csv {
-        ("text/csv; charset=utf-8", question.csv(&answers))
-    } else {
-        ("application/json", format!("{}\n", question.json(&answers)))
-    })
+pub(crate) async fn answer(
+    shared: &Arc<Shared>,
+    questions: &Questions,
+    query: Option<&str>,
+) -> Result<Body, Problem> {
+    let (shared, question) = (Arc::clone(shared), Question::read(shared, query)?);
+    questions.answer(move || question.answer(&shared.measured())).await?
 }
 
 /// Answers `/api/v1/archives`: what is measured of whom, and how long it is kept.
 pub(crate) fn describe(shared: &Shared, state: &State) -> Json {
-    let archives = shared.archives().lock().unwrap_or_else(PoisonError::into_inner);
+    let archives = shared.measured();
     let resolutions: Vec<Json> = archives
         .layout()
         .resolutions()
@@ -80,7 +70,6 @@ pub(crate) fn describe(shared: &Shared, state: &State) -> Json {
         })
         .collect();
     let bytes = archives.bytes();
-    drop(archives);
     let meters: Vec<Json> = Meter::ALL
         .iter()
         .map(|meter| {
@@ -141,6 +130,23 @@ impl Question {
             meter,
             label,
             stats,
+        })
+    }
+
+    fn answer(&self, archives: &Archives) -> Result<Body, Problem> {
+        let answers = self
+            .stats
+            .iter()
+            .map(|stat| {
+                let Self { meter, label, from, to, step, of, .. } = *self;
+                archives.query(&self.path, &Query { meter, label, from, to, step, stat: *stat, of })
+            })
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|fault| bad(fault.to_string()))?;
+        Ok(if self.is_csv {
+            ("text/csv; charset=utf-8", self.csv(&answers))
+        } else {
+            ("application/json", format!("{}\n", self.json(&answers)))
         })
     }
 
@@ -217,11 +223,9 @@ fn path_of(parameters: &Parameters) -> Result<String, Problem> {
 
 fn is_known(shared: &Shared, path: &str) -> Result<(), Problem> {
     let served = shared.served(&HostSample::default());
-    let archives = shared.archives().lock().unwrap_or_else(PoisonError::into_inner);
-    if archives.get(path).is_some() || served.iter().any(|served| served.path == path) {
+    if served.iter().any(|served| served.path == path) || shared.measured().get(path).is_some() {
         return Ok(());
     }
-    drop(archives);
     let scope = Archives::scope_of(path);
     let mut known: Vec<String> = served
         .iter()

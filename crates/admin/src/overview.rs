@@ -1,6 +1,6 @@
 //! `/api/v1/overview`: everything live in one answer, for pages and terminals.
 
-use std::{sync::PoisonError, time::Duration};
+use std::time::Duration;
 
 use serde_json::{Map, Value as Json, json};
 use tidegate_config::{Address, Listener};
@@ -39,18 +39,21 @@ pub(crate) fn window(query: Option<&str>) -> Result<Duration, Problem> {
 
 impl Api {
     /// Everything, with rates over the last whole seconds of `window`.
-    pub(crate) fn overview(&self, window: Duration) -> Json {
+    pub(crate) async fn overview(&self, window: Duration) -> Result<Json, Problem> {
+        let api = self.clone();
+        self.overviews.answer(move || api.everything(window)).await
+    }
+
+    fn everything(&self, window: Duration) -> Json {
         let shared = &*self.shared;
         let snapshot = shared.snapshot();
         let now = shared.clock().now();
         let second = 1_000_000_000;
         let to = Timestamp::from_nanos((now - RECORDED_AFTER).as_nanos() / second * second);
-        let archives = shared.archives().lock().unwrap_or_else(PoisonError::into_inner);
-        let lately = Lately { archives: &archives, from: to - window, to };
+        let lately = Lately { archives: &shared.measured(), from: to - window, to };
         let mut applications: Vec<Json> =
             snapshot.applications.iter().map(|application| self.application(application, &lately)).collect();
         let gateway = self.gateway(&lately);
-        drop(archives);
         for (row, application) in applications.iter_mut().zip(&snapshot.applications) {
             row["estimate"] = capacity::standing(application, now);
             row["room"] = waiting_rooms::live(shared, application, now);

@@ -73,7 +73,7 @@ impl Recording {
                 Err(error) => tracing::error!(%error, "lasting changes of knobs are not in force"),
             }
             rooms::restore(shared, directory);
-            let layout = lock(shared.archives()).layout().clone();
+            let layout = shared.measured().layout().clone();
             let (shared, opened) = (Arc::clone(shared), Arc::clone(&state));
             let writer = Writer::start(directory, state_bytes_max, layout, move |archives| {
                 opened.take_up(&shared, archives)
@@ -143,13 +143,15 @@ impl State {
     fn take_up(&self, shared: &Shared, mut archives: Archives) -> Vec<Batch> {
         let mut pending = lock(&self.pending);
         let mut last = Batch::default();
-        lock(shared.archives()).finish(|path, scope, point| last.add(path, scope, point));
+        shared.change_measured(|archives| {
+            archives.finish(|path, scope, point| last.add(path, scope, point));
+        });
         let measured = pending.take().into_iter().flatten().chain([last]);
         let mut batches: Vec<Batch> = measured.map(|batch| batch.append_to(&mut archives)).collect();
         let mut end = Batch::default();
         archives.finish(|path, scope, point| end.add(path, scope, point));
         batches.push(end);
-        *lock(shared.archives()) = archives;
+        shared.change_measured(|measured| *measured = archives);
         batches
     }
 
@@ -165,7 +167,9 @@ impl State {
         self.tick(shared, &mut recorder);
         let mut batch = Batch::default();
         let mut pending = lock(&self.pending);
-        lock(shared.archives()).finish(|path, scope, point| batch.add(path, scope, point));
+        shared.change_measured(|archives| {
+            archives.finish(|path, scope, point| batch.add(path, scope, point));
+        });
         self.keep(&mut pending, batch);
     }
 

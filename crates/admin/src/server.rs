@@ -40,6 +40,7 @@ use crate::{
     overview, page,
     patience::Patient,
     problem::Problem,
+    questions::Questions,
     record::Record,
     recording::{Recording, State},
     reports,
@@ -55,6 +56,8 @@ const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// Connections served at once; further ones wait in the kernel.
 const CONNECTIONS_MAX: usize = 256;
 const BACKLOG: u32 = 128;
+/// Measurements asked for that are answered at once.
+const QUESTIONS_MAX: usize = 2;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -143,6 +146,8 @@ impl Admin {
             record: recording.record(),
             events: recording.events(),
             watch: Arc::default(),
+            questions: Questions::new(QUESTIONS_MAX),
+            overviews: Questions::new(1),
             readers: Arc::new(Semaphore::new(stream::READERS_MAX)),
             controllers: controllers.board(),
             ready: Arc::clone(&ready),
@@ -208,6 +213,9 @@ pub(crate) struct Api {
     pub(crate) controllers: Board,
     pub(crate) watch: Arc<Watch>,
     pub(crate) started: Timestamp,
+    /// Overviews are short, and do not wait for questions that are long.
+    pub(crate) overviews: Questions,
+    questions: Questions,
     access: Arc<Access>,
     knobs: Knobs,
     record: Arc<Record>,
@@ -423,13 +431,14 @@ impl Api {
                 Ok(json_response(&capacity::handle(shared, record, method, of, &body, &caller).await?))
             }
             (&Method::GET, ["api", "v1", "measurements"]) => {
-                let (content_type, text_of) = measurements::answer(&self.shared, head.uri.query())?;
+                let answered = measurements::answer(&self.shared, &self.questions, head.uri.query());
+                let (content_type, text_of) = answered.await?;
                 Ok(text(StatusCode::OK, content_type, text_of))
             }
             (&Method::GET, ["api", "v1", "openapi.json"]) => Ok(json_response(&openapi())),
             (&Method::GET, ["api", "v1", "session"]) => Ok(json_response(&caller.describe())),
             (&Method::GET, ["api", "v1", "overview"]) => {
-                Ok(json_response(&self.overview(overview::window(head.uri.query())?)))
+                Ok(json_response(&self.overview(overview::window(head.uri.query())?).await?))
             }
             (&Method::GET, ["api", "v1", "events"]) => self.events(&head),
             (&Method::GET, ["api", "v1", "archives"]) => {
@@ -464,8 +473,11 @@ impl Api {
         let last = head.headers.get("last-event-id").map(|id| id.to_str().unwrap_or("not text"));
         let wanted = stream::Wanted::read(&self.events, head.uri.query(), last)?;
         let api = self.clone();
-        let stream =
-            Stream::begin(&self.readers, &self.events, wanted, move || api.overview(overview::WINDOW))?;
+        let meters = move || {
+            let api = api.clone();
+            async move { api.overview(overview::WINDOW).await }
+        };
+        let stream = Stream::begin(&self.readers, &self.events, wanted, meters)?;
         let mut response = Response::new(Either::Right(stream));
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/event-stream"));

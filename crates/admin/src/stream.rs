@@ -87,12 +87,16 @@ pub(crate) struct Stream {
 
 impl Stream {
     /// Begins to write for a reader; `meters` makes the events of that name.
-    pub(crate) fn begin(
+    pub(crate) fn begin<M, F>(
         room: &Arc<Semaphore>,
         events: &Arc<Events>,
         wanted: Wanted,
-        meters: impl Fn() -> Json + Send + 'static,
-    ) -> Result<Self, Problem> {
+        meters: M,
+    ) -> Result<Self, Problem>
+    where
+        M: Fn() -> F + Send + 'static,
+        F: Future<Output = Result<Json, Problem>> + Send + 'static,
+    {
         let Ok(place) = Arc::clone(room).try_acquire_owned() else {
             return Err(Problem::new(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -118,10 +122,10 @@ impl Body for Stream {
 }
 
 /// Writes until the reader has left, or is so slow that what it has not read yet is gone.
-async fn write(
+async fn write<F: Future<Output = Result<Json, Problem>>>(
     events: Arc<Events>,
     wanted: Wanted,
-    meters: impl Fn() -> Json,
+    meters: impl Fn() -> F,
     send: mpsc::Sender<Bytes>,
 ) -> Option<()> {
     let Wanted { mut reader, lost, kinds, meters: period } = wanted;
@@ -147,7 +151,7 @@ async fn write(
                     return None;
                 }
             },
-            _ = metered.tick(), if period.is_some() => to(unnumbered("meters", &meters())).await?,
+            _ = metered.tick(), if period.is_some() => to(unnumbered("meters", &meters().await.ok()?)).await?,
             _ = alive.tick() => to(":\n\n".to_owned()).await?,
         }
     }
@@ -190,7 +194,7 @@ mod tests {
         query: &str,
         last: Option<&str>,
     ) -> Result<Stream, Problem> {
-        Stream::begin(room, events, Wanted::read(events, Some(query), last)?, || json!({ "n": 1 }))
+        Stream::begin(room, events, Wanted::read(events, Some(query), last)?, async || Ok(json!({ "n": 1 })))
     }
 
     #[test]

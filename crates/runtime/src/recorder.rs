@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::PoisonError,
     time::Duration,
 };
 
@@ -67,12 +66,12 @@ impl Recorder {
         }
         let told = told(&served);
         self.read_told(&served, &told);
-        let mut archives = shared.archives().lock().unwrap_or_else(PoisonError::into_inner);
-        for (path, reading) in &self.readings {
-            let scope = reading.scope();
-            archives.record_and(path, self.from, to, reading, |point| closed(path, scope, point));
-        }
-        drop(archives);
+        shared.change_measured(|archives| {
+            for (path, reading) in &self.readings {
+                let scope = reading.scope();
+                archives.record_and(path, self.from, to, reading, |point| closed(path, scope, point));
+            }
+        });
         (self.from, self.totals, self.told) = (to, totals, told);
     }
 

@@ -250,10 +250,16 @@ impl Shared {
         &self.totals
     }
 
-    /// The archives of everything that is measured.
+    /// The archives of everything that is measured, as they are now: a copy that shares its points with them, so that
+    /// however long a question to it takes, the recorder goes on.
     #[must_use]
-    pub const fn archives(&self) -> &Mutex<Archives> {
-        &self.archives
+    pub fn measured(&self) -> Archives {
+        self.change_measured(|archives| archives.clone())
+    }
+
+    /// Changes the archives: only to record, and to take up what was recorded before.
+    pub fn change_measured<R>(&self, change: impl FnOnce(&mut Archives) -> R) -> R {
+        change(&mut self.archives.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Looks at what the processes of local servers use.

@@ -1,7 +1,5 @@
 //! The gateway as a controller's host: its settings, its archives, its clock and its log.
 
-use std::sync::PoisonError;
-
 use serde_json::json;
 use tidegate_config::{KnobFault, KnobPath};
 use tidegate_control::{
@@ -49,8 +47,7 @@ impl Host for GatewayHost<'_> {
 
     fn measure(&self, asked: &Measure<'_>) -> Result<Option<f64>, HostError> {
         let snapshot = self.shared.snapshot();
-        let archives = self.shared.archives().lock().unwrap_or_else(PoisonError::into_inner);
-        measure(&archives, |application| classes(&snapshot, application), self.now(), asked)
+        measure(&self.shared.measured(), |application| classes(&snapshot, application), self.now(), asked)
     }
 
     fn knob(&self, path: &str) -> Result<(Knob, Value), HostError> {

@@ -53,7 +53,7 @@ mod subject;
 mod sums;
 mod track;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 pub use layout::{Layout, LayoutFault, Resolution};
 pub use query::{ANSWER_POINTS_MAX, Answer, NoStat, Point, Query, QueryFault, Stat, Window};
@@ -67,6 +67,9 @@ pub const SUBJECTS_MAX: usize = 4096;
 
 /// The archives of all subjects, by path: empty for the host, `shop`, `shop/home`,
 /// `shop/servers/10.0.0.2:8000`, as knobs' paths are but for the knob.
+///
+/// A clone is what they know now, for questions that take long: it shares all points with the original, which goes on
+/// and copies what changes, a few kilobytes of a subject. Points that the original has dropped stay until the clone goes.
 #[derive(Clone, Debug)]
 pub struct Archives {
     layout: Layout,
@@ -75,7 +78,7 @@ pub struct Archives {
 
 #[derive(Clone, Debug)]
 struct Subject {
-    archive: Archive,
+    archive: Arc<Archive>,
     seen: Timestamp,
 }
 
@@ -108,7 +111,7 @@ impl Archives {
     ) {
         if let Some(subject) = self.subject(path, reading.scope(), to) {
             subject.seen = to;
-            subject.archive.record_and(from, to, reading, closed);
+            subject.archive().record_and(from, to, reading, closed);
         }
     }
 
@@ -126,7 +129,10 @@ impl Archives {
         slot: u64,
         bytes: &[u8],
     ) -> Result<(), Broken> {
-        self.subject_at(path, scope, resolution, slot).ok_or(Broken)?.archive.restore(resolution, slot, bytes)
+        self.subject_at(path, scope, resolution, slot)
+            .ok_or(Broken)?
+            .archive()
+            .restore(resolution, slot, bytes)
     }
 
     /// Adds a point of the finest resolution that other archives gave, after those that are here;
@@ -143,7 +149,7 @@ impl Archives {
         bytes: &[u8],
         closed: impl FnMut(Closed<'_>),
     ) -> Result<(), Broken> {
-        self.subject_at(path, scope, 0, slot).ok_or(Broken)?.archive.append(slot, bytes, closed)
+        self.subject_at(path, scope, 0, slot).ok_or(Broken)?.archive().append(slot, bytes, closed)
     }
 
     /// The subject at `path`, seen at `slot` of a resolution.
@@ -158,7 +164,7 @@ impl Archives {
 
     /// Makes the open points of the coarser resolutions from the points that were restored.
     pub fn resume(&mut self) {
-        self.subjects.values_mut().for_each(|subject| subject.archive.resume());
+        self.subjects.values_mut().for_each(|subject| subject.archive().resume());
     }
 
     /// Closes what is open, so that `closed` has everything: for an end in good order. It also gets
@@ -166,14 +172,14 @@ impl Archives {
     pub fn finish(&mut self, mut closed: impl FnMut(&str, Scope, Closed<'_>)) {
         for (path, subject) in &mut self.subjects {
             let scope = subject.archive.scope();
-            subject.archive.finish(|point| closed(path, scope, point));
+            subject.archive().finish(|point| closed(path, scope, point));
         }
     }
 
     /// The archives of a subject.
     #[must_use]
     pub fn get(&self, path: &str) -> Option<&Archive> {
-        self.subjects.get(path).map(|subject| &subject.archive)
+        self.subjects.get(path).map(|subject| &*subject.archive)
     }
 
     /// Answers a question to the subject at `path`. A meter of its parts (the classes and servers of an application,
@@ -207,7 +213,7 @@ impl Archives {
 
     /// Every subject: its path and archives.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Archive)> {
-        self.subjects.iter().map(|(path, subject)| (path.as_str(), &subject.archive))
+        self.subjects.iter().map(|(path, subject)| (path.as_str(), &*subject.archive))
     }
 
     /// Memory held, in bytes.
@@ -248,10 +254,74 @@ impl Archives {
                 let path = longest.0.clone();
                 self.subjects.remove(&path);
             }
-            let archive = Archive::new(scope, &self.layout);
+            let archive = Arc::new(Archive::new(scope, &self.layout));
             self.subjects.insert(path.to_owned(), Subject { archive, seen: now });
         }
         self.subjects.get_mut(path)
+    }
+}
+
+impl Subject {
+    /// To change; a clone of the archives keeps what it has.
+    fn archive(&mut self) -> &mut Archive {
+        Arc::make_mut(&mut self.archive)
+    }
+}
+
+#[cfg(test)]
+mod clones {
+    use std::{ops::Range, time::Duration};
+
+    use super::*;
+    use crate::meters::Meter;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn at(seconds: u32) -> Timestamp {
+        Timestamp::EPOCH + SECOND * seconds
+    }
+
+    fn record(archives: &mut Archives, seconds: Range<u32>) {
+        for n in seconds {
+            for (path, arrived) in [("shop/home", n % 7), ("shop/cart", n % 3)] {
+                let mut reading = Reading::new(Scope::Class);
+                reading.add(Meter::ARRIVED, arrived.into());
+                archives.record(path, at(n), at(n + 1), &reading);
+            }
+        }
+    }
+
+    /// What home and all together say of every second, and of the last ones.
+    fn all(archives: &Archives) -> Vec<Answer> {
+        let step = Some(SECOND);
+        let of = |(path, from)| {
+            let (meter, stat) = (Meter::ARRIVED, Stat::Sum);
+            let query = Query { meter, label: None, from: at(from), to: at(2000), step, stat, of: None };
+            archives.query(path, &query).unwrap()
+        };
+        [("shop", 0), ("shop/home", 0), ("shop/home", 950)].map(of).to_vec()
+    }
+
+    /// Points are shared; what the original adds, closes, drops or forgets is not the clone's.
+    #[test]
+    fn a_clone_stays_as_it_is_while_the_original_goes_on() {
+        let resolution = |step, keep| Resolution { step: SECOND * step, keep: SECOND * keep };
+        let layout = Layout::new(&[resolution(1, 120), resolution(10, 600)], Layout::POINT_BYTES).unwrap();
+        // In the middle of a chunk, between two, and with points that are gone already.
+        for until in [7, 60, 119, 1000] {
+            let mut archives = Archives::new(layout.clone());
+            record(&mut archives, 0..until);
+            let (clone, before, bytes) = (archives.clone(), all(&archives), archives.bytes());
+            record(&mut archives, until..until + 1);
+            assert_ne!(all(&archives), before);
+            assert_eq!(all(&clone), before);
+            record(&mut archives, until + 1..until + 500);
+            assert_eq!(all(&clone), before);
+            // The clock is set back.
+            record(&mut archives, until..until + 2);
+            assert_eq!(all(&clone), before);
+            assert_eq!(clone.bytes(), bytes);
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::{
     collections::{VecDeque, vec_deque},
     ops::Range,
     slice,
+    sync::Arc,
 };
 
 use super::{
@@ -32,7 +33,8 @@ pub(super) struct Track {
     is_finest: bool,
     points_max: usize,
     bytes_max: usize,
-    chunks: VecDeque<Chunk>,
+    /// Shared with clones: full ones do not change any more.
+    chunks: VecDeque<Arc<Chunk>>,
     points: usize,
     /// Bytes of all chunks but the last.
     full_bytes: usize,
@@ -153,14 +155,16 @@ impl Track {
         if !sound || !reader.rest().is_empty() {
             return None;
         }
-        if self.chunks.back().is_none_or(Chunk::is_full) {
+        if self.chunks.back().is_none_or(|last| last.is_full()) {
             if let Some(full) = self.chunks.back_mut() {
-                full.shrink();
+                Arc::make_mut(full).shrink();
                 self.full_bytes += full.bytes();
             }
-            self.chunks.push_back(Chunk::new(self.scope));
+            self.chunks.push_back(Arc::new(Chunk::new(self.scope)));
         }
-        let chunk = self.chunks.back_mut()?;
+        let chunk = Arc::make_mut(self.chunks.back_mut()?);
+        // A copy of one that is shared has no room yet.
+        chunk.heads.reserve_exact(CHUNK_POINTS - chunk.heads.len());
         chunk.heads.push(Head { slot, measured_us });
         let mut from = starts_at;
         for (section, end) in chunk.sections.iter_mut().zip(ends) {
@@ -201,7 +205,7 @@ impl Track {
     /// Memory of the closed points.
     fn points_bytes(&self) -> usize {
         let spare = self.chunks.capacity() - self.chunks.len();
-        self.full_bytes + self.chunks.back().map_or(0, Chunk::bytes) + spare * size_of::<Chunk>()
+        self.full_bytes + self.chunks.back().map_or(0, |last| last.bytes()) + spare * size_of::<Arc<Chunk>>()
     }
 
     /// Closed points.
@@ -217,7 +221,7 @@ impl Track {
         while let Some(mut chunk) = self.chunks.pop_back() {
             self.points -= chunk.heads.len();
             let keep = chunk.heads.partition_point(|head| head.slot < slot);
-            chunk.truncate(keep, self.sums.levels.len(), self.is_finest);
+            Arc::make_mut(&mut chunk).truncate(keep, self.sums.levels.len(), self.is_finest);
             if keep > 0 {
                 self.points += keep;
                 self.chunks.push_back(chunk);
@@ -273,7 +277,7 @@ impl Track {
         }
     }
 
-    fn chunks_from(&self, slot: u64) -> vec_deque::Iter<'_, Chunk> {
+    fn chunks_from(&self, slot: u64) -> vec_deque::Iter<'_, Arc<Chunk>> {
         let first =
             self.chunks.partition_point(|chunk| chunk.heads.last().is_some_and(|head| head.slot < slot));
         self.chunks.range(first..)
@@ -285,7 +289,7 @@ impl Track {
 pub(super) struct Points<'t> {
     track: &'t Track,
     section: usize,
-    chunks: vec_deque::Iter<'t, Chunk>,
+    chunks: vec_deque::Iter<'t, Arc<Chunk>>,
     heads: slice::Iter<'t, Head>,
     /// At the section of the next point.
     reader: Reader<'t>,
@@ -386,7 +390,10 @@ impl Chunk {
     }
 
     fn bytes(&self) -> usize {
-        size_of::<Self>()
+        // Its place in the deque, and what an `Arc` counts by.
+        size_of::<Arc<Self>>()
+            + 2 * size_of::<usize>()
+            + size_of::<Self>()
             + self.heads.capacity() * size_of::<Head>()
             + self.sections.iter().map(|section| size_of::<Vec<u8>>() + section.capacity()).sum::<usize>()
     }
