@@ -11,25 +11,21 @@ use std::{
 };
 
 use tidegate_config::{ServerAddress, ServerUrl};
-use tidegate_control::knobs::{Kind, Knob, Scope};
 use tidegate_load::{
     Arrivals, ClassPlan, ClassReport, Plan,
     origin::{Origin, Settings},
 };
 
 use super::{
-    cost,
+    configuration, cost,
     interrupt::Interrupt,
     process::{Server, free_address},
 };
 use crate::{
     LabError,
     experiment::{Arm, Class, Front, Live, Web},
-    simulated::{APPLICATION, engine},
+    simulated::engine,
 };
-
-/// The script of an arm, beside its configuration.
-const CONTROLLER: &str = "controller.lua";
 
 /// Which processors do what; empty leaves them to the system.
 #[derive(Clone, Debug)]
@@ -201,9 +197,10 @@ impl<'e> Stand<'e> {
             Front::Direct | Front::Law(_) => return Ok(pair),
             Front::Gateway => {
                 if let Some(script) = &arm.controller {
-                    self.write(CONTROLLER, &script.text)?;
+                    self.write(configuration::CONTROLLER, &script.text)?;
                 }
-                let file = self.write("tidegate.toml", &self.gateway(arm, listen, &pair.url))?;
+                let text = configuration::of(self.web, arm, listen, &pair.url);
+                let file = self.write("tidegate.toml", &text)?;
                 ("tidegate", self.tidegate.clone(), vec!["run".to_owned(), file.display().to_string()])
             }
             Front::Peer(peer) => {
@@ -244,46 +241,6 @@ impl<'e> Stand<'e> {
             (Some(origin), _) => format!("{}/", origin.url()),
             (None, server) => server.clone().unwrap_or_default(),
         }
-    }
-
-    /// The configuration of a gateway with an arm's settings.
-    fn gateway(&self, arm: &Arm, listen: SocketAddr, origin: &str) -> String {
-        let of = |class: Option<&str>| -> String {
-            let lines = arm.settings.iter().filter_map(|(path, text)| {
-                let (of, name) =
-                    path.split_once('/').map_or((None, path.as_str()), |(of, name)| (Some(of), name));
-                (of == class).then(|| {
-                    setting(if class.is_some() { Scope::Class } else { Scope::Application }, name, text)
-                })
-            });
-            lines.collect()
-        };
-        let controller = arm.controller.as_ref().map_or_else(String::new, |script| {
-            format!("[[controller]]\nname = \"{}\"\nfile = \"{CONTROLLER}\"\n", script.short_name())
-        });
-        let mut text = format!(
-            "admin = \"none\"\n{controller}[[listener]]\naddress = \"{listen}\"\n[application.{APPLICATION}]\n\
-             servers = [\"{}\"]\ndefault_class = \"{}\"\n{}",
-            origin.trim_end_matches('/'),
-            self.web.classes[0].name,
-            of(None),
-        );
-        for class in &self.web.classes {
-            text += &format!(
-                "[application.{APPLICATION}.class.\"{}\"]\npriority = {}\nweight = {}\n{}",
-                class.name,
-                class.priority,
-                class.weight,
-                of(Some(&class.name)),
-            );
-        }
-        for class in self.web.classes.iter().skip(1) {
-            text += &format!(
-                "[[application.{APPLICATION}.rule]]\nclass = \"{}\"\npath_prefix = \"{}\"\n",
-                class.name, class.path
-            );
-        }
-        text
     }
 
     /// A configuration not ours with its blanks filled.
@@ -333,13 +290,6 @@ impl Pair {
         let stats = self.origin.as_ref()?.stats();
         Some(stats.work_for_nobody as f64 / stats.work_completed.max(1) as f64)
     }
-}
-
-/// A knob as the configuration has it: quoted where its kind is.
-fn setting(scope: Scope, name: &str, text: &str) -> String {
-    let bare = Knob::find(scope, name)
-        .is_some_and(|knob| matches!(knob.kind(), Kind::Count { .. } | Kind::Ratio { .. } | Kind::Flag));
-    if bare && text != "none" { format!("{name} = {text}\n") } else { format!("{name} = \"{text}\"\n") }
 }
 
 /// A server that is to be there already.
