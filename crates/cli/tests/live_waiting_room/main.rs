@@ -6,6 +6,7 @@ mod forms;
 mod roles;
 #[path = "../support/mod.rs"]
 mod support;
+mod tabs;
 mod visitor;
 
 use std::{
@@ -120,6 +121,12 @@ impl Shop {
 
     fn counted(&self, what: &str, at_least: f64) {
         await_metrics(self.admin, what, |metrics| metrics.sum("class_room", &[("what", what)]) >= at_least);
+    }
+
+    fn counted_of(&self, class: &str, what: &str, at_least: f64) {
+        await_metrics(self.admin, what, |metrics| {
+            metrics.sum("class_room", &[("class", class), ("what", what)]) >= at_least
+        });
     }
 }
 

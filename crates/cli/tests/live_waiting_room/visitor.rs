@@ -73,11 +73,21 @@ impl Visitor {
         headers: &str,
         body: &[u8],
     ) -> Response {
-        let standing = self.get(ASK);
+        self.wait_by(ASK);
+        self.send(method, path, headers, body)
+    }
+
+    /// As [`come_back`](Self::come_back), with the promise of another class than `default`.
+    pub(crate) fn come_back_as(&mut self, class: &str, path: &str) -> Response {
+        self.wait_by(&format!("{ASK}?class={class}"));
+        self.get(path)
+    }
+
+    fn wait_by(&mut self, ask: &str) {
+        let standing = self.get(ask);
         assert_eq!(standing.status, 200, "his token is known: {}", standing.text());
         let standing: Json = serde_json::from_str(&standing.text()).expect("JSON");
         self.wait(standing["left_ms"].as_u64().expect("a time"));
-        self.send(method, path, headers, body)
     }
 
     /// The time he was told is a point of the wall clock: nothing announces it.

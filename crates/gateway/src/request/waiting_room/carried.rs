@@ -3,19 +3,29 @@
 //!
 //! | what | in a field | in a cookie | in the query |
 //! |---|---|---|---|
-//! | token of a time | `Tidegate-Turn` | `tidegate_turn` | `tidegate_turn` |
+//! | token of a time | `Tidegate-Turn` | `tidegate_turn`, of other classes than `default` `tidegate_turn_CLASS` | `tidegate_turn` |
 //! | session pass | `Tidegate-Pass` | `tidegate_pass` | |
 //! | token to pass the room by | `Tidegate-Bypass` | | |
+//!
+//! A promise is of one class, and the tabs of one browser may wait in several: each class has a cookie of its own, so that
+//! no answer to one tab takes away what another was promised, in whatever order they arrive.
+
+use std::borrow::Cow;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header, uri::PathAndQuery};
 use tidegate_control::classify::cookie_values;
 
-/// Field, and by the same name cookie and parameter, of a token.
+/// Field, and by the same name cookie of the default class and parameter, of a token.
 pub(in crate::request) const TURN_FIELD: HeaderName = HeaderName::from_static("tidegate-turn");
 pub(in crate::request) const TURN: &str = "tidegate_turn";
 /// Field and cookie of a pass.
 pub(in crate::request) const PASS_FIELD: HeaderName = HeaderName::from_static("tidegate-pass");
 pub(in crate::request) const PASS: &str = "tidegate_pass";
+
+/// The class a script asks about where the token is in a cookie.
+const CLASS: &str = "class";
+/// Classes in which one browser may have promises at once; a further one takes the place of the first.
+const PROMISES_MAX: usize = 16;
 
 /// Field of a token by which programs of partners pass the room by.
 pub(super) const BYPASS_FIELD: HeaderName = HeaderName::from_static("tidegate-bypass");
@@ -31,32 +41,75 @@ pub(super) struct Carried<'a> {
 }
 
 impl<'a> Carried<'a> {
-    /// Fields go before cookies and those before the query: who writes a field means it.
-    pub(super) fn of(uri: &'a Uri, headers: &'a HeaderMap) -> Self {
+    /// Of a request of a class whose tokens are in the cookie `turn_cookie`. Fields go before cookies and those before the
+    /// query: who writes a field means it.
+    pub(super) fn of(uri: &'a Uri, headers: &'a HeaderMap, turn_cookie: &'a str) -> Self {
         let field = |name: &HeaderName| headers.get(name).map(HeaderValue::as_bytes);
-        let cookie = |name: &'static str| {
+        let cookie = |name: &'a str| {
             let mut lines = headers.get_all(header::COOKIE).iter();
             lines.find_map(|line| cookie_values(line.as_bytes(), name).next())
         };
-        let in_query = uri.query().and_then(parameter);
+        let in_query = uri.query().and_then(|query| parameter(query, TURN)).map(str::as_bytes);
         Self {
             pass: field(&PASS_FIELD).or_else(|| cookie(PASS)),
-            turn: field(&TURN_FIELD).or_else(|| cookie(TURN)).or(in_query),
+            turn: field(&TURN_FIELD).or_else(|| cookie(turn_cookie)).or(in_query),
             bypass: field(&BYPASS_FIELD),
             in_query: in_query.is_some(),
         }
     }
 }
 
-/// The token's parameter in a query.
-fn parameter(query: &str) -> Option<&[u8]> {
-    query.split('&').find_map(|pair| pair.strip_prefix(TURN)?.strip_prefix('=')).map(str::as_bytes)
+/// The cookie of promises of a class.
+pub(super) fn turn_cookie(class: &str) -> Cow<'static, str> {
+    match class {
+        "default" => Cow::Borrowed(TURN),
+        class => Cow::Owned(format!("{TURN}_{class}")),
+    }
+}
+
+/// The class whose promises are in a cookie of this name; `None`: it is none of these cookies.
+fn class_of(cookie: &[u8]) -> Option<&[u8]> {
+    match cookie.strip_prefix(TURN.as_bytes())? {
+        b"" => Some(b"default"),
+        rest => rest.strip_prefix(b"_"),
+    }
+}
+
+/// The cookie that has to go where one more promise would be too many for a browser: its first of another class.
+pub(super) fn displaced(headers: &HeaderMap, turn_cookie: &str) -> Option<String> {
+    let lines = headers.get_all(header::COOKIE).iter();
+    let names = lines.flat_map(|line| pairs(line.as_bytes())).map(name_of);
+    // Names go into a field of ours, whoever made them up.
+    let is_class = |name: &str| tidegate_config::is_class_name(name);
+    let ours = names
+        .filter(|name| class_of(name).and_then(|class| str::from_utf8(class).ok()).is_some_and(is_class));
+    let mut others = ours.filter_map(|name| str::from_utf8(name).ok()).filter(|name| *name != turn_cookie);
+    let first = others.next()?.to_owned();
+    (others.count() + 1 >= PROMISES_MAX).then_some(first)
+}
+
+/// Where a script asks how things stand, for a promise that is in a cookie of that class.
+pub(super) fn ask_about(path: &str, class: &str) -> String {
+    match class {
+        "default" => path.to_owned(),
+        class => format!("{path}?{CLASS}={class}"),
+    }
+}
+
+/// The class of which a script asks how things stand.
+pub(super) fn asked_about(uri: &Uri) -> &str {
+    uri.query().and_then(|query| parameter(query, CLASS)).unwrap_or("default")
+}
+
+/// A parameter in a query.
+fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
+    query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
 }
 
 /// A target without the token's parameter.
 pub(super) fn without_turn(uri: &Uri) -> Option<Uri> {
     let query = uri.query()?;
-    parameter(query)?;
+    parameter(query, TURN)?;
     let is_ours = |pair: &&str| pair.strip_prefix(TURN).is_some_and(|rest| rest.starts_with('='));
     let rest: Vec<&str> = query.split('&').filter(|pair| !is_ours(pair)).collect();
     let target = match rest.is_empty() {
@@ -73,11 +126,8 @@ pub(super) fn strip(headers: &mut HeaderMap) {
     headers.remove(TURN_FIELD);
     headers.remove(PASS_FIELD);
     headers.remove(BYPASS_FIELD);
-    let is_ours = |line: &HeaderValue| {
-        let has = |name| cookie_values(line.as_bytes(), name).next().is_some();
-        has(TURN) || has(PASS)
-    };
-    if !headers.get_all(header::COOKIE).iter().any(is_ours) {
+    let has_ours = |line: &HeaderValue| pairs(line.as_bytes()).any(is_ours);
+    if !headers.get_all(header::COOKIE).iter().any(has_ours) {
         return;
     }
     let lines: Vec<HeaderValue> = headers.get_all(header::COOKIE).iter().cloned().collect();
@@ -94,17 +144,26 @@ pub(super) fn strip(headers: &mut HeaderMap) {
 
 fn cookies_of_others(line: &[u8]) -> Vec<u8> {
     let mut kept: Vec<u8> = Vec::with_capacity(line.len());
-    for pair in line.split(|byte| *byte == b';').map(<[u8]>::trim_ascii) {
-        let name = pair.split(|byte| *byte == b'=').next().unwrap_or_default().trim_ascii();
-        if pair.is_empty() || name == TURN.as_bytes() || name == PASS.as_bytes() {
-            continue;
-        }
+    for pair in pairs(line).filter(|pair| !pair.is_empty() && !is_ours(pair)) {
         if !kept.is_empty() {
             kept.extend_from_slice(b"; ");
         }
         kept.extend_from_slice(pair);
     }
     kept
+}
+
+fn pairs(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|byte| *byte == b';').map(<[u8]>::trim_ascii)
+}
+
+fn name_of(pair: &[u8]) -> &[u8] {
+    pair.split(|byte| *byte == b'=').next().unwrap_or_default().trim_ascii()
+}
+
+fn is_ours(pair: &[u8]) -> bool {
+    let name = name_of(pair);
+    name == PASS.as_bytes() || class_of(name).is_some()
 }
 
 #[cfg(test)]
@@ -122,14 +181,54 @@ mod tests {
     fn tokens_are_found_wherever_they_are() {
         let uri: Uri = "/a?x=1&tidegate_turn=Q".parse().unwrap();
         let fields = headers(&[("cookie", "a=b; tidegate_turn=C; tidegate_pass=P"), ("tidegate-turn", "F")]);
-        let carried = Carried::of(&uri, &fields);
+        let carried = Carried::of(&uri, &fields, TURN);
         assert_eq!((carried.turn, carried.pass), (Some(&b"F"[..]), Some(&b"P"[..])));
         let fields = headers(&[("cookie", "tidegate_turn=C")]);
-        let carried = Carried::of(&uri, &fields);
+        let carried = Carried::of(&uri, &fields, TURN);
         assert_eq!((carried.turn, carried.pass, carried.in_query), (Some(&b"C"[..]), None, true));
-        assert_eq!(Carried::of(&uri, &HeaderMap::new()).turn, Some(&b"Q"[..]));
+        assert_eq!(Carried::of(&uri, &HeaderMap::new(), TURN).turn, Some(&b"Q"[..]));
         let other: Uri = "/a?tidegate_turns=1&xtidegate_turn=2".parse().unwrap();
-        assert_eq!(Carried::of(&other, &HeaderMap::new()).turn, None);
+        assert_eq!(Carried::of(&other, &HeaderMap::new(), TURN).turn, None);
+    }
+
+    #[test]
+    fn promises_of_each_class_are_in_a_cookie_of_its_own() {
+        let uri = Uri::from_static("/");
+        let fields = headers(&[("cookie", "tidegate_turn_search=S; tidegate_turn=D")]);
+        for (class, token) in
+            [("default", Some(&b"D"[..])), ("search", Some(b"S")), ("sear", None), ("", None)]
+        {
+            assert_eq!(Carried::of(&uri, &fields, &turn_cookie(class)).turn, token, "{class}");
+            let ask: Uri = ask_about("/ask", class).parse().unwrap();
+            assert_eq!(asked_about(&ask), class);
+        }
+        assert_eq!(asked_about(&"/ask?x=1&class=a.b-c_d".parse().unwrap()), "a.b-c_d");
+    }
+
+    #[test]
+    fn a_browser_keeps_so_many_promises_and_no_more() {
+        let many = |count: usize| {
+            let names: Vec<String> =
+                (0..count).map(|class| format!("a=b; tidegate_turn_{class}=T")).collect();
+            HeaderMap::from_iter([(header::COOKIE, HeaderValue::try_from(names.join("; ")).unwrap())])
+        };
+        let fits = many(PROMISES_MAX - 1);
+        assert_eq!(displaced(&fits, "tidegate_turn"), None);
+        let full = many(PROMISES_MAX);
+        assert_eq!(
+            displaced(&full, "tidegate_turn").as_deref(),
+            Some("tidegate_turn_0"),
+            "the oldest comes first"
+        );
+        assert_eq!(displaced(&full, "tidegate_turn_0"), None, "it takes its own place");
+        let more = many(PROMISES_MAX + 1);
+        assert_eq!(displaced(&more, "tidegate_turn_0").as_deref(), Some("tidegate_turn_1"));
+        // What no class is called is not written into a field of ours.
+        let made_up =
+            "tidegate_turn_\t=x; ".repeat(40) + "tidegate_turn_\u{e9}=x; tidegate_turns=1; tidegate_turn_=1";
+        let made_up =
+            HeaderMap::from_iter([(header::COOKIE, HeaderValue::from_bytes(made_up.as_bytes()).unwrap())]);
+        assert_eq!(displaced(&made_up, "tidegate_turn"), None);
     }
 
     #[test]
@@ -147,7 +246,7 @@ mod tests {
 
         let mut fields = headers(&[
             ("cookie", "tidegate_turn=C; a=b;tidegate_pass=P; c=d=e; "),
-            ("cookie", "tidegate_pass=P"),
+            ("cookie", "tidegate_pass=P; tidegate_turn_search=S"),
             ("cookie", "z=1"),
             ("tidegate-turn", "F"),
             ("tidegate-pass", "F"),
@@ -169,7 +268,7 @@ mod tests {
                 let mut fields = HeaderMap::from_iter([(header::COOKIE, value)]);
                 strip(&mut fields);
                 let uri = Uri::from_static("/");
-                let carried = Carried::of(&uri, &fields);
+                let carried = Carried::of(&uri, &fields, TURN);
                 assert_eq!((carried.pass, carried.turn), (None, None));
             }
         });

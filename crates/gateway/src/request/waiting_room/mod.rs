@@ -18,7 +18,7 @@ mod page;
 mod tell;
 mod visit;
 
-use std::net::IpAddr;
+use std::{borrow::Cow, net::IpAddr};
 
 use http::{Method, Uri, header};
 use tidegate_config::{Application as Settings, ClientKey};
@@ -69,12 +69,13 @@ pub(super) fn ask(application: &CoreApplication, visitor: Visitor<'_>) -> Door {
         let has_token = head.headers.contains_key(BYPASS_FIELD);
         return Door::Open(has_token.then(|| Box::new(Visit::exempt(None))));
     }
-    let carried = Carried::of(head.uri, head.headers);
     let binding = binding(&snapshot.settings, visitor);
     let desk = Desk { application: snapshot, class: visitor.class, binding: &binding };
     if head.uri.path() == ASK {
-        return Door::Shut(Box::new(Shut::status(&desk, carried, visitor)));
+        return Door::Shut(Box::new(Shut::status(&desk, visitor)));
     }
+    let turn_cookie = desk.turn_cookie();
+    let carried = Carried::of(head.uri, head.headers, &turn_cookie);
     let stripped = if carried.in_query { carried::without_turn(head.uri) } else { None };
     if !snapshot.class_values(visitor.class).get(keys::ROOM_QUEUES)
         || passes(&snapshot.settings.waiting_room.assets, head)
@@ -151,11 +152,15 @@ enum Out {
 }
 
 impl Desk<'_> {
+    fn turn_cookie(&self) -> Cow<'static, str> {
+        carried::turn_cookie(self.application.class_name(self.class))
+    }
+
     fn judge(&self, carried: Carried<'_>, visit: &mut Visit) -> Verdict {
         if let Some(pass) = carried.pass.and_then(|text| self.read_pass(text)) {
             let answer = self.room(|room, now| room.pass(now, self.class, &pass));
             if let PassAnswer::Enter { renewed } = answer {
-                visit.enter_by_pass(self.application, pass, renewed, carried.turn.is_some());
+                visit.enter_by_pass(self, pass, renewed, carried.turn.is_some());
                 return Verdict::In;
             }
         }
@@ -177,7 +182,7 @@ impl Desk<'_> {
         });
         match answer {
             Answer::Enter(entry) => {
-                visit.enter(self.application, promise, entry, carried.turn.is_some());
+                visit.enter(self, promise, entry, carried.turn.is_some());
                 Verdict::In
             }
             Answer::Wait(place) => Verdict::Out(Out::Wait(place)),

@@ -1,6 +1,6 @@
 //! What a visitor is told who does not go on: a page for browsers, a problem document with the token for programs.
 
-use std::{fmt::Write, sync::Arc, time::Duration};
+use std::{borrow::Cow, fmt::Write, sync::Arc, time::Duration};
 
 use http::{HeaderName, HeaderValue, Response, StatusCode, Uri, header};
 use serde_json::{Value as Json, json};
@@ -9,11 +9,11 @@ use tidegate_control::{
     knobs::{RoomCarry, RoomRole, keys},
     waiting_room::{Estimate, Kind, Place},
 };
-use tidegate_runtime::{Application, PageTemplate, PageValue};
+use tidegate_runtime::{PageTemplate, PageValue};
 
 use super::{
     ASK, Desk, Out, Visit, Visitor,
-    carried::{Carried, TURN, TURN_FIELD},
+    carried::{self, Carried, TURN, TURN_FIELD},
     form::{self, Encoding, Form, Kept},
     html::Escaped,
     language::Language,
@@ -49,6 +49,12 @@ pub(in crate::request) struct Shut {
     stripped: Option<Uri>,
     is_secure: bool,
     carry: RoomCarry,
+    /// The cookie of its promise.
+    turn_cookie: Cow<'static, str>,
+    /// Another one that has to go for it.
+    displaced: Option<String>,
+    /// Where its page asks how things stand, if the token is in that cookie.
+    ask: String,
     every: Duration,
     form_bytes_max: u64,
     form_files_max: u64,
@@ -105,19 +111,24 @@ impl Shut {
             form: form::may_be_kept(head.method, head.headers, is_secure, host.unwrap_or_default()),
             to: target(visit.stripped().unwrap_or(head.uri)),
             check_url,
+            displaced: carried::displaced(head.headers, &desk.turn_cookie()),
             stripped: visit.into_stripped(),
-            ..Self::told(application, told, head.headers, is_secure)
+            ..Self::told(desk, told, head.headers, is_secure)
         }
     }
 
     /// How things stand for the holder of a token; it changes nothing.
-    pub(super) fn status(desk: &Desk<'_>, carried: Carried<'_>, visitor: Visitor<'_>) -> Self {
+    pub(super) fn status(desk: &Desk<'_>, visitor: Visitor<'_>) -> Self {
+        let head = visitor.head;
+        let turn_cookie = carried::turn_cookie(carried::asked_about(head.uri));
+        let carried = Carried::of(head.uri, head.headers, &turn_cookie);
         let promise = carried.turn.and_then(|text| desk.read_promise(text));
         let estimate = promise.map(|promise| desk.room(|room, now| room.look(now, &promise)));
-        Self::told(desk.application, Told::Status(estimate), visitor.head.headers, visitor.is_secure)
+        Self::told(desk, Told::Status(estimate), head.headers, visitor.is_secure)
     }
 
-    fn told(application: &Application, told: Told, headers: &http::HeaderMap, is_secure: bool) -> Self {
+    fn told(desk: &Desk<'_>, told: Told, headers: &http::HeaderMap, is_secure: bool) -> Self {
+        let application = desk.application;
         let values = &application.settings.values;
         Self {
             told,
@@ -129,6 +140,9 @@ impl Shut {
             stripped: None,
             is_secure,
             carry: values.get(keys::ROOM_CARRY).0,
+            turn_cookie: desk.turn_cookie(),
+            displaced: None,
+            ask: carried::ask_about(ASK, application.class_name(desk.class)),
             every: values.get(keys::ROOM_POLL),
             form_bytes_max: values.get(keys::ROOM_FORM_BYTES_MAX).0,
             form_files_max: values.get(keys::ROOM_FORM_FILES_MAX).0,
@@ -230,7 +244,7 @@ impl Shut {
         fields.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
         fields.insert(refusal::REASON, HeaderValue::from_static(self.reason()));
         // The token that it brought is taken along, or worth nothing any more.
-        if let Some(cookie) = cookie(TURN, "", 0, self.is_secure) {
+        if let Some(cookie) = cookie(&self.turn_cookie, "", 0, self.is_secure) {
             fields.append(header::SET_COOKIE, cookie);
         }
         response
@@ -241,10 +255,13 @@ impl Shut {
         if let Ok(token) = HeaderValue::from_str(token) {
             fields.insert(TURN_FIELD, token);
         }
-        if self.carry == RoomCarry::Cookie
-            && let Some(cookie) = cookie(TURN, token, self.left_s(estimate) + COOKIE_GRACE_S, self.is_secure)
-        {
-            fields.append(header::SET_COOKIE, cookie);
+        if self.carry == RoomCarry::Cookie {
+            let lasts_s = self.left_s(estimate) + COOKIE_GRACE_S;
+            let promise = cookie(&self.turn_cookie, token, lasts_s, self.is_secure);
+            let displaced = self.displaced.as_deref().and_then(|name| cookie(name, "", 0, self.is_secure));
+            for cookie in [promise, displaced].into_iter().flatten() {
+                fields.append(header::SET_COOKIE, cookie);
+            }
         }
         // A form is sent by its page or its sender; going elsewhere would lose it.
         if refreshes
@@ -359,7 +376,7 @@ impl Shut {
 
     fn ask(&self, token: &str) -> String {
         match self.carry {
-            RoomCarry::Cookie => ASK.to_owned(),
+            RoomCarry::Cookie => self.ask.clone(),
             RoomCarry::Query => with_turn(ASK, token),
         }
     }

@@ -1,5 +1,7 @@
 //! A visit of somebody who was let in or passed by: what the application is not to see, and what goes along with its response.
 
+use std::borrow::Cow;
+
 use http::{HeaderMap, HeaderValue, Uri, header, request::Parts};
 use tidegate_control::{
     knobs::keys,
@@ -7,7 +9,10 @@ use tidegate_control::{
 };
 use tidegate_runtime::Application;
 
-use super::carried::{self, PASS, PASS_FIELD, TURN};
+use super::{
+    Desk,
+    carried::{self, PASS, PASS_FIELD},
+};
 
 /// What an application says in the field `Tidegate-Pass` of a response to end a visit.
 const REVOKE: &[u8] = b"revoke";
@@ -28,8 +33,8 @@ pub(in crate::request) struct Visit {
     pass: Option<Pass>,
     /// A pass to hand out: its text and seconds it lasts.
     handed: Option<(String, u64)>,
-    /// Whether a token was used up that a cookie may hold.
-    ends_turn: bool,
+    /// The cookie that may hold the token that was used up.
+    ends_turn: Option<Cow<'static, str>>,
 }
 
 impl Visit {
@@ -43,7 +48,7 @@ impl Visit {
             priority: None,
             pass: None,
             handed: None,
-            ends_turn: false,
+            ends_turn: None,
         }
     }
 
@@ -55,30 +60,24 @@ impl Visit {
     /// A token that it has besides is of no use any more: another tab was told to come again with it.
     pub(super) fn enter_by_pass(
         &mut self,
-        application: &Application,
+        desk: &Desk<'_>,
         pass: Pass,
         renewed: Option<Pass>,
         had_token: bool,
     ) {
         self.pass = Some(renewed.unwrap_or(pass));
-        self.ends_turn = had_token;
+        self.ends_turn = had_token.then(|| desk.turn_cookie());
         if let Some(renewed) = renewed {
-            self.hand(application, &renewed);
+            self.hand(desk.application, &renewed);
         }
     }
 
-    pub(super) fn enter(
-        &mut self,
-        application: &Application,
-        promise: Option<Promise>,
-        entry: Entry,
-        had_token: bool,
-    ) {
+    pub(super) fn enter(&mut self, desk: &Desk<'_>, promise: Option<Promise>, entry: Entry, had_token: bool) {
         (self.promise, self.priority, self.pass) = (promise, entry.priority, entry.pass);
         self.is_replayed = entry.how == How::Replayed;
-        self.ends_turn = had_token;
+        self.ends_turn = had_token.then(|| desk.turn_cookie());
         if let Some(pass) = entry.pass {
-            self.hand(application, &pass);
+            self.hand(desk.application, &pass);
         }
     }
 
@@ -146,8 +145,8 @@ impl Visit {
                 headers.insert(PASS_FIELD, text);
             }
         }
-        if self.ends_turn {
-            cookies.push(cookie(TURN, "", 0, is_secure));
+        if let Some(turn_cookie) = &self.ends_turn {
+            cookies.push(cookie(turn_cookie, "", 0, is_secure));
         }
         if cookies.is_empty() {
             return;
