@@ -248,6 +248,13 @@ fn is_close(a: Option<f64>, b: Option<f64>) -> bool {
     }
 }
 
+/// Where the points of a resolution begin, if there were earlier ones since `began`.
+fn forgotten_until(archive: &Archive, resolution: Duration, began: Timestamp) -> Option<Timestamp> {
+    let step_us = resolution.as_micros() as u64;
+    let oldest = archive.tracks().iter().find(|track| track.step_us() == step_us)?.oldest()?;
+    (oldest > began.as_nanos() / 1000 / step_us).then(|| Timestamp::from_nanos(oldest * step_us * 1000))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
@@ -388,13 +395,17 @@ proptest! {
         let layout = layout(&[(1, 60), (5, 300), (20, 3600)]);
         let mut archives = Archives::new(layout.clone());
         let mut one = Archive::new(Scope::Class, &layout);
+        let mut began = BTreeMap::new();
         let mut n = 0;
         let end = run(&steps, |from, to, reading| {
             let mut sum = reading.clone();
             archives.record("shop/first", from, to, reading);
+            began.entry("shop/first".to_owned()).or_insert(from);
             for (index, _) in starts.iter().enumerate().filter(|(_, start)| **start <= n) {
                 let other = several_times(reading, index as u64 + 2);
-                archives.record(&format!("shop/{index}"), from, to, &other);
+                let path = format!("shop/{index}");
+                archives.record(&path, from, to, &other);
+                began.entry(path).or_insert(from);
                 add(&mut sum, &other);
             }
             // What is not asked.
@@ -408,8 +419,28 @@ proptest! {
         // Extremes of a sum are those of its spans.
         let several = starts.iter().any(|start| *start < steps.len()) && meter.kind() != MeterKind::Distribution;
         prop_assert!(!several || answer.of.is_some() || !matches!(stat, Stat::Max | Stat::Min));
-        prop_assert_eq!(&answer, &one.query(&Query { of: answer.of, ..query }).unwrap());
+        // Where its points begin decides when a part forgets them: it may reach back less than one of all readings.
+        let parts =
+            || archives.iter().filter_map(|(path, archive)| began.get(path).map(|began| (archive, *began)));
+        let alone = Query { of: answer.of, ..query };
+        let of_all = one.query(&alone).unwrap();
+        let resolution = parts().map(|(part, _)| part.query(&alone).unwrap().resolution).max();
+        prop_assert_eq!(Some(answer.resolution), resolution);
+        prop_assert!(of_all.resolution <= answer.resolution);
+        let kept_from = parts()
+            .chain([(&one, began["shop/first"])])
+            .filter_map(|(archive, began)| forgotten_until(archive, answer.resolution, began))
+            .max();
+        if of_all.resolution == answer.resolution {
+            prop_assert_eq!((answer.step, answer.of, answer.points.len()), (of_all.step, of_all.of, of_all.points.len()));
+            for (point, expected) in answer.points.iter().zip(&of_all.points) {
+                if kept_from.is_none_or(|from| point.from >= from) {
+                    prop_assert_eq!(point, expected);
+                }
+            }
+        }
         if starts.is_empty() {
+            prop_assert_eq!(&answer, &of_all);
             prop_assert_eq!(&answer, &archives.query("shop/first", &query).unwrap());
         }
     }
