@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use tidegate_control::{
     archive::Layout,
-    knobs::{Algorithm, ChoiceSet, Knob, Scope, Value, Values},
+    knobs::{Knob, Scope, Value, Values},
 };
 
 use crate::{
@@ -47,8 +47,7 @@ impl ProtectOptions {
 
 impl Settings {
     /// Settings for one application, named `app`, behind one listener, with every knob at its default
-    /// but `in_flight.algorithm`, which is `knee_track`, and `drain.grace`, which is 0: there is no load
-    /// balancer before it to be told.
+    /// but `drain.grace`, which is 0: there is no load balancer before it to be told.
     ///
     /// # Errors
     ///
@@ -120,14 +119,10 @@ impl Settings {
             address: url.address,
             values: Values::defaults(Scope::Server),
         };
-        let mut values = Values::defaults(Scope::Application);
-        // Nobody has told how much the application can do: it is found, capacity and costs with it.
-        let chosen = values.set(Knob::IN_FLIGHT_ALGORITHM, Value::Choice(Algorithm::KneeTrack.name()));
-        debug_assert!(chosen.is_ok(), "a choice of the row");
         let application = Application {
             name: "app".to_owned(),
             hosts: Vec::new(),
-            values,
+            values: Values::defaults(Scope::Application),
             classes: vec![Class { name: "default".to_owned(), values: Values::defaults(Scope::Class) }],
             rules: Vec::new(),
             servers: vec![server],

@@ -117,14 +117,24 @@ impl Browser {
         assert!(opened.get("errorText").is_none(), "{url}: {opened}");
         // An address that differs in its fragment only has no loader: the page stays. Works on pages that may not run
         // scripts, too.
-        self.until_page(if opened["loaderId"].is_null() { "true" } else { "!window.isOld" });
+        if opened["loaderId"].is_null() {
+            self.until_page("true");
+        } else {
+            self.until_new_page(url == "about:blank");
+        }
     }
 
     /// Loads the page again, as its button does.
     pub(crate) fn reload(&mut self) {
         self.value("window.isOld = true");
         self.call("Page.reload", json!({}));
-        self.until_page("!window.isOld");
+        self.until_new_page(false);
+    }
+
+    /// Waits until the page that was old is gone and another has loaded. Before that one comes, its process may already
+    /// answer, for an empty document.
+    fn until_new_page(&mut self, is_blank: bool) {
+        self.until_page(&format!("!window.isOld && (location.href === 'about:blank') === {is_blank}"));
     }
 
     /// Goes back in the tab's history.

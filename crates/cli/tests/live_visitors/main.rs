@@ -73,9 +73,13 @@ impl Shop {
     }
 }
 
-/// The time that the page tells.
+/// The time that the page tells, or what it shows if it tells none.
 fn told(browser: &mut Browser) -> String {
-    browser.text("document.getElementById('at').dateTime")
+    let told = browser.value(
+        "(() => { const at = document.getElementById('at');
+           return at ? [at.dateTime] : [null, location.href, document.documentElement.outerHTML]; })()",
+    );
+    told[0].as_str().map_or_else(|| panic!("this is no waiting page: {told:#}"), str::to_owned)
 }
 
 #[test]

@@ -152,7 +152,7 @@ knobs! {
             "Whether rates, queues and limits of the application act, only count what they would refuse, or are not consulted. Rates of admission may have a mode of their own: ingress.mode, client.mode.";
         MAINTENANCE: bool = "maintenance", Kind::Flag, Value::Flag(false),
             "Answers every request with the maintenance page.";
-        IN_FLIGHT_ALGORITHM: Chosen<Algorithm> = "in_flight.algorithm", choice::<Algorithm>(), Value::Choice("gradient2"),
+        IN_FLIGHT_ALGORITHM: Chosen<Algorithm> = "in_flight.algorithm", choice::<Algorithm>(), Value::Choice("knee_track"),
             "How the in-flight limit is found.";
         IN_FLIGHT_LIMIT: u64 = "in_flight.limit", count(1, 1_000_000), Value::Count(20),
             "In-flight limit R0 in weight units: the limit of the algorithm \"fixed\", and where aimd, vegas and gradient2 start.";
