@@ -68,12 +68,13 @@ pub const SUBJECTS_MAX: usize = 4096;
 /// The archives of all subjects, by path: empty for the host, `shop`, `shop/home`,
 /// `shop/servers/10.0.0.2:8000`, as knobs' paths are but for the knob.
 ///
-/// A clone is what they know now, for questions that take long: it shares all points with the original, which goes on
-/// and copies what changes, a few kilobytes of a subject. Points that the original has dropped stay until the clone goes.
+/// A clone is what they know now, for questions that take long. It costs nothing: it shares all points with the original,
+/// which goes on and copies what changes, some tens of kilobytes of a subject. Points that the original has dropped stay
+/// until the clone goes.
 #[derive(Clone, Debug)]
 pub struct Archives {
     layout: Layout,
-    subjects: BTreeMap<String, Subject>,
+    subjects: Arc<BTreeMap<String, Subject>>,
 }
 
 #[derive(Clone, Debug)]
@@ -85,8 +86,8 @@ struct Subject {
 impl Archives {
     /// No archives yet.
     #[must_use]
-    pub const fn new(layout: Layout) -> Self {
-        Self { layout, subjects: BTreeMap::new() }
+    pub fn new(layout: Layout) -> Self {
+        Self { layout, subjects: Arc::default() }
     }
 
     /// The resolutions of every archive.
@@ -164,13 +165,13 @@ impl Archives {
 
     /// Makes the open points of the coarser resolutions from the points that were restored.
     pub fn resume(&mut self) {
-        self.subjects.values_mut().for_each(|subject| subject.archive().resume());
+        Arc::make_mut(&mut self.subjects).values_mut().for_each(|subject| subject.archive().resume());
     }
 
     /// Closes what is open, so that `closed` has everything: for an end in good order. It also gets
     /// path and scope.
     pub fn finish(&mut self, mut closed: impl FnMut(&str, Scope, Closed<'_>)) {
-        for (path, subject) in &mut self.subjects {
+        for (path, subject) in Arc::make_mut(&mut self.subjects) {
             let scope = subject.archive.scope();
             subject.archive().finish(|point| closed(path, scope, point));
         }
@@ -242,22 +243,23 @@ impl Archives {
     /// than any point is kept, and, to make room, the one unseen for longest. A path whose scope
     /// has changed begins anew.
     fn subject(&mut self, path: &str, scope: Scope, now: Timestamp) -> Option<&mut Subject> {
-        let is_known = self.subjects.get(path).is_some_and(|subject| subject.archive.scope() == scope);
+        let subjects = Arc::make_mut(&mut self.subjects);
+        let is_known = subjects.get(path).is_some_and(|subject| subject.archive.scope() == scope);
         if !is_known {
             let keep = self.layout.resolutions().last()?.keep;
-            self.subjects.retain(|_, subject| now.since(subject.seen) <= keep);
-            if self.subjects.len() >= SUBJECTS_MAX {
-                let longest = self.subjects.iter().min_by_key(|(_, subject)| subject.seen)?;
+            subjects.retain(|_, subject| now.since(subject.seen) <= keep);
+            if subjects.len() >= SUBJECTS_MAX {
+                let longest = subjects.iter().min_by_key(|(_, subject)| subject.seen)?;
                 if longest.1.seen >= now {
                     return None;
                 }
                 let path = longest.0.clone();
-                self.subjects.remove(&path);
+                subjects.remove(&path);
             }
             let archive = Arc::new(Archive::new(scope, &self.layout));
-            self.subjects.insert(path.to_owned(), Subject { archive, seen: now });
+            subjects.insert(path.to_owned(), Subject { archive, seen: now });
         }
-        self.subjects.get_mut(path)
+        subjects.get_mut(path)
     }
 }
 
