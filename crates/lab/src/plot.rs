@@ -6,7 +6,10 @@
 use std::error::Error;
 
 use plotters::{
-    coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter},
+    coord::{
+        combinators::WithKeyPoints,
+        ranged1d::{AsRangedCoord, Ranged, ValueFormatter},
+    },
     prelude::*,
 };
 
@@ -35,11 +38,16 @@ const COLOURS: &[RGBColor] = &[
     RGBColor(199, 21, 133),
 ];
 
+/// x, y, and the ends of the interval around y.
+type Point = (f64, f64, f64, f64);
+
 /// A line of a picture.
 struct Line {
     name: String,
-    /// x, y, and the ends of the interval around y.
-    points: Vec<(f64, f64, f64, f64)>,
+    /// Position of its arm, by which colour and marker are the same in every picture of a report.
+    arm: usize,
+    /// Where it is drawn without a gap, from left to right.
+    pieces: Vec<Vec<Point>>,
     /// For comparison: dashed and without marker.
     dashed: bool,
 }
@@ -58,17 +66,24 @@ struct Picture<'p> {
 
 /// Draws a plot of an experiment.
 ///
+/// `None` if nothing of it was measured, as of some plots in one kind of run.
+///
 /// # Errors
 ///
 /// In words, if the drawing library fails.
-pub fn draw(experiment: &Experiment, plot: &Plot, outcome: &Outcome) -> Result<String, String> {
+pub fn draw(experiment: &Experiment, plot: &Plot, outcome: &Outcome) -> Result<Option<String>, String> {
     let picture = Picture::new(experiment, plot, outcome);
+    if picture.lines.iter().all(|line| line.dashed) {
+        return Ok(None);
+    }
     let mut svg = String::new();
     {
-        let root = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
+        let rows = u32::try_from(picture.lines.len()).unwrap_or_default();
+        let height = HEIGHT.max(80 + 24 * rows);
+        let root = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
         picture.draw(&root).map_err(|error| format!("plot {}: {error}", plot.title))?;
     }
-    Ok(svg)
+    Ok(Some(svg))
 }
 
 impl<'p> Picture<'p> {
@@ -79,14 +94,15 @@ impl<'p> Picture<'p> {
             .iter()
             .map(|arm| Line {
                 name: outcome.arms[*arm].clone(),
-                points: points(plot, outcome, *arm, &plot.metric),
+                arm: *arm,
+                pieces: pieces(plot, outcome, *arm, &plot.metric),
                 dashed: false,
             })
             .collect();
         if let Some(against) = &plot.against {
             lines.extend(against_lines(plot, outcome, &arms, against));
         }
-        lines.retain(|line| !line.points.is_empty());
+        lines.retain(|line| !line.pieces.is_empty());
         let x_label = match (plot.over, &experiment.subject) {
             (Over::Time { .. }, _) => "time (s)",
             (Over::Load, _) if experiment.axis != Axis::Load => "capacity (/s)",
@@ -121,9 +137,9 @@ impl<'p> Picture<'p> {
         let (x, y) = (self.x_range(), self.y_range());
         match (self.log_x, self.log_y) {
             (false, false) => self.chart(&chart, x.0..x.1, y.0..y.1)?,
-            (true, false) => self.chart(&chart, (x.0..x.1).log_scale(), y.0..y.1)?,
-            (false, true) => self.chart(&chart, x.0..x.1, (y.0..y.1).log_scale())?,
-            (true, true) => self.chart(&chart, (x.0..x.1).log_scale(), (y.0..y.1).log_scale())?,
+            (true, false) => self.chart(&chart, logarithmic(x), y.0..y.1)?,
+            (false, true) => self.chart(&chart, x.0..x.1, logarithmic(y))?,
+            (true, true) => self.chart(&chart, logarithmic(x), logarithmic(y))?,
         }
         self.legend(&legend)?;
         root.present()?;
@@ -160,29 +176,34 @@ impl<'p> Picture<'p> {
             .light_line_style(RGBColor(245, 245, 245))
             .bold_line_style(RGBColor(225, 225, 225))
             .draw()?;
-        for (position, line) in self.lines.iter().enumerate() {
-            let colour = colour(position);
+        for line in &self.lines {
+            let colour = colour(line.arm);
             // Beyond the frame is drawn at its edge, so that a line that leaves it is seen to.
             let inside = |y: f64| y.min(y_top);
-            let path = line.points.iter().map(|(x, y, ..)| (*x, inside(*y)));
-            if line.dashed {
-                let style = BLACK.mix(0.6).stroke_width(2);
-                chart.draw_series(DashedLineSeries::new(path, 6, 5, style))?;
-                continue;
-            }
-            chart.draw_series(LineSeries::new(path, colour.stroke_width(2)))?;
-            if line.points.len() > 60 {
-                continue;
-            }
-            for (x, y, low, high) in &line.points {
-                let (low, high) = (inside(*low), inside(*high));
-                if high > low && low.is_finite() {
-                    chart.draw_series([PathElement::new(
-                        vec![(*x, low), (*x, high)],
-                        colour.stroke_width(1),
-                    )])?;
+            let crowded = line.points().count() > 60;
+            for piece in &line.pieces {
+                let path = piece.iter().map(|(x, y, ..)| (*x, inside(*y)));
+                if line.dashed {
+                    let style = BLACK.mix(0.6).stroke_width(2);
+                    chart.draw_series(DashedLineSeries::new(path, 6, 5, style))?;
+                    continue;
                 }
-                chart.draw_series([EmptyElement::at((*x, inside(*y))) + marker(position, (0, 0), colour)])?;
+                chart.draw_series(LineSeries::new(path, colour.stroke_width(2)))?;
+                if crowded && piece.len() > 1 {
+                    continue;
+                }
+                for (x, y, low, high) in piece {
+                    let (low, high) = (inside(*low), inside(*high));
+                    if high > low && low.is_finite() {
+                        chart.draw_series([PathElement::new(
+                            vec![(*x, low), (*x, high)],
+                            colour.stroke_width(1),
+                        )])?;
+                    }
+                    chart.draw_series([
+                        EmptyElement::at((*x, inside(*y))) + marker(line.arm, (0, 0), colour)
+                    ])?;
+                }
             }
         }
         Ok(())
@@ -197,14 +218,14 @@ impl<'p> Picture<'p> {
         let shown = self.lines.iter().enumerate().filter(|(at, line)| !line.dashed || Some(*at) == dashed);
         for (position, line) in shown {
             let y = 60 + 24 * i32::try_from(position)?;
-            let colour = colour(position);
+            let colour = colour(line.arm);
             if line.dashed {
                 let style = BLACK.mix(0.6).stroke_width(2);
                 area.draw(&PathElement::new(vec![(8, y), (18, y)], style))?;
                 area.draw(&PathElement::new(vec![(24, y), (34, y)], style))?;
             } else {
                 area.draw(&PathElement::new(vec![(8, y), (34, y)], colour.stroke_width(2)))?;
-                area.draw(&(EmptyElement::at((21, y)) + marker(position, (0, 0), colour)))?;
+                area.draw(&(EmptyElement::at((21, y)) + marker(line.arm, (0, 0), colour)))?;
             }
             let style = ("sans-serif", 13).into_font().color(&BLACK);
             area.draw(&Text::new(line.name.clone(), (42, y - 7), style))?;
@@ -213,7 +234,7 @@ impl<'p> Picture<'p> {
     }
 
     fn x_range(&self) -> (f64, f64) {
-        let xs = self.lines.iter().flat_map(|line| line.points.iter().map(|(x, ..)| *x));
+        let xs = self.lines.iter().flat_map(|line| line.points().map(|(x, ..)| *x));
         let (low, high) = extremes(xs).unwrap_or((0.0, 1.0));
         if self.log_x {
             (low / 1.1, high * 1.1)
@@ -225,7 +246,7 @@ impl<'p> Picture<'p> {
     }
 
     fn y_range(&self) -> (f64, f64) {
-        let ys = self.lines.iter().flat_map(|line| line.points.iter().map(|(_, y, ..)| *y));
+        let ys = self.lines.iter().flat_map(|line| line.points().map(|(_, y, ..)| *y));
         let (low, high) = extremes(ys.filter(|y| !self.log_y || *y > 0.0)).unwrap_or((0.0, 1.0));
         let high = self.y_max.unwrap_or(if self.log_y { high * 1.3 } else { high * 1.08 });
         let (low, high) =
@@ -234,13 +255,20 @@ impl<'p> Picture<'p> {
     }
 }
 
-fn points(plot: &Plot, outcome: &Outcome, arm: usize, metric: &str) -> Vec<(f64, f64, f64, f64)> {
-    match plot.over {
+impl Line {
+    fn points(&self) -> impl Iterator<Item = &Point> {
+        self.pieces.iter().flatten()
+    }
+}
+
+/// What was measured, with a gap where a value is infinite, missing or not to be shown on the axis.
+fn pieces(plot: &Plot, outcome: &Outcome, arm: usize, metric: &str) -> Vec<Vec<Point>> {
+    let shown = |y: f64| y.is_finite() && (!plot.log_y || y > 0.0);
+    let points: Vec<Option<Point>> = match plot.over {
         Over::Load => (0..outcome.loads.len())
-            .filter_map(|load| {
+            .map(|load| {
                 let found = outcome.estimate(arm, load, metric)?;
-                let drawn = found.value.is_finite() && (!plot.log_y || found.value > 0.0);
-                drawn.then_some((outcome.loads[load], found.value, found.low, found.high))
+                shown(found.value).then_some((outcome.loads[load], found.value, found.low, found.high))
             })
             .collect(),
         Over::Time { load } => {
@@ -250,39 +278,70 @@ fn points(plot: &Plot, outcome: &Outcome, arm: usize, metric: &str) -> Vec<(f64,
             let mut second = 0.0;
             series
                 .into_iter()
-                .filter_map(|y| {
+                .map(|y| {
                     second += 1.0;
-                    (y.is_finite() && (!plot.log_y || y > 0.0)).then_some((second, y, y, y))
+                    shown(y).then_some((second, y, y, y))
                 })
                 .collect()
         }
-    }
+    };
+    let pieces = points.split(Option::is_none);
+    pieces.filter(|piece| !piece.is_empty()).map(|piece| piece.iter().flatten().copied().collect()).collect()
 }
 
 /// Lines for comparison: one if all arms agree, as they do on what is offered; else one for each arm.
 fn against_lines(plot: &Plot, outcome: &Outcome, arms: &[usize], metric: &str) -> Vec<Line> {
     let label = metrics::find(metric).map_or(metric, |(_, metric)| metric.label);
-    let all: Vec<Vec<(f64, f64, f64, f64)>> = arms
-        .iter()
-        .map(|arm| points(plot, outcome, *arm, metric))
-        .filter(|points| !points.is_empty())
-        .collect();
-    let Some(first) = all.first() else { return Vec::new() };
-    let near = |other: &Vec<(f64, f64, f64, f64)>| {
-        other.len() == first.len()
-            && other.iter().zip(first).all(|(a, b)| (a.1 - b.1).abs() <= 0.05 * b.1.abs())
+    let line = |arm: &usize| Line {
+        name: label.to_owned(),
+        arm: *arm,
+        pieces: pieces(plot, outcome, *arm, metric),
+        dashed: true,
     };
-    let shown = if all.iter().all(near) { 1 } else { all.len() };
-    all.into_iter().take(shown).map(|points| Line { name: label.to_owned(), points, dashed: true }).collect()
+    let mut all: Vec<Line> = arms.iter().map(line).filter(|line| !line.pieces.is_empty()).collect();
+    let Some(first) = all.first() else { return Vec::new() };
+    let near = |other: &Line| {
+        other.points().count() == first.points().count()
+            && other.points().zip(first.points()).all(|(a, b)| (a.1 - b.1).abs() <= 0.05 * b.1.abs())
+    };
+    if all.iter().all(near) {
+        all.truncate(1);
+    }
+    all
 }
 
-fn colour(position: usize) -> RGBColor {
-    COLOURS[position % COLOURS.len()]
+/// A logarithmic axis, labelled at 1, 2 and 5 of each decade, or of many decades at 1 alone.
+fn logarithmic((low, high): (f64, f64)) -> WithKeyPoints<LogCoord<f64>> {
+    let (first, last) = (low.log10().floor(), high.log10().ceil());
+    let many = last - first > 4.0;
+    let (mut labelled, mut lines) = (Vec::new(), Vec::new());
+    let mut exponent = first;
+    while exponent <= last {
+        for digit in [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0] {
+            let value = digit * 10f64.powf(exponent);
+            if !(low..=high).contains(&value) {
+                continue;
+            }
+            lines.push(value);
+            if digit < 1.5 || (!many && (digit < 2.5 || (4.5..5.5).contains(&digit))) {
+                labelled.push(value);
+            }
+        }
+        exponent += 1.0;
+    }
+    if labelled.len() < 2 {
+        labelled.clone_from(&lines);
+    }
+    (low..high).log_scale().with_key_points(labelled).with_light_points(lines)
 }
 
-/// Six forms in turn; with the colours no two of the first twelve lines are alike.
-fn marker(position: usize, at: (i32, i32), colour: RGBColor) -> Polygon<(i32, i32)> {
-    let corners: &[(i32, i32)] = match position % 6 {
+fn colour(arm: usize) -> RGBColor {
+    COLOURS[arm % COLOURS.len()]
+}
+
+/// Six forms in turn; with the colours no two of the first twelve arms are alike.
+fn marker(arm: usize, at: (i32, i32), colour: RGBColor) -> Polygon<(i32, i32)> {
+    let corners: &[(i32, i32)] = match arm % 6 {
         0 => &[(-3, -2), (-2, -3), (2, -3), (3, -2), (3, 2), (2, 3), (-2, 3), (-3, 2)],
         1 => &[(-3, -3), (3, -3), (3, 3), (-3, 3)],
         2 => &[(0, -5), (4, 3), (-4, 3)],
@@ -318,4 +377,73 @@ fn short(value: f64) -> String {
     let rounded = format!("{value:.4}");
     let rounded = rounded.trim_end_matches('0').trim_end_matches('.');
     if rounded.is_empty() || rounded == "-0" { "0".to_owned() } else { rounded.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::{
+        experiment::{Mode, builtin},
+        outcome::{Figures, Run, Series},
+    };
+
+    /// One run of one arm at each load, with this metric.
+    fn outcome(metric: &str, values: &[(f64, f64)]) -> Outcome {
+        let runs = values.iter().enumerate().map(|(load, (_, value))| Run {
+            arm: 0,
+            load,
+            repetition: 0,
+            seed: 1,
+            figures: Figures::from([(metric.to_owned(), *value)]),
+            series: Series::new(),
+            hash: None,
+        });
+        Outcome {
+            mode: Mode::Live,
+            seed: 1,
+            repetitions: 1,
+            arms: vec!["arm".to_owned()],
+            loads: values.iter().map(|(load, _)| *load).collect(),
+            capacity_per_s: None,
+            runs: runs.collect(),
+            notes: Vec::new(),
+            programs: BTreeMap::new(),
+        }
+    }
+
+    fn knee() -> Experiment {
+        let known = builtin::ALL.iter().find(|known| known.name == "overload-knee").expect("built in");
+        known.experiment().unwrap_or_else(|faults| panic!("{faults}"))
+    }
+
+    #[test]
+    fn a_line_is_not_drawn_across_what_never_came_about() {
+        let experiment = knee();
+        let plot = experiment.plots.iter().find(|plot| plot.metric == "settle_s").expect("a plot");
+        let values = [(0.1, 3.0), (0.5, f64::INFINITY), (1.0, f64::INFINITY), (2.0, 1.0), (10.0, 2.0)];
+        let found = pieces(plot, &outcome("settle_s", &values), 0, "settle_s");
+        let xs: Vec<Vec<f64>> = found.iter().map(|piece| piece.iter().map(|(x, ..)| *x).collect()).collect();
+        assert_eq!(xs, [vec![0.1], vec![2.0, 10.0]]);
+    }
+
+    #[test]
+    fn what_was_not_measured_is_no_picture() {
+        let experiment = knee();
+        let plot = experiment.plots.iter().find(|plot| plot.metric == "settle_s").expect("a plot");
+        let drawn = |metric| {
+            draw(&experiment, plot, &outcome(metric, &[(0.1, 3.0), (10.0, 2.0)])).expect("a picture")
+        };
+        assert!(drawn("settle_s").is_some_and(|svg| svg.starts_with("<svg")));
+        assert_eq!(drawn("goodput_per_s"), None);
+    }
+
+    #[test]
+    fn a_logarithmic_axis_is_labelled_evenly() {
+        let axis = logarithmic((0.09, 11.0));
+        assert_eq!(axis.bold_points(), [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0]);
+        assert_eq!(logarithmic((0.5, 2e6)).bold_points().len(), 7, "decades alone");
+        assert_eq!(logarithmic((3.5, 4.5)).bold_points(), [4.0], "whatever there is");
+    }
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use tidegate_load::{ClassReport, Report};
+use tidegate_load::{ClassReport, Report, report::PageReport};
 use tidegate_sim::Draw;
 
 use super::{load, stand::Stand};
 use crate::{
     LabError,
-    experiment::{Arm, Front, Live, RunLength, Shape, Web, Work},
+    experiment::{Arm, Class, Front, Live, Page, Population, RunLength, Shape, Web, Work},
     metrics,
     outcome::{Figures, Series},
     shape, simulated,
@@ -56,6 +56,9 @@ impl Cell<'_> {
         of_class(&mut figures, "", &report.total);
         for class in &report.classes {
             of_class(&mut figures, &format!("{}:", class.name), class);
+        }
+        if let Population::Browsers { pages, .. } = &self.web.load.population {
+            of_pages(&mut figures, &self.web.classes, pages, report);
         }
         let total = &report.total;
         let mut put = |name: &str, value: f64| figures.insert(name.to_owned(), value);
@@ -144,6 +147,29 @@ fn of_class(figures: &mut Figures, prefix: &str, class: &ClassReport) {
     }
 }
 
+/// Figures of each class of browsers' requests, who are one class to the generator: those of its pages together.
+#[expect(clippy::cast_precision_loss, reason = "counts of a run")]
+fn of_pages(figures: &mut Figures, classes: &[Class], pages: &[Page], report: &Report) {
+    for (position, class) in classes.iter().enumerate() {
+        let is_of_it =
+            |page: &&PageReport| pages.iter().any(|known| known.class == position && known.name == page.name);
+        let visited = report.classes.iter().filter_map(|class| class.sessions.as_ref());
+        let visited = visited.flat_map(|sessions| &sessions.pages).filter(is_of_it);
+        let (mut requests, mut good, mut response_ms) = (0, 0, 0.0);
+        for page in visited {
+            requests += page.requests;
+            good += page.good;
+            response_ms += page.good as f64 * page.good_latency_ms.mean;
+        }
+        let mut put = |name: &str, value: f64| figures.insert(format!("{}:{name}", class.name), value);
+        put("goodput_per_s", good as f64 / report.measured_s);
+        put("served_share", ratio(good, requests));
+        if good > 0 {
+            put("response_mean_ms", response_ms / good as f64);
+        }
+    }
+}
+
 #[expect(clippy::cast_precision_loss, reason = "counts of a second")]
 fn per_second(counts: &[u64]) -> Vec<f64> {
     counts.iter().map(|count| *count as f64).collect()
@@ -153,4 +179,40 @@ fn per_second(counts: &[u64]) -> Vec<f64> {
 #[expect(clippy::cast_precision_loss, reason = "counts of a run")]
 fn ratio(of: u64, over: u64) -> f64 {
     if over == 0 { 0.0 } else { of as f64 / over as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_load::{
+        origin::{Origin, Settings},
+        run_blocking,
+    };
+
+    use super::*;
+    use crate::experiment::{Subject, builtin};
+
+    #[test]
+    fn classes_of_browsers_have_the_figures_of_their_pages() {
+        let known = builtin::ALL.iter().find(|known| known.name == "masth-home-limit").expect("built in");
+        let experiment = known.experiment().unwrap_or_else(|faults| panic!("{faults}"));
+        let (Some(live), Subject::Web(web)) = (&experiment.live, &experiment.subject) else { panic!("live") };
+        let (mut web, mut live) = (web.clone(), live.clone());
+        if let Population::Browsers { think, .. } = &mut web.load.population {
+            *think = Duration::from_millis(100);
+        }
+        (live.warm_up, live.measured) = (Duration::ZERO, Duration::from_secs(2));
+        let origin = Origin::start(&Settings::default()).expect("an origin");
+        let (plan, _) = load::plan(&web, &live, 1.0, 100.0, &origin.url()).expect("a plan");
+        let report = run_blocking(plan).expect("a run");
+        let Population::Browsers { pages, .. } = &web.load.population else { panic!("browsers") };
+        let mut figures = Figures::new();
+        of_pages(&mut figures, &web.classes, pages, &report);
+        let (home, other) = (figures["home:goodput_per_s"], figures["other:goodput_per_s"]);
+        assert!(home > 0.0 && other > 0.0, "{figures:?}");
+        assert!((home + other - report.total.goodput_per_s).abs() < 1e-6, "{figures:?}");
+        assert!((figures["home:served_share"] - 1.0).abs() < 1e-9, "{figures:?}");
+        let mean = (home * figures["home:response_mean_ms"] + other * figures["other:response_mean_ms"])
+            / (home + other);
+        assert!((mean / report.total.good_latency_ms.mean - 1.0).abs() < 0.01, "{mean}");
+    }
 }

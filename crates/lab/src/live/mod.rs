@@ -75,7 +75,10 @@ pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Outcome, Lab
         ));
     }
     if (options.scale - 1.0).abs() > f64::EPSILON {
-        notes.push(format!("every span of time was {} times as long as the experiment says", options.scale));
+        notes.push(format!(
+            "every span of time was {} times as long as the experiment says; clients, limits and scripts kept their pace",
+            options.scale
+        ));
     }
     let repetitions = options.repetitions.unwrap_or(live.repetitions);
     let count = repetitions as usize * live.loads.len() * arms.len();

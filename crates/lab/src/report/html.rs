@@ -17,14 +17,18 @@ th,td{padding:.25rem .7rem;border-bottom:1px solid #ddd;text-align:right;white-s
 th{border-bottom:2px solid #999}td:first-child,th:first-child,.words{text-align:left;white-space:normal}\
 .pass{color:#00663a;font-weight:600}.miss{color:#a40000;font-weight:600}\
 figure{margin:1.2rem 0}figure svg{max-width:100%;height:auto;border:1px solid #e5e5e5}\
-pre{background:#f6f6f6;padding:1rem;overflow-x:auto;font-size:.85rem}summary{cursor:pointer}";
+pre{background:#f6f6f6;padding:1rem;overflow-x:auto;font-size:.85rem}summary{cursor:pointer}\
+td:first-child:not(.words){min-width:9rem}:root{color-scheme:light dark}@media(prefers-color-scheme:dark){\
+body{color:#e4e4e4;background:#161616}.quiet{color:#aaa}th,td{border-color:#3a3a3a}th{border-bottom-color:#777}\
+.pass{color:#5fcf95}.miss{color:#ff8a80}pre{background:#222}figure svg{border-color:#333;filter:invert(.91) \
+hue-rotate(180deg)}}";
 
 pub(super) fn page(
     experiment: &Experiment,
     outcome: &Outcome,
     verdicts: &[Verdict],
     machine: &Machine,
-    pictures: &[String],
+    pictures: &[Option<String>],
     carried: &[Carried<'_>],
 ) -> String {
     let made = table::made_of(outcome);
@@ -45,9 +49,9 @@ pub(super) fn page(
                 }
                 @if !verdicts.is_empty() { h2 { "What was stated, and what was found" } (checks(verdicts)) }
                 @for note in &outcome.notes { p { strong { "Note: " } (note) } }
-                @if !pictures.is_empty() { h2 { "Pictures" } }
+                @if pictures.iter().any(Option::is_some) { h2 { "Pictures" } }
                 @for (picture, plot) in pictures.iter().zip(&experiment.plots) {
-                    figure aria-label=(plot.title) { (PreEscaped(picture)) }
+                    @if let Some(picture) = picture { figure aria-label=(plot.title) { (PreEscaped(picture)) } }
                 }
                 h2 { "Figures" }
                 @for metric in table::shown(experiment, outcome) { (figures(outcome, &metric, experiment.axis.name())) }
@@ -97,7 +101,7 @@ fn figures(outcome: &Outcome, metric: &str, x: &str) -> Markup {
     let doc = metrics::find(metric).map_or("", |(_, metric)| metric.doc);
     html! {
         h3 { (metrics::axis(metric)) }
-        p.quiet { (doc) }
+        p.quiet { (doc.replace('`', "")) }
         table {
             tr { th { (x) } @for load in &outcome.loads { th { (load) } } }
             @for (arm, name) in outcome.arms.iter().enumerate() {

@@ -96,7 +96,9 @@ pub fn write(
     put("runs.csv", &runs_csv(outcome))?;
     put("series.csv", &series_csv(outcome))?;
     for (number, picture) in pictures.iter().enumerate() {
-        put(&format!("plot-{}.svg", number + 1), picture)?;
+        if let Some(picture) = picture {
+            put(&format!("plot-{}.svg", number + 1), picture)?;
+        }
     }
     put("index.html", &html::page(experiment, outcome, verdicts, &machine, &pictures, &carried))?;
     unfinished.finish(folder)

@@ -21,7 +21,9 @@ table{border-collapse:collapse;width:100%;margin:.8rem 0;font-size:.9rem;font-va
 th,td{text-align:right;padding:.25rem .5rem;border-bottom:1px solid #e2e2e2}th:first-child,td:first-child\
 {text-align:left}th{color:#555;font-weight:600}.note{color:#555}.bad{border-left:5px solid #d55e00;\
 background:#fff4ec;padding:.5rem 1rem}.wide{overflow-x:auto}figure{margin:1rem 0}details{margin-top:2rem}\
-pre{white-space:pre-wrap;word-break:break-all;font-size:.75rem}";
+pre{white-space:pre-wrap;word-break:break-all;font-size:.75rem}:root{color-scheme:light dark}\
+@media(prefers-color-scheme:dark){body{color:#e4e4e4;background:#161616}th,td{border-color:#3a3a3a}th,.note\
+{color:#aaa}.bad{background:#33210f}figure svg{filter:invert(.91) hue-rotate(180deg)}}";
 
 /// The whole page.
 #[must_use]
