@@ -14,11 +14,12 @@ use http::{Method, Request, Response, StatusCode, response::Parts};
 use http_body::{Body, Frame};
 use tidegate_control::{Timestamp, meters::UpstreamError};
 use tokio::{
-    io::{AsyncReadExt, AsyncWrite},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf},
     time::{Instant, Sleep},
 };
 
 use super::{
+    buffers,
     decode::{Decoded, Decoder, Malformed},
     encode::Encoder,
     error::Failure,
@@ -44,6 +45,8 @@ pub(super) struct Http1 {
     io: UpstreamIo,
     /// Read and not taken yet.
     input: BytesMut,
+    /// Whether its room is that which connections take turns in.
+    is_borrowed: bool,
     /// Bytes of it that are no whole head.
     looked_at: usize,
     encoder: Encoder,
@@ -106,6 +109,7 @@ impl Http1 {
         Box::new(Self {
             io,
             input: BytesMut::new(),
+            is_borrowed: false,
             looked_at: 0,
             encoder: Encoder::default(),
             upload: Upload { body: RequestBody::Empty, pieces: 0, waits_for_client: false },
@@ -270,7 +274,18 @@ impl Http1 {
     /// Whether an idle connection is still open and silent, as far as is known. Nobody is woken for it.
     pub(super) fn is_open(&mut self) -> bool {
         let mut quiet = Context::from_waker(Waker::noop());
-        self.is_reusable() && self.poll_read(READ_MIN, &mut quiet).is_pending()
+        // Without room of its own: whatever comes now ends it.
+        let mut byte = [0];
+        let mut byte = ReadBuf::new(&mut byte);
+        self.is_reusable() && Pin::new(&mut self.io).poll_read(&mut quiet, &mut byte).is_pending()
+    }
+
+    /// Lets others have the room for large pieces, unless something is in it.
+    pub(super) fn give_room_back(&mut self) {
+        if self.is_borrowed && self.input.is_empty() {
+            buffers::give(std::mem::take(&mut self.input));
+            self.is_borrowed = false;
+        }
     }
 
     /// Takes the byte stream back after a 101, with what was read beyond the head.
@@ -379,11 +394,19 @@ impl Http1 {
         let has_room = self.input.capacity() - self.input.len() >= wanted || self.input.try_reclaim(wanted);
         if !has_room {
             // Not `reserve`: where the place grows, it moves what was taken out of it long ago along.
-            let mut larger = BytesMut::with_capacity(self.input.len() + wanted);
+            let (room, is_large) = (self.input.len() + wanted, wanted > READ_MIN);
+            let mut larger = if is_large { buffers::take(room) } else { BytesMut::with_capacity(room) };
             larger.extend_from_slice(&self.input);
-            self.input = larger;
+            let spent = std::mem::replace(&mut self.input, larger);
+            if std::mem::replace(&mut self.is_borrowed, is_large) {
+                buffers::give(spent);
+            }
         }
-        let read = ready!(pin!(self.io.read_buf(&mut self.input)).poll(context));
+        let read = pin!(self.io.read_buf(&mut self.input)).poll(context);
+        if read.is_pending() {
+            self.give_room_back();
+        }
+        let read = ready!(read);
         match &read {
             Ok(0) | Err(_) => self.has_ended = true,
             Ok(_) => self.has_received = true,

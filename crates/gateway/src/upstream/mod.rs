@@ -7,6 +7,7 @@
 
 mod balance;
 mod body;
+mod buffers;
 mod connect;
 mod decode;
 mod encode;

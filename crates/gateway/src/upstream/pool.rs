@@ -117,6 +117,7 @@ impl Pool {
     /// Takes back a connection that has ended an exchange, if it is good for another.
     pub(super) fn put_back(&self, mut http1: Box<Http1>, now: Timestamp) {
         if http1.is_reusable() {
+            http1.give_room_back();
             http1.idle_since = now;
             let mut idle = self.idle.borrow_mut();
             if idle.len() >= http1.plan.idle_max {
