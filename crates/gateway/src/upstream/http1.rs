@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use http::{Method, Request, Response, StatusCode, response::Parts};
+use http::{Method, Request, Response, StatusCode};
 use http_body::{Body, Frame};
 use tidegate_control::{Timestamp, meters::UpstreamError};
 use tokio::{
@@ -27,7 +27,7 @@ use super::{
     patience::{Patience, Turn},
     plan::Plan,
     proxy_header::Ends,
-    response,
+    response::{self, Framing},
 };
 use crate::body::{BodyError, RequestBody};
 
@@ -198,19 +198,14 @@ impl Http1 {
         })
     }
 
-    /// The body that comes next is the one behind this head.
-    ///
-    /// # Errors
-    ///
-    /// [`Malformed`] if the head does not say how it comes.
-    pub(super) fn expect(&mut self, head: &Parts) -> Result<(), Malformed> {
-        self.decoder = Decoder::of(self.answers_head, head.status, &head.headers)?;
-        self.is_lasting = self.decoder != Decoder::ToEnd && response::lasts(head);
+    /// The body that comes next is the one behind a head of this status, whose fields say so much.
+    pub(super) fn expect(&mut self, status: StatusCode, framing: Framing) {
+        self.decoder = Decoder::of(self.answers_head, status, framing);
+        self.is_lasting = self.decoder != Decoder::ToEnd && !framing.closes;
         self.ahead = match self.decoder {
             Decoder::Ended => READ_MIN,
             decoder => decoder.wanted(READ_MIN, READ_MAX),
         };
-        Ok(())
     }
 
     /// The next frame of the response's body.

@@ -2,23 +2,26 @@
 
 use std::{mem::MaybeUninit, ops::Range};
 
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Response, StatusCode, Version,
     header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING},
-    response::Parts,
 };
 use hyper::upgrade::OnUpgrade;
 
 /// Bytes and fields of a response's head.
 const HEAD_MAX: usize = 64 * 1024;
 const FIELDS_MAX: usize = 100;
-/// Fields there is room kept for.
+/// Bytes and fields there is room kept for.
+const BYTES_KEPT: usize = 4 * 1024;
 const FIELDS_KEPT: usize = 64;
 
-/// Room for the fields of a head, kept from one to the next.
+/// Room for a head, kept from one to the next.
 #[derive(Debug, Default)]
 pub(super) struct Room {
+    /// Its bytes: values last as long as anybody wants them, an HTTP/2 connection those it refers back to, and are not
+    /// to keep all that was read along with them.
+    bytes: BytesMut,
     fields: HeaderMap,
     /// Where names and values lie among the bytes.
     places: Vec<(Range<usize>, Range<usize>)>,
@@ -49,7 +52,7 @@ pub(super) fn parse(input: &mut BytesMut, room: &mut Room) -> Result<Option<Resp
     };
     let status = head.code.and_then(|code| StatusCode::from_u16(code).ok()).ok_or("no status of HTTP")?;
     let version = if head.version == Some(1) { Version::HTTP_11 } else { Version::HTTP_10 };
-    // Where names and values lie, for the bytes to be taken out without a copy.
+    // Where names and values lie, for one copy to do for all of them.
     let start = input.as_ptr().addr();
     let place = |bytes: &[u8]| {
         let at = bytes.as_ptr().addr().saturating_sub(start);
@@ -57,7 +60,12 @@ pub(super) fn parse(input: &mut BytesMut, room: &mut Room) -> Result<Option<Resp
     };
     room.places.clear();
     room.places.extend(head.headers.iter().map(|field| (place(field.name.as_bytes()), place(field.value))));
-    let bytes = input.split_to(len).freeze();
+    room.bytes.extend_from_slice(&input[..len]);
+    input.advance(len);
+    let bytes = room.bytes.split().freeze();
+    if len > BYTES_KEPT {
+        room.bytes = BytesMut::new();
+    }
     let mut headers = std::mem::take(&mut room.fields);
     headers.reserve(room.places.len());
     for (name, value) in room.places.drain(..) {
@@ -70,72 +78,113 @@ pub(super) fn parse(input: &mut BytesMut, room: &mut Room) -> Result<Option<Resp
     Ok(Some(response))
 }
 
-/// Whether the connection outlasts the response with this head.
-pub(super) fn lasts(head: &Parts) -> bool {
-    // Under HTTP/1.0 a body of unknown length is not told from a whole one.
-    head.version == Version::HTTP_11
-        && !head.headers.iter().filter(|(name, _)| **name == CONNECTION).any(|(_, value)| {
-            value
-                .as_bytes()
-                .split(|byte| *byte == b',')
-                .any(|token| token.trim_ascii().eq_ignore_ascii_case(b"close"))
-        })
+/// What a head's fields say of its message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Framing {
+    /// Bytes of the body.
+    pub(super) length: Option<u64>,
+    /// Whether the body comes in chunks.
+    pub(super) is_chunked: bool,
+    /// Whether the connection ends with the message.
+    pub(super) closes: bool,
 }
 
-/// Checks what may pass by the grammar and puts the head in order.
+/// Checks what may pass by the grammar, puts the head in order and says what follows it.
 ///
 /// `Content-Length`s that are no numbers or disagree are refused. So are `Transfer-Encoding` beside
 /// `Content-Length`, under HTTP/1.0, or of another kind than `chunked`: a client or cache behind us may read
 /// each of them in another way (RFC 9112, sections 6.1 and 6.3).
-pub(super) fn check<B>(response: &mut Response<B>, asked_upgrade: bool) -> Result<(), &'static str> {
+pub(super) fn check<B>(response: &mut Response<B>, asked_upgrade: bool) -> Result<Framing, &'static str> {
     let (status, version) = (response.status(), response.version());
     if status == StatusCode::SWITCHING_PROTOCOLS {
         // What the codec put there for its own way of upgrading.
         response.extensions_mut().remove::<OnUpgrade>();
-        return if asked_upgrade { Ok(()) } else { Err("101 without having been asked for an upgrade") };
+        return if asked_upgrade {
+            Ok(Framing::default())
+        } else {
+            Err("101 without having been asked for an upgrade")
+        };
     }
     let headers = response.headers_mut();
-    // To go over the fields that are there costs less than to hash the name of one.
-    if version < Version::HTTP_2 && headers.keys().any(|name| *name == TRANSFER_ENCODING) {
-        if headers.contains_key(CONTENT_LENGTH) {
+    let (mut lengths, mut encodings) = (Few::None, Few::None);
+    // Under HTTP/1.0 a body of unknown length is not told from a whole one.
+    let mut closes = version < Version::HTTP_11;
+    // To go once over the fields that are there costs less than to hash the names of these.
+    for (name, value) in &*headers {
+        match *name {
+            CONTENT_LENGTH => lengths.add(value),
+            TRANSFER_ENCODING => encodings.add(value),
+            CONNECTION => closes |= says_close(value),
+            _ => {}
+        }
+    }
+    let is_chunked = version < Version::HTTP_2 && !matches!(encodings, Few::None);
+    if is_chunked {
+        if !matches!(lengths, Few::None) {
             return Err("both Transfer-Encoding and Content-Length");
         }
         if version < Version::HTTP_11 {
             return Err("Transfer-Encoding under HTTP/1.0");
         }
-        let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
-        let only = encodings.next().filter(|_| encodings.next().is_none());
-        if !only.is_some_and(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"chunked")) {
+        if !matches!(encodings, Few::One(encoding) if encoding.as_bytes().eq_ignore_ascii_case(b"chunked")) {
             return Err("a Transfer-Encoding other than chunked");
         }
     }
-    one_content_length(headers)
+    let length = match lengths {
+        Few::None => None,
+        Few::One(value) => match number(value.as_bytes()) {
+            None => Some(one_content_length(headers)?),
+            length => length,
+        },
+        Few::More => Some(one_content_length(headers)?),
+    };
+    Ok(Framing { length, is_chunked, closes })
+}
+
+/// The lines of a field of which there should be one at most.
+enum Few<'a> {
+    None,
+    One(&'a HeaderValue),
+    More,
+}
+
+impl<'a> Few<'a> {
+    fn add(&mut self, value: &'a HeaderValue) {
+        *self = match self {
+            Self::None => Self::One(value),
+            Self::One(_) | Self::More => Self::More,
+        };
+    }
+}
+
+/// Whether `Connection` says that the connection does not outlast the message.
+fn says_close(connection: &HeaderValue) -> bool {
+    let mut options = connection.as_bytes().split(|byte| *byte == b',');
+    options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
 }
 
 /// Repeated lengths that agree become one, which is all that may be passed on.
-fn one_content_length(headers: &mut HeaderMap) -> Result<(), &'static str> {
-    let mut lengths = headers.iter().filter(|(name, _)| **name == CONTENT_LENGTH);
-    let Some((_, first)) = lengths.next() else { return Ok(()) };
-    if lengths.next().is_none() && first.as_bytes().iter().all(u8::is_ascii_digit) && !first.is_empty() {
-        return Ok(());
-    }
+fn one_content_length(headers: &mut HeaderMap) -> Result<u64, &'static str> {
+    const NO_NUMBER: &str = "a Content-Length that is no number, or too large";
     let mut length = None;
     for value in headers.get_all(CONTENT_LENGTH) {
         for part in value.as_bytes().split(|byte| *byte == b',') {
-            let part: Option<u64> = std::str::from_utf8(part.trim_ascii())
-                .ok()
-                .filter(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
-                .and_then(|digits| digits.parse().ok());
-            let Some(part) = part else { return Err("a Content-Length that is no number") };
+            let part = number(part.trim_ascii()).ok_or(NO_NUMBER)?;
             if *length.get_or_insert(part) != part {
                 return Err("Content-Lengths that disagree");
             }
         }
     }
-    if let Some(length) = length {
-        headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
-    }
-    Ok(())
+    let length = length.ok_or(NO_NUMBER)?;
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    Ok(length)
+}
+
+/// A number of digits only.
+fn number(digits: &[u8]) -> Option<u64> {
+    let (first, others) = digits.split_first()?;
+    let digit = |byte: u8| byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
+    others.iter().try_fold(digit(*first)?, |number, byte| number.checked_mul(10)?.checked_add(digit(*byte)?))
 }
 
 #[cfg(test)]
@@ -169,15 +218,40 @@ mod tests {
     }
 
     #[test]
+    fn a_value_kept_keeps_nothing_else_of_what_was_read() {
+        let mut input = BytesMut::with_capacity(64 * 1024);
+        let place = input.as_ptr();
+        input.extend_from_slice(b"HTTP/1.1 200 OK\r\nserver: x\r\n\r\n");
+        let head = parse(&mut input, &mut Room::default()).unwrap().unwrap();
+        assert!(input.is_empty() && input.try_reclaim(64 * 1024));
+        assert_eq!(input.as_ptr(), place);
+        assert_eq!(head.headers()["server"], "x");
+    }
+
+    #[test]
     fn a_connection_lasts_unless_the_head_says_otherwise() {
-        let last = |version, connection: &'static str| {
+        let closes = |version, connection: &'static str| {
             let mut response = response(200, &[("connection", connection)]);
             *response.version_mut() = version;
-            lasts(&response.into_parts().0)
+            check(&mut response, false).unwrap().closes
         };
-        assert!(last(Version::HTTP_11, "keep-alive"));
-        assert!(!last(Version::HTTP_11, "x, Close"));
-        assert!(!last(Version::HTTP_10, "keep-alive"));
+        assert!(!closes(Version::HTTP_11, "keep-alive"));
+        assert!(closes(Version::HTTP_11, "x, Close"));
+        assert!(closes(Version::HTTP_10, "keep-alive"));
+    }
+
+    #[test]
+    fn a_head_says_how_its_body_comes() {
+        let of = |fields| check(&mut response(200, fields), false);
+        assert_eq!(of(&[]), Ok(Framing::default()));
+        let ten = Framing { length: Some(10), ..Framing::default() };
+        assert_eq!(of(&[("content-length", "10")]), Ok(ten));
+        assert_eq!(of(&[("content-length", "10"), ("content-length", "010")]), Ok(ten));
+        let chunked = Framing { is_chunked: true, ..Framing::default() };
+        assert_eq!(of(&[("transfer-encoding", "chunked")]), Ok(chunked));
+        let most = Framing { length: Some(u64::MAX), ..Framing::default() };
+        assert_eq!(of(&[("content-length", "18446744073709551615")]), Ok(most));
+        assert!(of(&[("content-length", "18446744073709551616")]).is_err());
     }
 
     /// A head is whole or not, and what is behind it stays; whether it may pass is always said.
@@ -188,11 +262,11 @@ mod tests {
             let (head, rest) = parsed(&bytes);
             let Ok(Some(mut head)) = head else { return };
             assert!(bytes.ends_with(&rest) && rest.len() < bytes.len());
-            if check(&mut head, false).is_ok() {
-                let head = head.into_parts().0;
-                let lengths = head.headers.get_all(CONTENT_LENGTH).iter().count();
-                assert!(lengths <= 1 && (lengths == 0 || !head.headers.contains_key(TRANSFER_ENCODING)));
-                let _ = (lasts(&head), super::super::decode::Decoder::of(false, head.status, &head.headers));
+            if let Ok(framing) = check(&mut head, false) {
+                let lengths = head.headers().get_all(CONTENT_LENGTH).iter().count();
+                assert_eq!(lengths, usize::from(framing.length.is_some()));
+                assert!(!(framing.is_chunked && framing.length.is_some()));
+                assert_eq!(framing.is_chunked, head.headers().contains_key(TRANSFER_ENCODING));
             }
         });
     }
@@ -220,13 +294,13 @@ mod tests {
 
     #[test]
     fn what_is_clear_passes() {
-        assert_eq!(check(&mut response(101, &[]), true), Ok(()));
-        assert_eq!(check(&mut response(200, &[("transfer-encoding", "Chunked")]), false), Ok(()));
+        assert!(check(&mut response(101, &[]), true).is_ok());
+        assert!(check(&mut response(200, &[("transfer-encoding", "Chunked")]), false).is_ok());
         for fields in
             [&[("content-length", "3"), ("content-length", "3")][..], &[("content-length", "3, 03")]]
         {
             let mut repeated = response(200, fields);
-            assert_eq!(check(&mut repeated, false), Ok(()));
+            assert!(check(&mut repeated, false).is_ok());
             let lengths: Vec<_> = repeated.headers().get_all(CONTENT_LENGTH).iter().collect();
             assert_eq!(lengths, ["3"], "{fields:?}");
         }

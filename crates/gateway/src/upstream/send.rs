@@ -120,17 +120,18 @@ impl Upstreams {
     ) -> Result<Response<UpstreamBody>, SendError> {
         let clock = *self.core.shared().clock();
         let now = clock.now();
-        let checked = response::check(&mut response, asked_upgrade).map_err(str::to_owned);
-        let (head, ()) = response.into_parts();
-        let checked = match (checked, &mut message) {
-            (Ok(()), Message::Http1(http1)) => http1.expect(&head).map_err(|malformed| malformed.to_string()),
-            (checked, _) => checked,
+        let framing = match response::check(&mut response, asked_upgrade) {
+            Ok(framing) => framing,
+            Err(fault) => {
+                let failure = Failure::new(UpstreamError::Garbage, fault);
+                let unanswered =
+                    Unanswered { failure, request: None, has_reached: true, is_silent: false, client: None };
+                return Err(give_up(&chosen, unanswered, now));
+            }
         };
-        if let Err(fault) = checked {
-            let failure = Failure::new(UpstreamError::Garbage, fault);
-            let unanswered =
-                Unanswered { failure, request: None, has_reached: true, is_silent: false, client: None };
-            return Err(give_up(&chosen, unanswered, now));
+        let (head, ()) = response.into_parts();
+        if let Message::Http1(http1) = &mut message {
+            http1.expect(head.status, framing);
         }
         let exchange = Exchange { chosen, clock, response_time: now.since(started) };
         let body = UpstreamBody::new(exchange, message, head.status, now);

@@ -36,7 +36,7 @@ pub(super) use self::{
     tell::Shut,
     visit::Visit,
 };
-use super::{client_key, head::Head};
+use super::{client_key, head::Head, hop_by_hop};
 
 /// Where a page asks how things stand.
 const ASK: &str = "/.well-known/tidegate/turn";
@@ -66,7 +66,7 @@ pub(super) fn ask(application: &CoreApplication, visitor: Visitor<'_>) -> Door {
     let (head, mode) = (visitor.head, values.get(keys::MODE).0);
     if values.get(keys::ROOM_METHOD).0 == RoomMethod::Off || mode == Mode::Off {
         // Partners send it whether there is a room or not, and it is none of the application's business.
-        let has_token = head.headers.contains_key(BYPASS_FIELD);
+        let has_token = hop_by_hop::find(head.headers, &BYPASS_FIELD).is_some();
         return Door::Open(has_token.then(|| Box::new(Visit::exempt(None))));
     }
     let binding = binding(&snapshot.settings, visitor);
