@@ -33,29 +33,29 @@ export function across(time: number, { from, to }: Frame): number {
   return (time - from) / Math.max(to - from, 1e-9);
 }
 
-/** A line and the ground below it; both break where nothing was measured. */
-export function line(at: readonly number[], column: Column, frame: Frame, stepped: boolean): { line: string; ground: string } {
-  let [drawn, ground, begun] = ["", "", ""];
-  let last = "";
+/** A line and the ground below it; both break where nothing was measured, and a value that stands alone is a dot. */
+export function line(at: readonly number[], column: Column, frame: Frame, stepped: boolean): { line: string; ground: string; dots: string } {
+  let [drawn, ground, dots] = ["", "", ""];
+  // What has been drawn since the line broke last: its path, and where it begins and ends.
+  let [piece, begun, last] = ["", "", ""];
   const end = () => {
-    if (begun === "") return;
-    // A value that stands alone is a dot.
-    if (begun === last) drawn += "h0";
-    ground += `V${HEIGHT}H${begun}Z`;
-    begun = "";
+    if (piece !== "" && begun === last) dots += `${piece}h0`;
+    else if (piece !== "") {
+      drawn += piece;
+      ground += `${piece}V${HEIGHT}H${begun}Z`;
+    }
+    piece = "";
   };
   at.forEach((time, index) => {
     const value = column[index] ?? null;
     if (value === null || time < frame.from || time > frame.to) return end();
     const here = { x: (across(time, frame) * WIDTH).toFixed(1), y: (HEIGHT - (value / frame.top) * HEIGHT).toFixed(1) };
-    const step = begun === "" ? `M${here.x} ${here.y}` : stepped ? `H${here.x}V${here.y}` : `L${here.x} ${here.y}`;
-    drawn += step;
-    ground += step;
-    if (begun === "") begun = here.x;
+    if (piece === "") begun = here.x;
+    piece += piece === "" ? `M${here.x} ${here.y}` : stepped ? `H${here.x}V${here.y}` : `L${here.x} ${here.y}`;
     last = here.x;
   });
   end();
-  return { line: drawn, ground };
+  return { line: drawn, ground, dots };
 }
 
 /** Round values from nothing up to the upper edge. */

@@ -5,11 +5,14 @@ import { across, line, nearest, times, topOf, values } from "../src/lines";
 const frame = { from: 0, to: 10, top: 10 };
 
 test("a line breaks where nothing was measured, and a value that stands alone is a dot", () => {
-  const { line: drawn, ground } = line([0, 1, 2, 3, 4], [0, 10, null, 5, null], frame, false);
-  expect(drawn).toBe("M0.0 200.0L100.0 0.0M300.0 100.0h0");
-  expect(ground).toBe("M0.0 200.0L100.0 0.0V200H0.0ZM300.0 100.0V200H300.0Z");
+  const { line: drawn, ground, dots } = line([0, 1, 2, 3, 4], [0, 10, null, 5, null], frame, false);
+  expect(drawn).toBe("M0.0 200.0L100.0 0.0");
+  expect(ground).toBe("M0.0 200.0L100.0 0.0V200H0.0Z");
+  expect(dots).toBe("M300.0 100.0h0");
+  const several = line([0, 1, 2, 3, 4], [5, null, 5, 5, 10], frame, true);
+  expect(several).toEqual({ dots: "M0.0 100.0h0", line: "M200.0 100.0H300.0V100.0H400.0V0.0", ground: "M200.0 100.0H300.0V100.0H400.0V0.0V200H200.0Z" });
   expect(line([0, 1], [5, 10], frame, true).line).toBe("M0.0 100.0H100.0V0.0");
-  expect(line([-1, 0, 11], [9, 5, 9], frame, false).line, "outside of what is shown").toBe("M0.0 100.0h0");
+  expect(line([-1, 0, 11], [9, 5, 9], frame, false).dots, "outside of what is shown").toBe("M0.0 100.0h0");
 });
 
 test("the upper edge is above what is shown, and ticks are round", () => {

@@ -99,6 +99,7 @@ function Plot({ lines, data, axis, from, to, summary, cursor, point }: PlotProps
           <path class="grid" d={grid} />
           {drawn.map(({ of, ground }) => of.filled === true && <path key={of.name} class="ground" style={{ "--of": `var(--${of.colour})` }} d={ground} />)}
           {drawn.map(({ of, line }) => <path key={of.name} class="line" style={{ "--of": `var(--${of.colour})` }} stroke-dasharray={of.dash?.join(" ")} d={line} />)}
+          {drawn.map(({ of, dots }) => <path key={of.name} class="line alone" style={{ "--of": `var(--${of.colour})` }} d={dots} />)}
         </svg>
         {up.map((value) => <span key={`up ${value}`} class="up" style={{ bottom: percent(value / frame.top) }}>{axis(value)}</span>)}
         {along.map((at) => <span key={`along ${at}`} class="along" style={{ left: percent(across(at, frame)) }}>{tick(at, to - from)}</span>)}
