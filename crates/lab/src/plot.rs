@@ -339,9 +339,9 @@ fn colour(arm: usize) -> RGBColor {
     COLOURS[arm % COLOURS.len()]
 }
 
-/// Six forms in turn; with the colours no two of the first twelve arms are alike.
+/// Six forms in turn, and one further each time the colours begin anew, so that of 72 arms no two look alike.
 fn marker(arm: usize, at: (i32, i32), colour: RGBColor) -> Polygon<(i32, i32)> {
-    let corners: &[(i32, i32)] = match arm % 6 {
+    let corners: &[(i32, i32)] = match (arm + arm / COLOURS.len()) % 6 {
         0 => &[(-3, -2), (-2, -3), (2, -3), (3, -2), (3, 2), (2, 3), (-2, 3), (-3, 2)],
         1 => &[(-3, -3), (3, -3), (3, 3), (-3, 3)],
         2 => &[(0, -5), (4, 3), (-4, 3)],

@@ -29,6 +29,9 @@ use crate::{
     outcome::{Outcome, Run},
 };
 
+/// Share of what the work alone would allow, below which something else than the origin was on its processor.
+const BUSY: f64 = 0.8;
+
 /// How an experiment is run live.
 #[derive(Clone, Copy)]
 pub struct Options<'p> {
@@ -68,6 +71,13 @@ pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Outcome, Lab
     let capacity = stand.capacity()?;
     let on_the_way = if live.simulated_too { stand.on_the_way()? } else { Duration::ZERO };
     let mut notes = stand.notes();
+    let by_work = 1.0 / crate::site::mean_work_s(web);
+    if live.server.is_none() && capacity < BUSY * by_work {
+        notes.push(format!(
+            "the origin alone did {capacity:.1} requests/s where its work allows {by_work:.1}: this machine was busy with \
+             something else, and the figures are of both"
+        ));
+    }
     if live.simulated_too {
         notes.push(format!(
             "there and back, beyond the origin's work: {:.2} ms",

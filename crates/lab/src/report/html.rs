@@ -20,7 +20,7 @@ figure{margin:1.2rem 0}figure svg{max-width:100%;height:auto;border:1px solid #e
 pre{background:#f6f6f6;padding:1rem;overflow-x:auto;font-size:.85rem}summary{cursor:pointer}\
 td:first-child:not(.words){min-width:9rem}:root{color-scheme:light dark}@media(prefers-color-scheme:dark){\
 body{color:#e4e4e4;background:#161616}.quiet{color:#aaa}th,td{border-color:#3a3a3a}th{border-bottom-color:#777}\
-.pass{color:#5fcf95}.miss{color:#ff8a80}pre{background:#222}figure svg{border-color:#333;filter:invert(.91) \
+.pass{color:#5fcf95}.miss{color:#ff8a80}pre{background:#222}figure svg{border-color:#ccc;filter:invert(.91) \
 hue-rotate(180deg)}}";
 
 pub(super) fn page(
