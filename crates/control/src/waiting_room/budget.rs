@@ -3,9 +3,6 @@
 use super::{Capacity, Room, Work, room::UNIT};
 use crate::{ClassId, Timestamp, knobs::RoomRole};
 
-/// The present slot takes so much over capacity while people wait, if the short queue runs dry.
-const FEED: f64 = 1.1;
-
 /// The budget follows the capacity in steps of this.
 const STEP: f64 = 0.005;
 
@@ -84,11 +81,6 @@ impl Room {
         let newcomers = (capacity - excess).max(capacity * NEWCOMERS_MIN);
         let budget = thousandths(newcomers * self.settings.fill * length_s).max(1);
         let pace = self.capacity.pace_per_s.unwrap_or(capacity * self.settings.fill);
-        let pace = if self.capacity.per_s.is_some() && self.table.waiting() > 0 {
-            pace.min(capacity * FEED)
-        } else {
-            pace
-        };
         let present = thousandths((pace - excess).max(pace * NEWCOMERS_MIN) * length_s).max(1);
         let was = self.table.budget();
         let moved = budget.abs_diff(was);

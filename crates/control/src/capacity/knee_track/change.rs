@@ -25,7 +25,7 @@ const PROOF_SPAN_MIN: f64 = 1.0;
 const GAP_MAX: f64 = 4.0;
 
 /// Rise looked for where the server is not known to be full, as a ratio. A waiting room that obeys an estimate lets in a tenth
-/// more at most: a rise of more than that could never be seen.
+/// more at first.
 const PROOF: f64 = 1.06;
 
 /// Whether more work departs than the estimate says, saturated or not: by how much does not matter, only that it lasts.
@@ -159,6 +159,8 @@ impl KneeTrack {
             self.saturated_work = Span { departed: alarm.departed, seconds: alarm.seconds };
         }
         self.saturated_work.shorten(1.0);
+        // It was all in flight within the present limit: the knee is no higher until a low probe says so.
+        self.doubt_low((expected.rho / self.saturated_rho()).min(1.0));
         self.proof_ticks = 0;
         self.proof.reset();
         self.cusums.reset();

@@ -16,6 +16,8 @@ use super::{Area, KneeTrack, LOW, Mode};
 const MEMORY: f64 = 600.0;
 /// A knee this much below the one the probe's limit was made from: there was a queue in it.
 const REPEAT: f64 = 0.8;
+/// Departures for which what was known counts after a change.
+const LITTLE: f64 = 8.0;
 /// Departures of the average class by which a class's own `R` is drawn to it.
 const SHRINK: f64 = 4.0;
 
@@ -42,6 +44,12 @@ impl KneeTrack {
     fn fade_low(&mut self, keep: f64) {
         self.low.departed.scale(keep);
         self.low.weight_seconds.scale(keep);
+    }
+
+    /// What was known of the response times counts for little, and is taken to be `factor` times what it was.
+    pub(super) fn doubt_low(&mut self, factor: f64) {
+        self.fade_low((LITTLE / self.low.departed.sum().max(1.0)).min(1.0));
+        self.low.weight_seconds.scale(factor);
     }
 
     /// A low probe: full if `repeats` is not 0.
@@ -72,7 +80,7 @@ impl KneeTrack {
         }
         if full {
             // Something has changed: what was known counts for little.
-            self.fade_low((8.0 / self.low.departed.sum().max(1.0)).min(1.0));
+            self.doubt_low(1.0);
         }
         self.add_low(self.block.area);
         let (old, new) = (self.knee.unwrap_or(1.0), self.find_knee());

@@ -4,16 +4,20 @@
 //! at least four limits, enough to fill a probe), so that the limit stays the constraint and the search is fed:
 //!
 //! ```text
-//! target = max(c/4, 4·L)     rate = c · boost · (1 + clamp((target − queued)/c, −0.7, 0.5))
+//! target = max(c/4, 4·L)     rate = c · boost · (1 + clamp((target − queued)/c, −0.7, 0.1))
 //! ```
 //!
 //! `c` is the capacity; while less than a limit's worth is queued, at least the rate that departs now, which is
 //! served without a queue and so is proof of that much. `boost` grows meanwhile, by 30 % a second up to 3 (while
-//! nothing is known by 100 % up to 50), and shrinks again twice as fast as time passes. Without it a room that obeys
-//! the estimate starves the search: an estimate too low would feed itself.
+//! nothing is known by 100 % up to 50, and 0.5 instead of 0.1), and shrinks again twice as fast as time passes. Without it
+//! a room that obeys the estimate starves the search: an estimate too low would feed itself.
 
 use super::KneeTrack;
 
+/// So much over the capacity comes to fill the short queue, as a share of it; more before anything is known. What comes above
+/// the capacity overtakes those who have a time, so that it is little as long as the queue does not stay short.
+const FEED: f64 = 0.1;
+const FEED_UNKNOWN: f64 = 0.5;
 /// A rate at least, before anything is known, places a second.
 const RATE_MIN: f64 = 20.0;
 
@@ -36,6 +40,7 @@ impl KneeTrack {
             (self.boost * (1.0 - 2.0 * passed)).max(1.0)
         };
         let target = (capacity / 4.0).max(4.0 * self.level);
-        capacity * self.boost * (1.0 + ((target - queued) / capacity).clamp(-0.7, 0.5))
+        let feed = if known { FEED } else { FEED_UNKNOWN };
+        capacity * self.boost * (1.0 + ((target - queued) / capacity).clamp(-0.7, feed))
     }
 }
