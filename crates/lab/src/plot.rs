@@ -78,7 +78,8 @@ pub fn draw(experiment: &Experiment, plot: &Plot, outcome: &Outcome) -> Result<O
     }
     let mut svg = String::new();
     {
-        let rows = u32::try_from(picture.lines.len()).unwrap_or_default();
+        let arms = picture.lines.iter().filter(|line| !line.dashed).count();
+        let rows = u32::try_from(arms + 1).unwrap_or_default();
         let height = HEIGHT.max(80 + 24 * rows);
         let root = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
         picture.draw(&root).map_err(|error| format!("plot {}: {error}", plot.title))?;
