@@ -71,10 +71,11 @@ impl Draws {
             if self.rounds.len() >= ROUNDS_MAX {
                 self.rounds.pop_front();
             }
-            // Two rounds of one name: doors that opened and were closed again.
+            // Two rounds of one name: doors that opened and were closed again. Downwards, since doors without a time open
+            // at the end of time, after which there is none.
             let mut key = closes;
             while self.rounds.iter().any(|round| round.key == key) {
-                key = key + std::time::Duration::from_millis(1);
+                key = key - std::time::Duration::from_millis(1);
             }
             self.rounds.push_back(Round { key, closes, order, work: 0, people: 0, drawn: None });
         }
@@ -111,5 +112,26 @@ impl Draws {
         let budget = drawn.budget.max(1);
         let offset = u128::from(position % budget) * 1_000_000 / u128::from(budget);
         Lot::Drawn(drawn.slot + position / budget, u32::try_from(offset).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::waiting_room::room::whole_ms;
+
+    #[test]
+    fn rounds_that_close_at_one_time_have_a_name_each_also_at_the_end_of_time() {
+        for closes in [whole_ms(Timestamp::FAR_FUTURE), Timestamp::from_nanos(1_000_000_000)] {
+            let mut draws = Draws::default();
+            for _ in 0..3 * ROUNDS_MAX {
+                draws.open(closes, RoomOrder::Shuffled).drawn = Some(Drawn { slot: 1, budget: 1 });
+                let mut keys: Vec<Timestamp> = draws.rounds.iter().map(|round| round.key).collect();
+                assert!(keys.iter().all(|key| whole_ms(*key) == *key), "as tokens carry them: {keys:?}");
+                keys.sort_unstable();
+                keys.dedup();
+                assert_eq!(keys.len(), draws.rounds.len());
+            }
+        }
     }
 }
