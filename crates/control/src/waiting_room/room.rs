@@ -154,7 +154,7 @@ impl Room {
             let no_shows = self.no_shows.clone();
             self.lanes = lanes;
             self.table = SlotTable::new(settings.slot, settings.horizon, &shares, self.now);
-            self.table.go_on_from(&was);
+            self.table.go_on_with(was.over());
             self.make();
             for (slot, work, people) in was.iter() {
                 let at = self.table.slot_of(was.begin(slot));

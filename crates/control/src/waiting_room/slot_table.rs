@@ -373,9 +373,14 @@ impl SlotTable {
         self.people.add(at, people);
     }
 
+    /// Work of slots that are over which they could not do.
+    pub(super) const fn over(&self) -> Work {
+        self.over
+    }
+
     /// Goes on with the work that another table could not do; [`pour`](Self::pour) follows.
-    pub(super) const fn go_on_from(&mut self, other: &Self) {
-        self.over = other.over;
+    pub(super) const fn go_on_with(&mut self, over: Work) {
+        self.over = over;
     }
 
     /// Panics if the table contradicts itself.

@@ -4,7 +4,7 @@
 //! is, as much work is taken for promised as was ever promised in one slot. Promises that were used shortly before the end
 //! are not in it either: within the grace they can be used once more.
 //!
-//! As bytes: a version, then numbers of fixed width, little-endian. Length: 40 bytes and 8 a lane and class for each slot
+//! As bytes: a version, then numbers of fixed width, little-endian. Length: 48 bytes and 8 a lane and class for each slot
 //! in which somebody is promised something.
 
 use std::time::Duration;
@@ -16,7 +16,9 @@ use super::{
 };
 use crate::{Timestamp, capacity::COST_CLASSES, knobs::RoomOrder};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// The first version, without the work of slots that are over, is read too.
+const FIRST: u8 = 1;
 
 /// The room's state, as plain data.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,6 +28,8 @@ pub struct RoomSnapshot {
     /// Of a slot, and the most work promised in one.
     budget: Work,
     issued_work_max: Work,
+    /// Of slots that are over which they could not do.
+    over: Work,
     follow: (f64, f64),
     /// Came and absent, by class.
     no_shows: Vec<(f64, f64)>,
@@ -83,6 +87,7 @@ impl Room {
             slot: self.table.length(),
             budget: self.table.budget(),
             issued_work_max: self.issued_work_max,
+            over: self.table.over(),
             follow: self.sessions.sums(),
             no_shows: self.no_shows.sums().collect(),
             slots,
@@ -114,6 +119,8 @@ impl Room {
         self.sessions.put_sums(snapshot.follow.0, snapshot.follow.1);
         self.draws.rounds = snapshot.rounds.iter().copied().collect();
         self.issued_work_max = snapshot.issued_work_max;
+        // Nobody has done it meanwhile.
+        self.table.go_on_with(snapshot.over);
         // Promised after the last writing: at the end of the line, as much as in the busiest slot before.
         if self.table.budget() == 0 {
             self.table.set_budget(snapshot.budget, 0);
@@ -148,6 +155,7 @@ impl RoomSnapshot {
         put(super::room::nanos(self.slot));
         put(self.budget);
         put(self.issued_work_max);
+        put(self.over);
         put(self.follow.0.to_bits());
         put(self.follow.1.to_bits());
         put(self.no_shows.len() as u64);
@@ -184,7 +192,7 @@ impl RoomSnapshot {
     /// Another version, or bytes that end too early, go on too long, or hold what cannot be.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, SnapshotFault> {
         let (version, rest) = bytes.split_first().ok_or(SnapshotFault::Damaged { at: 0 })?;
-        if *version != VERSION {
+        if !(FIRST..=VERSION).contains(version) {
             return Err(SnapshotFault::Version { found: *version });
         }
         let mut reader = Reader { all: rest.len(), rest };
@@ -192,6 +200,7 @@ impl RoomSnapshot {
         let slot = reader.slot()?;
         let budget = reader.work()?;
         let issued_work_max = reader.work()?;
+        let over = if *version == FIRST { 0 } else { reader.work()? };
         let follow = (reader.sum()?, reader.sum()?);
         let mut no_shows = Vec::new();
         for _ in 0..reader.count(COST_CLASSES as u64)? {
@@ -223,7 +232,7 @@ impl RoomSnapshot {
         if !reader.rest.is_empty() {
             return Err(reader.damaged());
         }
-        Ok(Self { at, slot, budget, issued_work_max, follow, no_shows, slots, rounds })
+        Ok(Self { at, slot, budget, issued_work_max, over, follow, no_shows, slots, rounds })
     }
 }
 
