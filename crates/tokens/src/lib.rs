@@ -15,7 +15,7 @@
 //! `issued` and `until`.
 //!
 //! Nothing a token says is looked at before its tag has been checked, but what is needed to choose the key; the tag is
-//! compared in constant time. Whether it came at its time, and whether it was used before, is for
+//! compared in constant time (`examples/timing.rs` measures it). Whether it came at its time, and whether it was used before, is for
 //! [`Room`](tidegate_control::waiting_room::Room) to say.
 //!
 //! Source: WebQ, section III-C (HMAC over client address, time of issue and wait; checked by recomputing it). RFC 2104
