@@ -405,12 +405,16 @@ fn schemas() -> Json {
             ("work_per_s", maybe("number")), ("work_for_newcomers_per_s", number.clone()),
             ("work_of_sessions_per_s", number.clone()), ("no_show_share", number.clone()),
             ("opens_at", described(maybe("number"), "When doors open or the round is drawn.")),
-            ("reported_at", described(maybe("number"), "Role generate: when the check reported last.")),
-            ("report_overdue", described(flag.clone(), "Role generate: it has not in time, and its last capacity holds.")),
-            ("report_lost", described(flag, "Role generate: for so long that the floor holds.")),
+            ("reported_at", described(maybe("number"), "Role generate: when the check reported last that has been silent for longest.")),
+            ("report_overdue", described(flag.clone(), "Role generate: it has not in time, and its last capacity counts.")),
+            ("report_lost", described(flag.clone(), "Role generate: no check has for so long that the floor holds.")),
             ("counts", json!({
                 "type": "object", "additionalProperties": counts, "description": "What happened since the start, by class.",
             })),
+            ("checks", described(list(object(&[
+                ("name", words.clone()), ("reported_at", number.clone()), ("work_per_s", maybe("number")),
+                ("overdue", flag.clone()), ("lost", flag),
+            ])), "Role generate: the checks that report, by the names of their tokens.")),
         ]), &[("slots", described(list(object(&[
             ("at", number.clone()), ("waiting", whole.clone()), ("work", number),
         ])), "Slots that somebody waits for, the next first, 3,600 at most; only of one room."))]),
@@ -425,9 +429,14 @@ fn schemas() -> Json {
             ("until", json!({ "type": "number" })), ("change", changed_as()),
         ]),
         "room_report": room_report(),
-        "room_keys": object(&[("keys", list(object(&[
-            ("id", whole), ("secret", described(words, "In hexadecimal: whoever has it signs for this application.")),
-        ])))]),
+        "room_keys": object(&[
+            ("keys", list(object(&[
+                ("id", whole), ("secret", described(words, "In hexadecimal: whoever has it signs for this application.")),
+            ]))),
+            ("owed", described(list(object(&[
+                ("at_ns", json!({ "type": "integer", "minimum": 0 })), ("work", json!({ "type": "number" })),
+            ])), "Where there is room for people whose promise this check missed: slots by when they begin, in nanoseconds since 1970, and work units.")),
+        ]),
     })
 }
 
@@ -466,15 +475,22 @@ fn room_report() -> Json {
             json!({ "type": ["object", "null"], "maxProperties": 1024, "additionalProperties": values });
         described(all, about)
     };
-    let came = json!({
-        "type": "object", "required": ["at_ns", "class", "people"],
-        "properties": {
-            "at_ns": { "type": "integer", "minimum": 0, "maximum": i64::MAX },
-            "class": { "type": "string" },
-            "people": { "type": "integer", "minimum": 0, "maximum": u32::MAX },
-        },
-    });
-    let returned = json!({ "type": ["array", "null"], "maxItems": 1024, "items": came });
+    let people = |more: Option<(&str, Json)>| {
+        let mut entry = object(&[
+            ("at_ns", json!({ "type": "integer", "minimum": 0, "maximum": i64::MAX })),
+            ("class", json!({ "type": "string" })),
+            ("people", json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX })),
+        ]);
+        if let Some((name, schema)) = more {
+            entry["properties"][name] = schema;
+            if let Some(required) = entry["required"].as_array_mut() {
+                required.push(name.into());
+            }
+        }
+        json!({ "type": ["array", "null"], "maxItems": 1024, "items": entry })
+    };
+    let work = json!({ "type": "number", "minimum": 0, "maximum": most });
+    let (returned, again) = (people(None), people(Some(("work", work))));
     closed(
         &[],
         &[
@@ -491,6 +507,13 @@ fn room_report() -> Json {
                 ),
             ),
             ("missed", by_class("Promises missed since the last report, by class.")),
+            (
+                "again",
+                described(
+                    again,
+                    "New times given to these: a moment in their slot, and the work units of all of them.",
+                ),
+            ),
         ],
     )
 }

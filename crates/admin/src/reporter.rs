@@ -131,10 +131,14 @@ fn send(shared: &Shared, application: &Application, to: &RoomReport) -> Result<(
     let report = room.with(|room, now| room.report(now));
     let answer = client.send("POST", &path, &reports::write(&report, &application.classes));
     let heard = answer.map_err(|error| error.to_string()).and_then(|answer| {
-        reports::read_keys(&answer).ok_or_else(|| format!("{} does not tell its keys", to.to))
+        let keys = reports::read_keys(&answer).ok_or_else(|| format!("{} does not tell its keys", to.to))?;
+        Ok((keys, reports::read_owed(&answer)))
     });
     match heard {
-        Ok(keys) => shared.hear_room_keys(&application.state, keys).map_err(|error| error.to_string()),
+        Ok((keys, owed)) => {
+            room.with(|room, now| room.hear(now, &owed));
+            shared.hear_room_keys(&application.state, keys).map_err(|error| error.to_string())
+        }
         Err(why) => {
             room.with(|room, _| room.take_back(&report));
             Err(why)

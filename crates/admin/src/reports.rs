@@ -1,7 +1,7 @@
-//! `POST /api/v1/applications/{application}/waiting-room/report`: what the check of a waiting room tells the process that
-//! gives the times, and the keys that it has for an answer.
+//! `POST /api/v1/applications/{application}/waiting-room/report`: what a check of a waiting room tells the process that
+//! gives the times, and what it has for an answer: the keys, and where it may give new times itself.
 //!
-//! Both sides' JSON is here. Classes go by their names, since the two processes may know them in another order.
+//! A check goes by the name of its token or certificate, so that none can speak for another. Both sides' JSON is here. Classes go by their names, since the two processes may know them in another order.
 
 use http::StatusCode;
 use serde_json::{Map, Value as Json, json};
@@ -9,26 +9,32 @@ use tidegate_config::Class;
 use tidegate_control::{
     ClassId, Timestamp,
     knobs::{ChoiceSet as _, RoomRole, keys},
-    waiting_room::{Report, Returned},
+    waiting_room::{Again, Owed, Report, Returned},
 };
 use tidegate_runtime::Shared;
 use tidegate_tokens::{ApplicationKey, SECRET_LEN};
 
 use crate::{
+    access::Caller,
     body::object,
     parameters::{application_of, bad},
     problem::Problem,
 };
 
 const MEMBERS: &[&str] =
-    &["capacity_per_s", "pace_per_s", "costs", "follow", "excess_per_s", "returned", "missed"];
+    &["capacity_per_s", "pace_per_s", "costs", "follow", "excess_per_s", "returned", "missed", "again"];
 /// Entries of a list: more than any check keeps.
 const ENTRIES_MAX: usize = 1024;
 /// Keys in an answer: more than there ever are.
 const KEYS_MAX: usize = 16;
 
-/// Takes a report, and gives the keys by which the application's tokens are signed.
-pub(crate) fn take(shared: &Shared, application: &str, body: &[u8]) -> Result<Json, Problem> {
+/// Takes a report of who asks, and gives the keys by which the application's tokens are signed.
+pub(crate) fn take(
+    shared: &Shared,
+    application: &str,
+    body: &[u8],
+    caller: &Caller,
+) -> Result<Json, Problem> {
     let snapshot = shared.snapshot();
     let found = application_of(&snapshot, application)?;
     let role = found.settings.values.get(keys::ROOM_ROLE).0;
@@ -42,8 +48,9 @@ pub(crate) fn take(shared: &Shared, application: &str, body: &[u8]) -> Result<Js
         ));
     }
     let report = read(body, &found.classes)?;
-    found.state.waiting_room().with(|room, now| room.heed(now, &report));
-    Ok(write_keys(&shared.room_keys().of_application(application)))
+    let check = caller.who(None);
+    let owed = found.state.waiting_room().with(|room, now| room.heed(now, &check, &report));
+    Ok(write_answer(&shared.room_keys().of_application(application), &owed))
 }
 
 /// A report as it is sent.
@@ -61,6 +68,14 @@ pub(crate) fn write(report: &Report, classes: &[Class]) -> Json {
             Some(json!({ "at_ns": entry.slot.as_nanos(), "class": class, "people": entry.people }))
         })
         .collect();
+    let again: Vec<Json> = report
+        .again
+        .iter()
+        .filter_map(|entry| {
+            let (class, work) = (name(entry.class.index())?, entry.work as f64 / 1e3);
+            Some(json!({ "at_ns": entry.slot.as_nanos(), "class": class, "people": entry.people, "work": work }))
+        })
+        .collect();
     json!({
         "capacity_per_s": report.capacity,
         "pace_per_s": report.pace,
@@ -69,6 +84,7 @@ pub(crate) fn write(report: &Report, classes: &[Class]) -> Json {
         "excess_per_s": report.excess,
         "returned": returned,
         "missed": by_class(&report.missed, 1.0),
+        "again": again,
     })
 }
 
@@ -89,18 +105,30 @@ fn read(body: &[u8], classes: &[Class]) -> Result<Report, Problem> {
         Ok(values)
     };
     let (costs, missed) = (by_class("costs", 1000, 1e3)?, by_class("missed", 0, 1.0)?);
+    // Slot, class and people of an entry.
+    let people = |entry: &Json| {
+        let people = u32::try_from(entry["people"].as_u64()?).ok()?;
+        let class = position(entry["class"].as_str()?).unwrap_or(0);
+        Some((Timestamp::from_nanos(entry["at_ns"].as_u64()?), ClassId(u16::try_from(class).ok()?), people))
+    };
     let mut returned = Vec::new();
-    for entry in list(told.remove("returned"))? {
-        let people = entry["people"].as_u64().and_then(|people| u32::try_from(people).ok());
-        let (Some(at), Some(class), Some(people)) =
-            (entry["at_ns"].as_u64(), entry["class"].as_str(), people)
-        else {
+    for entry in list(told.remove("returned"), "returned")? {
+        let Some((slot, class, people)) = people(&entry) else {
             return Err(bad(
                 "returned: each is {\"at_ns\": 1795262400000000000, \"class\": \"default\", \"people\": 3}",
             ));
         };
-        let class = ClassId(u16::try_from(position(class).unwrap_or(0)).unwrap_or(0));
-        returned.push(Returned { slot: Timestamp::from_nanos(at), class, people });
+        returned.push(Returned { slot, class, people });
+    }
+    let mut again = Vec::new();
+    for entry in list(told.remove("again"), "again")? {
+        let Some((slot, class, people)) = people(&entry) else {
+            return Err(bad(
+                "again: each is {\"at_ns\": 1795262400000000000, \"class\": \"default\", \"people\": 3, \"work\": 3.5}",
+            ));
+        };
+        let work = whole(number(&entry["work"], "again, work")? * 1e3);
+        again.push(Again { slot, class, people, work });
     }
     let mut optional = |name: &'static str| match told.remove(name) {
         None | Some(Json::Null) => Ok(None),
@@ -114,6 +142,7 @@ fn read(body: &[u8], classes: &[Class]) -> Result<Report, Problem> {
         costs,
         returned,
         missed,
+        again,
     })
 }
 
@@ -125,11 +154,11 @@ fn members(value: Option<Json>, name: &str) -> Result<Map<String, Json>, Problem
     }
 }
 
-fn list(value: Option<Json>) -> Result<Vec<Json>, Problem> {
+fn list(value: Option<Json>, name: &str) -> Result<Vec<Json>, Problem> {
     match value {
         None | Some(Json::Null) => Ok(Vec::new()),
         Some(Json::Array(entries)) if entries.len() <= ENTRIES_MAX => Ok(entries),
-        Some(_) => Err(bad(format!("returned: give a list of at most {ENTRIES_MAX}"))),
+        Some(_) => Err(bad(format!("{name}: give a list of at most {ENTRIES_MAX}"))),
     }
 }
 
@@ -148,11 +177,23 @@ fn whole(number: f64) -> u64 {
     number.round() as u64
 }
 
-fn write_keys(keys: &[ApplicationKey]) -> Json {
+fn write_answer(keys: &[ApplicationKey], owed: &[Owed]) -> Json {
     let hex = |secret: &[u8]| secret.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let keys: Vec<Json> =
         keys.iter().map(|key| json!({ "id": key.id, "secret": hex(&key.secret) })).collect();
-    json!({ "keys": keys })
+    let owed =
+        owed.iter().map(|owed| json!({ "at_ns": owed.slot.as_nanos(), "work": owed.work as f64 / 1e3 }));
+    json!({ "keys": keys, "owed": owed.collect::<Vec<_>>() })
+}
+
+/// Where a check may give new times, of an answer; what is not understood is left out.
+pub(crate) fn read_owed(answer: &Json) -> Vec<Owed> {
+    let entries = answer["owed"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let owed = |entry: &Json| {
+        let work = number(&entry["work"], "owed").ok()?;
+        Some(Owed { slot: Timestamp::from_nanos(entry["at_ns"].as_u64()?), work: whole(work * 1e3) })
+    };
+    entries.iter().take(ENTRIES_MAX).filter_map(owed).collect()
 }
 
 /// The keys of an answer; `None`: it holds none.
@@ -196,12 +237,13 @@ mod tests {
                 Returned { slot, class: ClassId(0), people: 1 },
             ],
             missed: vec![0, 2],
+            again: vec![Again { slot, class: ClassId(1), people: 2, work: 5_001 }],
         };
         let sent = write(&report, &classes(&["default", "search"])).to_string();
         assert_eq!(read(sent.as_bytes(), &classes(&["default", "search"])).unwrap(), report);
         let turned = read(sent.as_bytes(), &classes(&["search", "default", "new"])).unwrap();
         assert_eq!((turned.costs, turned.missed), (vec![2500, 1000, 1000], vec![2, 0, 0]));
-        assert_eq!(turned.returned[0].class, ClassId(0));
+        assert_eq!((turned.returned[0].class, turned.again[0].class), (ClassId(0), ClassId(0)));
         let fewer = read(sent.as_bytes(), &classes(&["default"])).unwrap();
         assert_eq!((fewer.costs, fewer.missed), (vec![1000], vec![2]));
         assert!(fewer.returned.iter().all(|entry| entry.class == ClassId(0)));
@@ -218,10 +260,24 @@ mod tests {
             ("{\"costs\": {\"default\": null}}", "costs: null"),
             ("{\"returned\": {}}", "returned: give a list"),
             ("{\"returned\": [{\"at_ns\": 1, \"people\": 1}]}", "returned: each is"),
+            ("{\"again\": 1}", "again: give a list"),
+            ("{\"again\": [{\"at_ns\": 1, \"class\": \"x\"}]}", "again: each is"),
+            ("{\"again\": [{\"at_ns\": 1, \"class\": \"x\", \"people\": 1}]}", "again, work: null"),
         ] {
             let problem = read(body.as_bytes(), &classes(&["default"])).unwrap_err();
             assert!(problem.to_string().contains(said), "{body}: {problem}");
         }
+    }
+
+    #[test]
+    fn an_answer_reads_back() {
+        let at = |seconds: u64| Timestamp::from_nanos(1_795_262_400_000_000_000 + seconds * 1_000_000_000);
+        let owed = vec![Owed { slot: at(0), work: 1 }, Owed { slot: at(7), work: 12_345 }];
+        let mut answer = write_answer(&[], &owed);
+        assert_eq!(read_owed(&answer), owed);
+        answer["owed"][0]["work"] = json!(-1);
+        assert_eq!(read_owed(&answer), owed[1..]);
+        assert_eq!(read_owed(&json!({ "keys": [] })), []);
     }
 
     #[test]
@@ -230,7 +286,7 @@ mod tests {
             ApplicationKey { id: 255, secret: [0xA5; SECRET_LEN] },
             ApplicationKey { id: 0, secret: [7; SECRET_LEN] },
         ];
-        assert_eq!(read_keys(&write_keys(&keys)), Some(keys));
+        assert_eq!(read_keys(&write_answer(&keys, &[])), Some(keys));
         for answer in [
             json!({}),
             json!({ "keys": [] }),

@@ -423,7 +423,7 @@ impl Api {
             }
             (&Method::POST, ["api", "v1", "applications", application, "waiting-room", "report"]) => {
                 let (application, body) = (unescape(application)?, read(body).await?);
-                Ok(json_response(&reports::take(&self.shared, &application, &body)?))
+                Ok(json_response(&reports::take(&self.shared, &application, &body, &caller)?))
             }
             (method, ["api", "v1", "applications", application, "capacity", rest @ ..]) => {
                 let (application, body) = (unescape(application)?, read(body).await?);

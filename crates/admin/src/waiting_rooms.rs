@@ -102,6 +102,19 @@ fn describe(shared: &Shared, application: &Application) -> Map<String, Json> {
     let mut room = standing(application);
     room.insert("application".to_owned(), application.settings.name.as_str().into());
     room.insert("counts".to_owned(), Json::Object(counts));
+    let checks = application.state.waiting_room().with(|room, now| {
+        let checks = room.checks(now).map(|check| {
+            json!({
+                "name": check.name,
+                "reported_at": seconds(check.reported),
+                "work_per_s": check.capacity,
+                "overdue": check.overdue,
+                "lost": check.lost,
+            })
+        });
+        checks.collect()
+    });
+    room.insert("checks".to_owned(), Json::Array(checks));
     room
 }
 

@@ -10,6 +10,7 @@ use tidegate_control::{
     ApplicationId, ClassId, Refusal, ServerId, Timestamp,
     knobs::{RoomRole, keys},
     meters::Meter,
+    waiting_room::CheckView,
 };
 use tidegate_runtime::{Application, Shared, Subject, servers::ServerStatus};
 use tidegate_store::Status;
@@ -38,7 +39,7 @@ struct Seen {
     refused: BTreeMap<(ApplicationId, ClassId, Meter), Vec<u64>>,
     refusing: BTreeMap<Refusing, Spell>,
     /// What processes that only give times hear of their check.
-    checks: BTreeMap<ApplicationId, &'static str>,
+    checks: BTreeMap<(ApplicationId, String), &'static str>,
     /// When the last event of a capacity was that was told.
     capacity: BTreeMap<ApplicationId, Timestamp>,
     configurations: u64,
@@ -175,27 +176,35 @@ impl Seen {
             if !room.is_on() || !gives_times {
                 continue;
             }
-            let standing = room.standing();
-            let what = match standing.reported {
-                None => "awaited",
-                Some(_) if standing.lost => "lost",
-                Some(_) if standing.overdue => "overdue",
-                Some(_) => "heard",
-            };
-            present.insert(application.id, what);
-            if self.checks.get(&application.id).copied().unwrap_or("awaited") == what {
-                continue;
-            }
             let name = &application.settings.name;
-            match what {
-                "heard" => tracing::info!(application = name, "the check of the waiting room reports"),
-                _ => {
-                    tracing::error!(application = name, what, "the check of the waiting room does not report")
+            let checks: Vec<CheckView> = room.with(|room, now| room.checks(now).collect());
+            for check in checks {
+                let what = match check {
+                    CheckView { lost: true, .. } => "lost",
+                    CheckView { overdue: true, .. } => "overdue",
+                    _ => "heard",
+                };
+                let (check, key) = (check.name.clone(), (application.id, check.name));
+                let before = self.checks.get(&key).copied();
+                present.insert(key, what);
+                if before == Some(what) {
+                    continue;
                 }
+                match what {
+                    "heard" => {
+                        tracing::info!(application = name, check, "the check of the waiting room reports");
+                    }
+                    _ => tracing::error!(
+                        application = name,
+                        check,
+                        what,
+                        "the check of the waiting room does not report"
+                    ),
+                }
+                let text = format!("{name}: the check {check} is {what}");
+                let data = json!({ "application": name, "check": check, "what": what, "text": text });
+                events.publish(shared.clock().now(), Kind::WaitingRoom, data);
             }
-            let data =
-                json!({ "application": name, "what": what, "text": format!("{name}: the check is {what}") });
-            events.publish(shared.clock().now(), Kind::WaitingRoom, data);
         }
         self.checks = present;
     }

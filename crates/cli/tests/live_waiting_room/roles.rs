@@ -22,6 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The tokens of the generator's admin interface.
 const REPORTS: &str = "a-token-for-reports-of-the-check-and-nothing-else";
+const OTHER_REPORTS: &str = "a-token-for-reports-of-another-check-and-nothing-else";
 const LOOKS: &str = "a-token-for-those-who-look-and-change-nothing";
 const CHANGES: &str = "a-token-for-those-who-look-and-change-everything";
 
@@ -32,7 +33,7 @@ struct Pair {
     shop: SocketAddr,
     admin: SocketAddr,
     check_configuration: String,
-    _origin: Origin,
+    origin: Origin,
 }
 
 impl Pair {
@@ -41,10 +42,13 @@ impl Pair {
         let origin = Origin::hello();
         let [queue, shop, admin, check_admin] = [(); 4].map(|()| free_address());
         let directory = tempfile::tempdir().expect("a directory");
-        for (name, token) in [("check", REPORTS), ("reader", LOOKS), ("operator", CHANGES)] {
+        for (name, token) in
+            [("check", REPORTS), ("other", OTHER_REPORTS), ("reader", LOOKS), ("operator", CHANGES)]
+        {
             write_token(directory.path(), name, token);
         }
-        let people = "[[admin_token]]\nname = \"reader\"\nfile = \"reader.token\"\nrole = \"read\"\n\
+        let people = "[[admin_token]]\nname = \"other\"\nfile = \"other.token\"\nrole = \"check\"\n\
+                      [[admin_token]]\nname = \"reader\"\nfile = \"reader.token\"\nrole = \"read\"\n\
                       [[admin_token]]\nname = \"operator\"\nfile = \"operator.token\"\nrole = \"operator\"\n[[listener]]";
         let configuration = changed(
             GENERATE,
@@ -61,26 +65,22 @@ impl Pair {
             ],
         );
         let generate = Gateway::run_in(directory, &configuration, &Start::default());
+        let check_configuration = check_of([shop, check_admin, queue, admin], &origin, "20/s");
         let directory = tempfile::tempdir().expect("a directory");
         write_token(directory.path(), "check", REPORTS);
-        let check_configuration = changed(
-            CHECK,
-            &[
-                ("127.0.0.1:9901", &check_admin.to_string()),
-                ("[::]:8081", &shop.to_string()),
-                ("http://127.0.0.1:8000", &origin.url()),
-                (
-                    "in_flight.algorithm = \"knee_track\"",
-                    "in_flight.algorithm = \"fixed\"\ncapacity.given = \"20/s\"",
-                ),
-                ("https://queue.example", &format!("http://{queue}")),
-                ("http://127.0.0.1:9900", &format!("http://{admin}")),
-            ],
-        );
         let check = Gateway::run_in(directory, &check_configuration, &Start::default());
-        let pair = Self { generate, queue, shop, admin, check_configuration, _origin: origin };
+        let pair = Self { generate, queue, shop, admin, check_configuration, origin };
         pair.until("the capacity is heard of", |room| room["work_per_s"] == 20.0);
         (pair, check)
+    }
+
+    /// A second check, of other servers that take 10 requests a second, and where it is.
+    fn another_check(&self) -> (Gateway, SocketAddr, String) {
+        let [shop, admin] = [(); 2].map(|()| free_address());
+        let configuration = check_of([shop, admin, self.queue, self.admin], &self.origin, "10/s");
+        let directory = tempfile::tempdir().expect("a directory");
+        write_token(directory.path(), "check", OTHER_REPORTS);
+        (Gateway::run_in(directory, &configuration, &Start::default()), shop, configuration)
     }
 
     fn room(&self) -> Json {
@@ -122,17 +122,27 @@ impl Pair {
 
     /// Each comes at his time: the statuses they meet at the check.
     fn come(&self, told: Vec<Json>) -> Vec<u16> {
-        let shop = self.shop;
-        let visits = told.into_iter().map(|told| {
+        self.come_to(&[self.shop], told)
+    }
+
+    /// As [`come`](Self::come), spread over checks in turn.
+    fn come_to(&self, checks: &[SocketAddr], told: Vec<Json>) -> Vec<u16> {
+        let visits = told.into_iter().enumerate().map(|(number, told)| {
+            let (path, check) = (self.path_of(&told), checks[number % checks.len()]);
             thread::spawn(move || {
-                let visitor = &mut program(shop);
+                let visitor = &mut program(check);
                 visitor.wait(told["left_ms"].as_u64().expect("a time"));
-                let to = told["to"].as_str().expect("where to go");
-                visitor.get(to.trim_start_matches(&format!("http://{shop}"))).status
+                visitor.get(&path).status
             })
         });
         let visits: Vec<_> = visits.collect();
         visits.into_iter().map(|visit| visit.join().expect("a visit")).collect()
+    }
+
+    /// Path and query with which somebody goes on at the check.
+    fn path_of(&self, told: &Json) -> String {
+        let to = told["to"].as_str().expect("where to go");
+        to.trim_start_matches(&format!("http://{}", self.shop)).to_owned()
     }
 }
 
@@ -154,6 +164,24 @@ impl Pair {
             assert!(std::time::Instant::now() < deadline, "the new key is not heard of: {told:#}");
         }
     }
+}
+
+/// The example of a check at `shop`, with its admin interface, that reports to a generator, with its admin interface.
+fn check_of([shop, own_admin, queue, admin]: [SocketAddr; 4], origin: &Origin, capacity: &str) -> String {
+    changed(
+        CHECK,
+        &[
+            ("127.0.0.1:9901", &own_admin.to_string()),
+            ("[::]:8081", &shop.to_string()),
+            ("http://127.0.0.1:8000", &origin.url()),
+            (
+                "in_flight.algorithm = \"knee_track\"",
+                &format!("in_flight.algorithm = \"fixed\"\ncapacity.given = \"{capacity}\""),
+            ),
+            ("https://queue.example", &format!("http://{queue}")),
+            ("http://127.0.0.1:9900", &format!("http://{admin}")),
+        ],
+    )
 }
 
 /// The text of an example with other values; each has to be there.
@@ -201,11 +229,7 @@ fn two_processes_keep_their_promises_also_when_the_check_is_killed() {
 
     // A token is used once: its second user is a newcomer, without it.
     let told = pair.burst(1).remove(0);
-    let to = told["to"]
-        .as_str()
-        .expect("where to go")
-        .trim_start_matches(&format!("http://{}", pair.shop))
-        .to_owned();
+    let to = pair.path_of(&told);
     assert_eq!(pair.come(vec![told]), [200]);
     let statuses: Vec<_> = (0..5).map(|_| get(pair.shop, &to).expect("an answer")).collect();
     assert!(
@@ -300,4 +324,51 @@ fn a_check_with_a_wrong_token_is_refused_and_the_floor_holds_meanwhile() {
     }
     check.stop_sound();
     pair.generate.stop_sound();
+}
+
+#[test]
+fn two_checks_report_to_one_generator_and_the_loss_of_one_takes_away_its_part() {
+    let (pair, check) = Pair::start("1s");
+    let (other, other_shop, configuration) = pair.another_check();
+    pair.until("both are heard", |room| room["work_per_s"] == 30.0);
+    let room = pair.room();
+    let names: Vec<_> =
+        room["checks"].as_array().expect("checks").iter().map(|check| &check["name"]).collect();
+    assert_eq!(names, ["check", "other"], "{room:#}");
+
+    // Twenty of thirty a second come to the one, ten to the other.
+    let both = [pair.shop, other_shop, pair.shop];
+    let told = pair.burst(90);
+    let used = pair.path_of(&told[0]);
+    assert_eq!(pair.come_to(&both, told), [200; 90], "everybody is served at his first return");
+    // What was used at one may be used once at another one: they do not tell each other.
+    let again = |_| get(other_shop, &used).expect("an answer").status;
+    assert_eq!(
+        (0..4).map(again).filter(|status| *status == 200).count(),
+        2,
+        "once, and once behind everybody"
+    );
+    pair.until_counted("kept", 90);
+    assert_eq!(pair.room()["counts"]["default"]["missed"], 0);
+
+    // The other one is lost: its capacity holds for a while, and is taken away then.
+    let directory = other.kill();
+    pair.generate.log.await_line("does not report", 1);
+    assert!(pair.generate.log.lines_with("does not report").concat().contains("other"), "it is said which");
+    pair.until("its part is taken away", |room| {
+        let is_alone = room["checks"].as_array().is_some_and(|checks| checks.len() == 1);
+        let is_heard = room["report_overdue"] == false && room["report_lost"] == false;
+        is_alone && is_heard && room["work_per_s"] == 20.0
+    });
+    assert_eq!(
+        pair.come(pair.burst(40)),
+        [200; 40],
+        "who is promised a time now is served at the one that is left"
+    );
+
+    let other = Gateway::run_in(directory, &configuration, &Start::default());
+    pair.until("it is back", |room| room["work_per_s"] == 30.0);
+    for gateway in [other, check, pair.generate] {
+        gateway.stop_sound();
+    }
 }

@@ -289,7 +289,7 @@ knobs! {
         ROOM_REPORT_TIMEOUT: Span = "waiting_room.report.timeout", span(Duration::from_millis(100), HOUR), Value::Span(Duration::from_secs(5)),
             "Role generate: after this long without a report of the check it is said to be lost, and the last capacity holds.";
         ROOM_REPORT_KEEP: Span = "waiting_room.report.keep", span(S, DAY), Value::Span(Duration::from_secs(60)),
-            "Role generate: how long the last capacity holds without a report; then capacity.floor, or half of it where there is none.";
+            "Role generate: how long the last capacity of a check holds without a report; then, if none reports, capacity.floor, or half of it where there is none.";
         ROOM_CARRY: Chosen<RoomCarry> = "waiting_room.carry", choice::<RoomCarry>(), Value::Choice("cookie"),
             "How a browser carries the token of its time; programs have it in the document.";
         ROOM_POLL: Span = "waiting_room.poll", span(S, HOUR), Value::Span(Duration::from_secs(20)),

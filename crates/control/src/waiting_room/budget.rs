@@ -9,6 +9,14 @@ const STEP: f64 = 0.005;
 /// Newcomers have this share of the capacity at least, whatever sessions take.
 const NEWCOMERS_MIN: f64 = 0.01;
 
+impl Capacity {
+    /// Work units a second that can be promised. While the capacity is being searched for, what may come now is more than
+    /// that.
+    pub(super) fn promised(&self) -> Option<f64> {
+        self.per_s.or(self.pace_per_s.map(|pace| pace / 2.0))
+    }
+}
+
 impl Room {
     /// Takes what admission knows: its capacity, and what a request of each class costs where one of the default class
     /// costs 1. To be called at least once a second.
@@ -63,8 +71,7 @@ impl Room {
 
     /// Capacity that may be counted on, work units a second.
     pub(super) fn counted_on(&self) -> Option<f64> {
-        // While the capacity is being searched for, what may come now is more than what can be promised.
-        let told = self.capacity.per_s.or(self.capacity.pace_per_s.map(|pace| pace / 2.0));
+        let told = self.capacity.promised();
         if !self.is_lost(self.now) {
             return told;
         }
@@ -72,6 +79,7 @@ impl Room {
     }
 
     pub(super) fn set_budget(&mut self, whatever: bool) {
+        self.gather();
         let length_s = self.table.length().as_secs_f64();
         let Some(capacity) = self.counted_on() else {
             self.table.set_budget(0, 0);

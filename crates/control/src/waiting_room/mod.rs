@@ -14,7 +14,8 @@
 //! | what survives the process | `snapshot.rs` |
 //! | how much may be promised | `budget.rs` |
 //! | what becomes of it as time passes | `passage.rs` |
-//! | what the check tells the generator, where they are two processes | `report.rs` |
+//! | what a check tells the generator, where they are two processes | `report.rs` |
+//! | what several checks tell is together | `checks.rs` |
 //! | how it stands | `standing.rs` |
 //! | what each visitor is answered | `room.rs` |
 //!
@@ -24,6 +25,7 @@
 //! nothing is allocated for a visitor.
 
 mod budget;
+mod checks;
 mod draws;
 pub mod grammar;
 mod no_shows;
@@ -42,7 +44,8 @@ mod tree;
 
 use std::time::Duration;
 
-pub use report::{Report, Returned};
+pub use checks::CheckView;
+pub use report::{Again, Owed, Report, Returned};
 pub use room::Room;
 pub use settings::{ClassRoom, RoomSettings, SessionSettings};
 pub use slot_table::{Block, LANES_MAX, Places, SLOTS_MAX, SlotTable, Work};

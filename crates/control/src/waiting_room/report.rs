@@ -1,8 +1,13 @@
-//! What the check tells the generator where they are two processes.
+//! What a check tells the generator where they are two processes, and what it hears of it.
+//!
+//! Who came at his time and cannot be served gets a new one from the check. Only the generator knows which slots have
+//! room for that: after a fall of capacity it keeps newcomers out of those in which the work that did not fit is to be
+//! done. So its answer to a report holds the earliest of them ([`Owed`]), each check's part of the room; the check gives
+//! new times there, and tells with the next report what it has given ([`Again`]), which the generator's table takes for the
+//! same work ([`SlotTable::take_again_in`](super::SlotTable::take_again_in)). A check that hears nothing gives
+//! `waiting_room.extra` of each slot.
 
-use std::time::Duration;
-
-use super::{Capacity, Room, RoomCount, room::UNIT};
+use super::{Room, RoomCount, Work};
 use crate::{ClassId, Timestamp, knobs::RoomRole};
 
 /// Capacity, costs and who came, since the last report. Plain data.
@@ -22,6 +27,8 @@ pub struct Report {
     pub returned: Vec<Returned>,
     /// People who came at their time and had to be given another, dense by class.
     pub missed: Vec<u64>,
+    /// The times they were given, by slot and class; 256 entries at most.
+    pub again: Vec<Again>,
 }
 
 /// People who came with promises of one slot.
@@ -35,8 +42,32 @@ pub struct Returned {
     pub people: u32,
 }
 
-/// Entries of [`Report::returned`] kept until they are reported.
+/// People who were given a new time in one slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Again {
+    /// A moment in the slot.
+    pub slot: Timestamp,
+    /// Their class.
+    pub class: ClassId,
+    /// How many.
+    pub people: u32,
+    /// Work of all of them, thousandths of a work unit.
+    pub work: Work,
+}
+
+/// Room in one slot for people who are owed a new time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owed {
+    /// When the slot begins.
+    pub slot: Timestamp,
+    /// Thousandths of a work unit.
+    pub work: Work,
+}
+
+/// Entries of [`Report::returned`], and of [`Report::again`], kept until they are reported.
 pub(super) const RETURNED_MAX: usize = 256;
+/// Slots of an answer that a check looks at.
+const OWED_MAX: usize = 64;
 
 impl Room {
     /// What the check tells the generator: everything since the last report. One that does not arrive is to be
@@ -51,6 +82,7 @@ impl Room {
             excess: self.sessions.excess_per_s(),
             returned: std::mem::take(&mut self.returned),
             missed: self.missed.iter_mut().map(std::mem::take).collect(),
+            again: std::mem::take(&mut self.again),
         }
     }
 
@@ -62,17 +94,48 @@ impl Room {
         for (missed, told) in self.missed.iter_mut().zip(&report.missed) {
             *missed = missed.saturating_add(*told);
         }
+        for entry in &report.again {
+            self.note_again(*entry);
+        }
     }
 
-    /// The generator takes a report.
-    pub fn heed(&mut self, now: Timestamp, report: &Report) {
+    /// The check hears where there is room for people who are owed a new time; the answer to its last report.
+    pub fn hear(&mut self, now: Timestamp, owed: &[Owed]) {
         self.advance(now);
-        self.reported = Some(self.now);
-        self.capacity = Capacity { per_s: report.capacity, pace_per_s: report.pace };
-        self.reported_excess = if report.excess.is_finite() { report.excess.max(0.0) } else { 0.0 };
-        self.reported_follow = report.follow.min(UNIT * 1_000_000);
-        for (known, cost) in self.costs.iter_mut().zip(&report.costs) {
-            *known = (*cost).clamp(1, UNIT * 1_000_000);
+        let table = &self.table;
+        let last = table.present() + table.horizon();
+        let owed = owed.iter().map(|owed| (table.slot_of(owed.slot), owed.work));
+        self.owed = owed.filter(|(slot, _)| *slot <= last).take(OWED_MAX).collect();
+        // What was given since that report is not in the answer.
+        for entry in &self.again {
+            let slot = table.slot_of(entry.slot);
+            if let Some((_, room)) = self.owed.iter_mut().find(|(known, _)| *known == slot) {
+                *room = room.saturating_sub(entry.work);
+            }
+        }
+    }
+
+    /// The check gives a new time where the generator says there is room.
+    pub(super) fn take_where_told(&mut self, work: Work) -> Option<u64> {
+        let present = self.table.present();
+        let (slot, room) = self.owed.iter_mut().find(|(slot, room)| *slot > present && *room > 0)?;
+        *room = room.saturating_sub(work);
+        self.table.owe(*slot, work, 0);
+        Some(*slot)
+    }
+
+    /// The generator takes the report of the check of that name. The answer: where that one may give new times to
+    /// people whose promise it missed, the earliest first, 64 slots at most.
+    #[must_use]
+    pub fn heed(&mut self, now: Timestamp, check: &str, report: &Report) -> Vec<Owed> {
+        self.advance(now);
+        self.note_check(check, report);
+        // First of all: some of them may have come since.
+        for entry in report.again.iter().take(RETURNED_MAX) {
+            let class = self.known(entry.class);
+            let slot = self.table.take_again_in(self.table.slot_of(entry.slot), entry.work, entry.people);
+            self.no_shows.promised(slot, class, entry.people);
+            self.issued_work = self.issued_work.saturating_add(entry.work);
         }
         let present = self.table.present();
         for entry in report.returned.iter().take(RETURNED_MAX) {
@@ -85,6 +148,10 @@ impl Room {
             self.count_many(ClassId(class), RoomCount::Missed, *missed);
         }
         self.set_budget(false);
+        let (most, part) = (self.owed_most(), self.part_of(check));
+        let room: Vec<_> = self.table.room_owed(most).collect();
+        let owed = |(slot, room)| Owed { slot: self.table.begin(slot), work: share(room, part) };
+        room.into_iter().map(owed).filter(|owed| owed.work > 0).collect()
     }
 
     pub(super) fn returned(&mut self, slot: u64, class: ClassId) {
@@ -105,17 +172,24 @@ impl Room {
         }
     }
 
-    /// Role `generate`: whether the check says nothing any more.
-    pub(super) fn is_overdue(&self, now: Timestamp) -> bool {
-        self.is_silent_for(self.settings.report_timeout, now)
+    /// The check gives somebody a new time.
+    pub(super) fn note_again(&mut self, new: Again) {
+        let is_same = |entry: &Again| entry.slot == new.slot && entry.class == new.class;
+        if let Some(entry) = self.again.iter_mut().rfind(|entry| is_same(entry)) {
+            entry.people = entry.people.saturating_add(new.people);
+            entry.work = entry.work.saturating_add(new.work);
+        } else if self.again.len() < RETURNED_MAX {
+            self.again.push(new);
+        }
     }
+}
 
-    /// Role `generate`: whether the check has been silent for so long that its last word counts no more.
-    pub(super) fn is_lost(&self, now: Timestamp) -> bool {
-        self.is_silent_for(self.settings.report_timeout + self.settings.report_keep, now)
-    }
-
-    fn is_silent_for(&self, span: Duration, now: Timestamp) -> bool {
-        self.settings.role == RoomRole::Generate && self.reported.is_none_or(|at| now.since(at) >= span)
-    }
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a part of a slot's work; `as` saturates"
+)]
+fn share(work: Work, part: f64) -> Work {
+    (work as f64 * part) as Work
 }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::{
-    ALL_COUNTS, Answer, BYPASS_MAX, Block, Bypass, Capacity, Entry, Estimate, How, Kind, Pass, PassAnswer,
-    Place, Places, Promise, Returned, RoomCount, RoomSettings, SessionSettings, SlotTable, Work,
+    ALL_COUNTS, Again, Answer, BYPASS_MAX, Block, Bypass, Capacity, Entry, Estimate, How, Kind, Pass,
+    PassAnswer, Place, Places, Promise, Returned, RoomCount, RoomSettings, SessionSettings, SlotTable, Work,
     budget::expected,
+    checks::Check,
     draws::{Draws, Lot},
     mix,
     no_shows::NoShows,
@@ -91,13 +92,16 @@ pub struct Room {
     /// Work promised in the present slot, and the most in any.
     pub(super) issued_work: Work,
     pub(super) issued_work_max: Work,
-    /// When the check last reported, in role `generate`, and what it said of sessions.
-    pub(super) reported: Option<Timestamp>,
+    /// Role `generate`: the checks that report, and what they say together of sessions.
+    pub(super) checks: Vec<Check>,
     pub(super) reported_excess: f64,
     pub(super) reported_follow: Work,
     pub(super) returned: Vec<Returned>,
-    /// Role `check`: promises missed since the last report, by class.
+    /// Role `check`: promises missed since the last report, by class, and the new times given for them.
     pub(super) missed: Vec<u64>,
+    pub(super) again: Vec<Again>,
+    /// Role `check`: slots with room for more of these, and how much.
+    pub(super) owed: Vec<(u64, Work)>,
 }
 
 impl Room {
@@ -123,11 +127,13 @@ impl Room {
             issued: 0,
             issued_work: 0,
             issued_work_max: 0,
-            reported: None,
+            checks: Vec::new(),
             reported_excess: 0.0,
             reported_follow: 0,
             returned: Vec::with_capacity(RETURNED_MAX),
             missed: Vec::new(),
+            again: Vec::with_capacity(RETURNED_MAX),
+            owed: Vec::new(),
             table,
             settings: settings.clone(),
         };
@@ -142,6 +148,11 @@ impl Room {
             return;
         }
         let old = std::mem::replace(&mut self.settings, settings.clone());
+        if old.role != settings.role {
+            (self.checks, self.reported_excess) = (Vec::new(), 0.0);
+        }
+        // Told of slots as they were.
+        self.owed.clear();
         let (shares, lanes) = settings.lanes();
         let same_table = old.slot == settings.slot
             && old.horizon == settings.horizon
@@ -287,8 +298,14 @@ impl Room {
             }
             None => (self.cost(class), self.now, 1),
         };
-        match self.table.take_again(work, self.owed_most()) {
-            Some(slot) => self.promise_in(class, slot, 0, work, since, renewed),
+        let told = if is_check { self.take_where_told(work) } else { None };
+        match told.or_else(|| self.table.take_again(work, self.owed_most())) {
+            Some(slot) => {
+                if is_check {
+                    self.note_again(Again { slot: self.table.begin(slot), class, people: 1, work });
+                }
+                self.promise_in(class, slot, 0, work, since, renewed)
+            }
             None if is_check => {
                 self.count(class, RoomCount::HorizonFull);
                 Answer::Refuse(Refusal::HorizonFull)
@@ -419,7 +436,7 @@ impl Room {
     fn book(&mut self, class: ClassId, since: Timestamp, renewed: u8) -> Answer {
         let share = self.no_shows.share(class).min(self.settings.overbook_max);
         let work = expected(self.cost(class) + self.follow(), share);
-        if self.settings.role == RoomRole::Generate && self.reported.is_some() && self.counted_on().is_none()
+        if self.settings.role == RoomRole::Generate && !self.checks.is_empty() && self.counted_on().is_none()
         {
             // The check knows of no limit, and neither do we.
             return self.promise_in(class, self.table.present(), 0, work, since, renewed);

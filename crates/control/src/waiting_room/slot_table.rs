@@ -292,6 +292,30 @@ impl SlotTable {
     #[must_use]
     pub fn take_again(&mut self, work: Work, most: Work) -> Option<u64> {
         let slot = self.search_owed(most, self.present)?;
+        self.move_to(slot, work);
+        Some(slot)
+    }
+
+    /// As [`take_again`](Self::take_again), for people to whom another process has promised that slot; one that is over
+    /// by now counts as the present one. The slot.
+    pub fn take_again_in(&mut self, slot: u64, work: Work, people: u32) -> u64 {
+        let slot = slot.clamp(self.present, self.present + self.horizon);
+        self.move_to(slot, work);
+        self.people.add(self.index(slot), people);
+        slot
+    }
+
+    /// Slots after the present one in which less than `most` is due, and how much less: the earliest of them.
+    pub fn room_owed(&mut self, most: Work) -> impl Iterator<Item = (u64, Work)> + '_ {
+        let first = self.search_owed(most, self.present).unwrap_or(self.present + self.horizon + 1);
+        let end = first.saturating_add(LOOK_AHEAD).min(self.present + self.horizon + 1);
+        (first..end)
+            .map(move |slot| (slot, most.saturating_sub(self.due_in(slot))))
+            .filter(|(_, room)| *room > 0)
+    }
+
+    /// Makes work due in a slot that the present one cannot do, or that is over.
+    fn move_to(&mut self, slot: u64, work: Work) {
         let excess = self.over.saturating_add(self.due_in(self.present)).saturating_sub(self.budget);
         let counted = work.min(excess);
         let mut rest = counted.saturating_sub(self.over);
@@ -303,7 +327,6 @@ impl SlotTable {
             rest -= part;
         }
         self.owe(slot, work, counted);
-        Some(slot)
     }
 
     /// Promises `work` in all to slots from `from` on, as much to each as it can do, for `people`.
@@ -434,7 +457,7 @@ impl SlotTable {
     }
 
     /// Makes work due in a slot of which so much is booked already.
-    fn owe(&mut self, slot: u64, work: Work, booked: Work) {
+    pub(super) fn owe(&mut self, slot: u64, work: Work, booked: Work) {
         let at = self.index(slot);
         self.due[0][at] = self.due[0][at].saturating_add(work);
         // The rest takes the place of newcomers at the end of the line.

@@ -22,11 +22,11 @@ pub struct Standing {
     pub no_show: f64,
     /// When doors open, or the round is drawn.
     pub opens: Option<Timestamp>,
-    /// Role `generate`: when the check last reported, if it ever did.
+    /// Role `generate`: when the check last reported that has been silent for longest, if any ever did.
     pub reported: Option<Timestamp>,
-    /// Role `generate`: the check has not reported in time. Its last capacity holds.
+    /// Role `generate`: a check has not reported in time. Its last capacity counts.
     pub overdue: bool,
-    /// Role `generate`: the check has not reported for so long that the floor holds.
+    /// Role `generate`: no check has reported for so long that the floor holds.
     pub lost: bool,
 }
 
@@ -79,7 +79,7 @@ impl Room {
             sessions_per_s: self.sessions.per_s(),
             no_show: self.no_shows.shares().fold(0.0, f64::max),
             opens: self.draws.closes().filter(|closes| *closes < Timestamp::FAR_FUTURE),
-            reported: self.reported,
+            reported: self.reported(),
             overdue: self.is_overdue(now.max(self.now)),
             lost: self.is_lost(now.max(self.now)),
         }

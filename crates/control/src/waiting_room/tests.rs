@@ -1,5 +1,6 @@
 //! Tests of the waiting room: by its grammar, and case by case.
 
+mod apart;
 mod places;
 mod twice;
 
@@ -371,98 +372,6 @@ fn what_slots_could_not_do_survives_the_process() {
     let after = slots(&ask(&mut next, s(4.0), 1))[0];
     // A second like the busiest one, that of the 115, is taken for promised besides: 11 seconds of work.
     assert!(after >= before + 11, "{before}, {after}: three seconds' people had no place, and are owed one");
-}
-
-#[test]
-fn generator_and_check_apart_and_the_loss_of_the_reports() {
-    let of = |role| RoomSettings { role, ..settings() };
-    let mut check = room_of(&of(RoomRole::Check), 10.0);
-    let mut generator = Room::new(&of(RoomRole::Generate), [3, 4], START);
-    assert!(generator.standing(START).overdue, "nothing was heard yet");
-    generator.heed(s(0.1), &check.report(s(0.1)));
-    assert!(!generator.standing(s(0.1)).overdue);
-    assert_eq!(check.ask(s(0.1), ONE), Answer::Elsewhere { with_promise: false });
-    let out = ask(&mut generator, s(0.1), 40);
-    assert_eq!(out.len(), 40, "a generator lets nobody in by itself");
-    for promise in out.iter().filter(|promise| promise.at < s(3.0)) {
-        assert_eq!(how(check.come_back(promise.at, ONE, promise)), Some(How::Kept));
-    }
-    let report = check.report(s(3.0));
-    assert_eq!(report.returned.iter().map(|entry| entry.people).sum::<u32>(), 20);
-    generator.heed(s(3.0), &report);
-    generator.advance(s(6.0));
-    assert!(generator.standing(s(6.0)).no_show < 0.2, "20 of 40 have come, 10 of those due have not");
-    // Lost: the last capacity, then half of it.
-    assert!((generator.standing(s(40.0)).for_newcomers - 10.0).abs() < 0.1);
-    generator.advance(s(80.0));
-    let standing = generator.standing(s(80.0));
-    assert!(standing.overdue && (standing.for_newcomers - 5.0).abs() < 0.1, "{standing:?}");
-}
-
-#[test]
-fn what_one_process_says_the_other_does() {
-    let of = |role| RoomSettings { role, ..settings() };
-    let mut check = room_of(&of(RoomRole::Check), 100.0);
-    let mut generator = Room::new(&of(RoomRole::Generate), [3, 4], START);
-    assert_eq!(
-        generator.ask(START, ONE),
-        Answer::Refuse(Refusal::HorizonFull),
-        "of the check nothing is known yet"
-    );
-    generator.heed(START, &check.report(START));
-    // What this process knows of servers of its own is not what the check says.
-    tell(&mut generator, s(0.5), 7.0);
-    assert_eq!(generator.standing(s(0.5)).capacity, Some(100.0));
-    let out = ask(&mut generator, s(0.5), 500);
-
-    // Whose time has come is sent on, as often as he asks, and is let in once where it is checked.
-    let one = out[0];
-    for _ in 0..3 {
-        assert_eq!(promise(generator.come_back(one.at, ONE, &one)), Some(one));
-    }
-    assert_eq!(how(check.come_back(one.at, ONE, &one)), Some(How::Kept));
-    let again: Vec<_> = (0..5).map(|_| check.come_back(one.at, ONE, &one)).collect();
-    assert!(again.contains(&Answer::Elsewhere { with_promise: false }), "used: a newcomer, elsewhere");
-
-    // Of a hundred whose time has come and who cannot be served, five a second are given a new one there.
-    let due: Vec<Promise> = out.iter().filter(|promise| promise.at < s(2.0)).skip(1).copied().collect();
-    for promise in &due {
-        assert_eq!(how(check.come_back(s(1.9), ONE, promise)), Some(How::Kept));
-    }
-    let new: Vec<Promise> =
-        due.iter().filter_map(|due| promise(check.missed(s(1.9), ONE, Some(due)))).collect();
-    assert_eq!(new.len(), due.len());
-    let most = (2..30).map(|slot| slots(&new).iter().filter(|at| **at == slot).count()).max();
-    assert!(most <= Some(5), "{most:?} in a second: the rest of it is promised to others");
-
-    // A report that is lost is told with the next one.
-    let lost = check.report(s(2.0));
-    check.take_back(&lost);
-    let report = check.report(s(2.5));
-    assert_eq!(
-        report.returned.iter().map(|entry| entry.people).sum::<u32>(),
-        1 + u32::try_from(due.len()).unwrap()
-    );
-    assert_eq!(report.missed, [due.len() as u64]);
-    assert_eq!((check.report(s(2.6)).returned.len(), check.report(s(2.6)).missed), (0, vec![0]));
-    let mut counted: std::collections::BTreeMap<RoomCount, u64> = std::collections::BTreeMap::new();
-    generator.heed(s(2.6), &report);
-    generator.drain_counts(|_, what, count| *counted.entry(what).or_default() += count);
-    assert_eq!(counted[&RoomCount::Kept], 1 + due.len() as u64);
-    assert_eq!(counted[&RoomCount::Missed], due.len() as u64);
-
-    // Too late: he goes back with his promise, and has credit.
-    let late = out[120];
-    let now = late.at + Duration::from_secs(40);
-    assert_eq!(check.come_back(now, ONE, &late), Answer::Elsewhere { with_promise: true });
-    ask(&mut generator, now, 1_000);
-    let newcomer = ask(&mut generator, now, 1)[0];
-    assert!(promise(generator.come_back(now, ONE, &late)).is_some_and(|credit| credit.at < newcomer.at));
-
-    // Where the check knows of no limit, everybody goes on at once.
-    let mut unlimited = Room::new(&of(RoomRole::Check), [1, 2], START);
-    generator.heed(s(60.0), &unlimited.report(s(60.0)));
-    assert!(ask(&mut generator, s(60.0), 1_000).iter().all(|promise| promise.at <= s(60.0)));
 }
 
 #[test]

@@ -63,7 +63,7 @@ proptest! {
 
     #[test]
     fn places_are_those_of_the_naive_table(
-        ops in prop::collection::vec((0..13_u8, 0..60_u64, 0..3_usize), 1..120),
+        ops in prop::collection::vec((0..14_u8, 0..60_u64, 0..3_usize), 1..120),
         budget in 1..40_u64,
     ) {
         const SLOTS: u64 = 12;
@@ -117,6 +117,19 @@ proptest! {
                         table.check_invariants();
                         table.pour();
                     }
+                }
+                12 => {
+                    let free: Vec<_> = table.room_owed(most).collect();
+                    for (slot, room) in &free {
+                        let at = usize::try_from(slot - table.present()).unwrap();
+                        let due: Work = naive.due.iter().map(|lane| lane[at]).sum();
+                        prop_assert_eq!((at > 0, *room), (true, most - due));
+                    }
+                    let slot = table.present() + number % SLOTS;
+                    prop_assert_eq!(table.take_again_in(slot, number + 1, 1), slot);
+                    naive.take_again(usize::try_from(slot - table.present()).unwrap(), number + 1);
+                    table.check_invariants();
+                    table.pour();
                 }
                 _ => {
                     let from = table.present() + 1 + number % SLOTS;
