@@ -175,8 +175,10 @@ fn check_of([shop, own_admin, queue, admin]: [SocketAddr; 4], origin: &Origin, c
             ("[::]:8081", &shop.to_string()),
             ("http://127.0.0.1:8000", &origin.url()),
             (
-                "in_flight.algorithm = \"knee_track\"",
-                &format!("in_flight.algorithm = \"fixed\"\ncapacity.given = \"{capacity}\""),
+                "waiting_room.role",
+                &format!(
+                    "in_flight.algorithm = \"fixed\"\ncapacity.given = \"{capacity}\"\nwaiting_room.role"
+                ),
             ),
             ("https://queue.example", &format!("http://{queue}")),
             ("http://127.0.0.1:9900", &format!("http://{admin}")),
