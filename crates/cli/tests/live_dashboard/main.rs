@@ -22,7 +22,7 @@ use serde_json::{Value as Json, json};
 use support::{
     Gateway, Start,
     admin::api,
-    client::get,
+    client::{Client, get},
     free_address,
     origin::{Origin, respond},
 };
@@ -419,6 +419,15 @@ fn without_traffic_the_page_says_how_to_send_some() {
     let advice = browser.text("document.querySelector('.note pre').innerText");
     assert_eq!(advice, format!("curl -i -H 'Host: shop.example' http://{listen}/"));
     review(&mut browser, "no-traffic");
+    // One request alone has no line through it, and is shown all the same.
+    let mut client = Client::connect(listen).expect("a connection");
+    client.send(b"GET / HTTP/1.1\r\nhost: shop.example\r\n\r\n").expect("send");
+    assert_eq!(client.response().expect("an answer").status, 200);
+    browser.until(
+        "[...document.querySelectorAll('.chart')].some((chart) => chart.querySelector('h3').innerText === 'Response time' \
+         && [...chart.querySelectorAll('path.alone')].some((dot) => dot.getAttribute('d').endsWith('h0')))",
+    );
+    review(&mut browser, "one-request");
     browser.open(&format!("http://{admin}/#/app/blog/servers"));
     browser.until("document.querySelector('.empty')?.innerText.includes('servers = [')");
     browser.open(&format!("http://{admin}/#/app/gone"));
