@@ -1,32 +1,19 @@
 //! What it costs to sign and to check a token: `cargo run --release -p tidegate-tokens --example cost`.
 
+mod sample;
+
 use std::{
     hint::black_box,
     time::{Duration, Instant},
 };
 
-use tidegate_control::{
-    ClassId, Timestamp,
-    waiting_room::{Kind, Promise},
-};
-use tidegate_tokens::{Key, Keys};
+use sample::BINDING;
 
 const TIMES: u32 = 200_000;
 
 fn main() {
-    let made = Timestamp::from_nanos(1_795_262_400_000_000_000);
-    let keys = Keys::new(Key { id: 1, secret: [7; 32], made }, &[]).expect("one key has no double");
-    let signer = keys.for_application("shop", &["default"]);
-    let promise = Promise {
-        kind: Kind::Place,
-        class: ClassId(0),
-        since: made,
-        at: Timestamp::from_nanos(1_795_262_460_000_000_000),
-        work: 1000,
-        renewed: 0,
-        number: 1,
-    };
-    let good = signer.place(&promise, b"192.0.2");
+    let (signer, promise) = (sample::signer(), sample::promise());
+    let good = signer.place(&promise, BINDING);
     let mut forged = good.as_bytes().to_vec();
     forged[63] ^= 1;
     let each = |what: &str, f: &mut dyn FnMut()| {
@@ -39,12 +26,12 @@ fn main() {
         println!("{what}: {} ns", best.as_nanos());
     };
     each("sign", &mut || {
-        black_box(signer.place(black_box(&promise), b"192.0.2"));
+        black_box(signer.place(black_box(&promise), BINDING));
     });
     each("check, ours", &mut || {
-        let _ = black_box(signer.read_place(black_box(good.as_bytes()), b"192.0.2"));
+        let _ = black_box(signer.read_place(black_box(good.as_bytes()), BINDING));
     });
     each("check, forged", &mut || {
-        let _ = black_box(signer.read_place(black_box(&forged), b"192.0.2"));
+        let _ = black_box(signer.read_place(black_box(&forged), BINDING));
     });
 }

@@ -7,16 +7,11 @@
 //!
 //! Source: O. Reparaz, J. Balasch, I. Verbauwhede, Dude, is my code constant time?, DATE 2017 (t-test on cropped times).
 
-use std::{
-    hint::black_box,
-    time::{Duration, Instant},
-};
+mod sample;
 
-use tidegate_control::{
-    ClassId, Timestamp,
-    waiting_room::{Kind, Promise},
-};
-use tidegate_tokens::{Key, Keys};
+use std::{hint::black_box, time::Instant};
+
+use sample::BINDING;
 
 /// Times taken, each of so many checks.
 const TIMES: usize = 200_000;
@@ -26,19 +21,8 @@ const CROP: usize = 90;
 const SIGNIFICANT: f64 = 4.5;
 
 fn main() {
-    let made = Timestamp::from_nanos(1_795_262_400_000_000_000);
-    let keys = Keys::new(Key { id: 1, secret: [7; 32], made }, &[]).expect("one key has no double");
-    let signer = keys.for_application("shop", &["default"]);
-    let promise = Promise {
-        kind: Kind::Place,
-        class: ClassId(0),
-        since: made,
-        at: made + Duration::from_secs(60),
-        work: 1000,
-        renewed: 0,
-        number: 1,
-    };
-    let good = signer.place(&promise, b"192.0.2");
+    let (signer, promise) = (sample::signer(), sample::promise());
+    let good = signer.place(&promise, BINDING);
     // The tag begins within character 42 and ends with character 63.
     let wrong_at = |from: usize| {
         let mut text = good.as_bytes().to_vec();
@@ -49,7 +33,7 @@ fn main() {
     };
     let kinds = [wrong_at(43), wrong_at(63)];
     tell("check of a token", &kinds, |text| {
-        let _ = black_box(signer.read_place(black_box(text), b"192.0.2"));
+        let _ = black_box(signer.read_place(black_box(text), BINDING));
     });
     tell("comparison that stops early", &kinds, |text| {
         let pairs = black_box(text).iter().zip(good.as_bytes());

@@ -2,7 +2,7 @@
 //!
 //! | who says it | file |
 //! |---|---|
-//! | [`KneeTrack`], by the knee of the departure rate (`in_flight.algorithm = "knee_track"`, what `tidegate protect` uses) | `knee_track/` |
+//! | [`KneeTrack`], by the knee of the departure rate (`in_flight.algorithm = "knee_track"`, the default) | `knee_track/` |
 //! | [`PowerRatio`], by the peak of goodput over response time, as WebQ does (`"power_ratio"`) | `power_ratio/` |
 //! | [`Given`]: by hand, by the API, or by an estimator of one's own | `given.rs` |
 //! | [`ServerShares`]: what a server lost or added changes | `server_shares.rs` |

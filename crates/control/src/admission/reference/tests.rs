@@ -45,21 +45,28 @@ fn compare_ops(settings: AdmissionSettings, ops: impl IntoIterator<Item = Op>) {
     driver.finish();
 }
 
+/// A fixed limit of one request, and so many classes of defaults.
+fn one_in_flight(mode: Mode, classes: usize) -> AdmissionSettings {
+    let class = Values::defaults(Scope::Class);
+    AdmissionSettings {
+        mode,
+        algorithm: Algorithm::Fixed,
+        limit: LimitBounds { initial: 1, min: 1, max: 10 },
+        ..AdmissionSettings::from_values(&Values::defaults(Scope::Application), &vec![&class; classes])
+    }
+}
+
+fn arrive(class: u16) -> Op {
+    Op::Arrive { again: false, class, priority: 3, weight: 1, deadline: None, bytes: 100 }
+}
+
 /// Shadows leave in the order of their arrival, also where a later one has the place in memory of one that left: whose
 /// turn it is at the weighted scheduler depends on it. Found by the swarm.
 #[test]
 fn the_turn_after_watching_is_that_of_the_reference() {
-    let class = Values::defaults(Scope::Class);
-    let watching = AdmissionSettings {
-        mode: Mode::Watch,
-        algorithm: Algorithm::Fixed,
-        limit: LimitBounds { initial: 1, min: 1, max: 10 },
-        ..AdmissionSettings::from_values(&Values::defaults(Scope::Application), &[&class, &class])
-    };
+    let watching = one_in_flight(Mode::Watch, 2);
     let acting =
         AdmissionSettings { mode: Mode::Enforce, scheduler: SchedulerKind::Weighted, ..watching.clone() };
-    let arrive =
-        |class| Op::Arrive { again: false, class, priority: 3, weight: 1, deadline: None, bytes: 100 };
     let depart = || Op::Depart(0, Outcome::Success);
     let ops = [
         arrive(0),
@@ -82,24 +89,17 @@ fn the_turn_after_watching_is_that_of_the_reference() {
 /// Who begins at the moment the mode is left has felt the limit until then: to the limiter that comes next it was in use.
 #[test]
 fn a_limit_holds_until_the_moment_it_is_switched_off() {
-    let class = Values::defaults(Scope::Class);
-    let holding = AdmissionSettings {
-        mode: Mode::Enforce,
-        algorithm: Algorithm::Fixed,
-        limit: LimitBounds { initial: 1, min: 1, max: 10 },
-        ..AdmissionSettings::from_values(&Values::defaults(Scope::Application), &[&class])
-    };
+    let holding = one_in_flight(Mode::Enforce, 1);
     let off = AdmissionSettings { mode: Mode::Off, ..holding.clone() };
     let finding = AdmissionSettings {
         algorithm: Algorithm::Gradient2,
         limit: LimitBounds { initial: 8, min: 2, max: 10 },
         ..holding.clone()
     };
-    let arrive = Op::Arrive { again: false, class: 0, priority: 3, weight: 1, deadline: None, bytes: 100 };
     let (mut driver, mut reference) = (Driver::new(&holding, START), Reference::new(&holding, START));
     let limits: Vec<u32> = [
-        arrive.clone(),
-        arrive,
+        arrive(0),
+        arrive(0),
         Op::Advance(Duration::from_millis(10)),
         Op::Configure(Box::new(off)),
         Op::Collect(0),
