@@ -129,9 +129,11 @@ impl Bench {
     }
 
     fn plan(&self, seed: u64, span: Duration) -> Plan {
-        // The first two seconds are left out: connections are opened and adaptive limits settle.
-        let warmup = Duration::from_secs(2);
-        Plan::new(self.url()).seed(seed).cpus(vec![REST_CPU]).warmup(warmup).duration(span + warmup)
+        // The first two seconds are left out: connections are opened and adaptive limits settle. So are the last two,
+        // the clients' timeout: what was asked before them meets the same load to its end.
+        let aside = Duration::from_secs(2);
+        let plan = Plan::new(self.url()).seed(seed).cpus(vec![REST_CPU]);
+        plan.warmup(aside).cooldown(aside).duration(aside + span + aside)
     }
 }
 

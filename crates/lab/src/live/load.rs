@@ -29,17 +29,12 @@ pub(super) fn plan(
                 Some(retry) => visitors.retry(retry),
                 None => visitors,
             };
-            let plan = Plan::new(url).warmup(live.warm_up).duration(live.warm_up + live.measured);
-            return Ok((plan.class(visitors), Vec::new()));
+            return Ok((steady(Plan::new(url), live, &web.load).class(visitors), Vec::new()));
         }
     };
     let length: Duration = phases.iter().map(|(length, _)| *length).sum();
     let mut plan = Plan::new(url);
-    plan = if phases.is_empty() {
-        plan.warmup(live.warm_up).duration(live.warm_up + live.measured)
-    } else {
-        plan.duration(length)
-    };
+    plan = if phases.is_empty() { steady(plan, live, &web.load) } else { plan.duration(length) };
     for (class, share) in web.classes.iter().zip(site::mix(web)) {
         if share <= 0.0 {
             continue;
@@ -55,6 +50,13 @@ pub(super) fn plan(
         plan = plan.class(class);
     }
     Ok((plan, phases))
+}
+
+/// Load goes on until the last measured request has had its reply or its client has left: one that waits in a queue when
+/// the load ends would have the server to itself.
+fn steady(plan: Plan, live: &Live, load: &Load) -> Plan {
+    let length = live.warm_up + live.measured + load.timeout;
+    plan.warmup(live.warm_up).cooldown(load.timeout).duration(length)
 }
 
 /// The pages as the load generator has them, each below the path of its class.

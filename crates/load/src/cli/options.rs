@@ -71,6 +71,10 @@ pub struct Arguments {
     /// Time at the start that is left out of the figures
     #[arg(short, long, value_parser = parse_duration, default_value = "0s")]
     warmup: Duration,
+    /// Time at the end, of the duration, that is left out of the figures: load goes on while what was
+    /// asked before has its reply
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0s")]
+    cooldown: Duration,
     /// How long at most what is under way at the end is waited for [default: as long as it can take, up
     /// to 10m]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
@@ -247,6 +251,7 @@ pub(super) fn plan(arguments: Arguments) -> Result<Plan, CommandError> {
     }
     plan.drain = arguments.drain;
     plan.warmup = arguments.warmup;
+    plan.cooldown = arguments.cooldown;
     plan.seed = arguments.seed;
     plan.threads = arguments.threads;
     plan.cpus = arguments.cpu;

@@ -53,6 +53,10 @@ pub struct Plan {
     /// Requests meant to start before this are sent but left out of totals and percentiles.
     #[serde(default, with = "duration")]
     pub warmup: Duration,
+    /// Requests meant to start in this last part of the duration are sent but left out as well: what was
+    /// asked before them then meets the same load to its end.
+    #[serde(default, with = "duration")]
+    pub cooldown: Duration,
     /// The same seed gives the same intended start times on every machine.
     #[serde(default = "default_seed")]
     pub seed: u64,
@@ -120,6 +124,7 @@ impl Plan {
             url: url.into(),
             duration: None,
             warmup: Duration::ZERO,
+            cooldown: Duration::ZERO,
             seed: default_seed(),
             threads: default_threads(),
             cpus: Vec::new(),
@@ -162,6 +167,13 @@ impl Plan {
     #[must_use]
     pub fn warmup(mut self, span: Duration) -> Self {
         self.warmup = span;
+        self
+    }
+
+    /// Sets the cool-down, which totals leave out.
+    #[must_use]
+    pub fn cooldown(mut self, span: Duration) -> Self {
+        self.cooldown = span;
         self
     }
 
@@ -259,8 +271,9 @@ impl Plan {
             Some(length) if length.is_zero() || length > DURATION_MAX => {
                 faults.push("duration: must be longer than 0 and at most 240h".to_owned());
             }
-            Some(length) if self.warmup >= length => {
-                faults.push("warmup: must be shorter than the duration, or nothing is measured".to_owned());
+            Some(length) if self.warmup.saturating_add(self.cooldown) >= length => {
+                let at_fault = if self.cooldown.is_zero() { "warmup" } else { "warmup and cooldown" };
+                faults.push(format!("{at_fault}: must be shorter than the duration, or nothing is measured"));
             }
             Some(_) => {}
         }

@@ -49,7 +49,10 @@ pub struct Report {
     pub began_unix_ms: u64,
     /// Warm-up left out of counts and percentiles.
     pub warmup_s: f64,
-    /// Time in which measured requests were meant to start: duration less warm-up.
+    /// Cool-down left out of counts and percentiles.
+    #[serde(default)]
+    pub cooldown_s: f64,
+    /// Time in which measured requests were meant to start: duration less warm-up and cool-down.
     pub measured_s: f64,
     /// From the first intended start to the report.
     pub elapsed_s: f64,
@@ -205,7 +208,7 @@ impl Report {
         tally: ThreadTally,
         live: &Live,
     ) -> Self {
-        let measured_s = resolved.length.saturating_sub(plan.warmup).as_secs_f64();
+        let measured_s = resolved.length.saturating_sub(plan.warmup + plan.cooldown).as_secs_f64();
         let mut total = ClassTally::default();
         for class in &tally.classes {
             total.add(class);
@@ -223,6 +226,7 @@ impl Report {
                 .duration_since(UNIX_EPOCH)
                 .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX)),
             warmup_s: plan.warmup.as_secs_f64(),
+            cooldown_s: plan.cooldown.as_secs_f64(),
             measured_s,
             elapsed_s: elapsed.as_secs_f64(),
             stopped_early: live.is_stopped(),

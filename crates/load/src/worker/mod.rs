@@ -9,6 +9,7 @@ mod visitor;
 
 use std::{
     cell::{Cell, RefCell},
+    ops::Range,
     rc::Rc,
     sync::{Arc, atomic::Ordering::Relaxed},
     thread,
@@ -52,7 +53,8 @@ const REDIRECTS_MAX: u32 = 20;
 pub(crate) struct Worker {
     begin: Instant,
     end: Instant,
-    measured_from: Instant,
+    /// When requests that are measured are meant to start.
+    measured: Range<Instant>,
     drain_max: Duration,
     share: Share,
     seed: u64,
@@ -105,7 +107,7 @@ impl Worker {
         Self {
             begin,
             end: begin + length,
-            measured_from: begin + plan.warmup,
+            measured: begin + plan.warmup..begin + length.saturating_sub(plan.cooldown),
             drain_max: plan.drain.unwrap_or(DRAIN_MAX),
             share: Share {
                 index,
@@ -599,7 +601,7 @@ impl Worker {
     }
 
     fn is_measured(&self, intended: Instant) -> bool {
-        intended >= self.measured_from
+        self.measured.contains(&intended)
     }
 }
 

@@ -111,6 +111,20 @@ fn warm_up_is_left_out_of_totals_but_not_of_the_series() {
 }
 
 #[test]
+fn cool_down_is_left_out_as_well() {
+    let origin = origin();
+    let all = class("all", "50/s:2s").path("/status/200");
+    let plan = Plan::new(origin.url())
+        .class(all)
+        .warmup(Duration::from_millis(500))
+        .cooldown(Duration::from_secs(1));
+    let report = run_blocking(plan).expect("a run");
+    assert_eq!((report.total.offered, report.total.good), (25, 25));
+    assert_eq!((report.measured_s, report.total.goodput_per_s), (0.5, 50.0));
+    assert_eq!(report.total.series.good.iter().sum::<u64>(), 100);
+}
+
+#[test]
 fn requests_beyond_the_bound_in_flight_are_counted_and_the_generator_blamed() {
     let origin = origin();
     let all = class("slow", "100/s:200ms").path("/slow?ms=60000").timeout(Duration::from_secs(3));

@@ -64,6 +64,7 @@ fn stable_paths() -> BTreeSet<String> {
             "seed",
             "began_unix_ms",
             "warmup_s",
+            "cooldown_s",
             "measured_s",
             "elapsed_s",
             "stopped_early",
