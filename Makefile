@@ -4,6 +4,7 @@
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 
 CARGO ?= cargo
+TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo build test lint live check deny docs dashboard bench instructions fmt
@@ -12,7 +13,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: build ## an auction site, the gateway before it, a load beyond its capacity, and a live table
-	target/debug/tidegate demo
+	$(TARGET)/debug/tidegate demo
 
 build: ## the binary target/debug/tidegate
 	scripts/deps build
@@ -49,7 +50,7 @@ docs: ## the API documentation, in target/doc; a broken link is an error
 bench: ## side by side with HAProxy and nginx: CPU per request, handshakes, memory (release build, minutes)
 	scripts/deps bench
 	$(CARGO) build --locked --release --workspace --bin tidegate
-	python3 scripts/bench/bench.py --tidegate target/release/tidegate
+	python3 scripts/bench/bench.py --tidegate $(TARGET)/release/tidegate
 
 instructions: ## instruction counts of the algorithms in control (valgrind)
 	scripts/deps test
