@@ -1,4 +1,7 @@
-//! What a queue of a given bound can do at best: M/D/1/K by its embedded Markov chain.
+//! What a queue of a given bound can do at best: M/D/1/K, its throughput by the embedded Markov chain, its times in the
+//! system by simulation.
+
+use tidegate_load::random::SplitMix64;
 
 /// Share of capacity that an M/D/1/K queue carries at an offered load of `rho` (1: capacity), with
 /// room for `k` requests, the one in service included.
@@ -26,9 +29,35 @@ pub(crate) fn md1k_throughput(rho: f64, k: usize) -> f64 {
     1.0 / (1.0 + p0 / rho)
 }
 
+/// The largest throughput, as [`md1k_throughput`] has it, of any such queue whose 95th percentile of the time in the
+/// system is at most `p95`, in service times; that of no queue at all if none is so fast.
+pub(crate) fn md1k_throughput_within(rho: f64, p95: f64) -> f64 {
+    let rooms = (1..=ROOM_MAX).take_while(|k| *k == 1 || simulated(rho, *k).1 <= p95);
+    rooms.map(|k| md1k_throughput(rho, k)).fold(0.0, f64::max)
+}
+
+/// Rooms beyond this do not serve more at the loads in question.
+const ROOM_MAX: usize = 100;
+
+/// Throughput, and 95th percentile of the time in the system in service times, of a run with a fixed seed.
+fn simulated(rho: f64, k: usize) -> (f64, f64) {
+    let mut random = SplitMix64::stream(7, 0);
+    let (mut now, mut free_at, mut times) = (0.0_f64, 0.0_f64, Vec::new());
+    for _ in 0..200_000 {
+        now += random.exponential() / rho;
+        // Requests present: whole services left, the one in progress rounded up.
+        if ((free_at - now).max(0.0).ceil() as usize) < k {
+            free_at = now.max(free_at) + 1.0;
+            times.push(free_at - now);
+        }
+    }
+    times.sort_by(f64::total_cmp);
+    (times.len() as f64 / now, times[times.len() * 95 / 100])
+}
+
 #[cfg(test)]
 mod tests {
-    use super::md1k_throughput;
+    use super::{md1k_throughput, md1k_throughput_within, simulated};
 
     #[test]
     fn with_room_for_one_it_is_erlangs_loss() {
@@ -39,25 +68,17 @@ mod tests {
 
     #[test]
     fn it_agrees_with_a_plain_simulation() {
-        // Deterministic uniform numbers (a linear congruential generator), one service a unit time.
-        let mut state = 7_u64;
-        let mut uniform = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            ((state >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
-        };
         for (rho, k) in [(0.9, 5), (1.2, 3), (2.0, 5)] {
-            let (mut now, mut free_at, mut served) = (0.0_f64, 0.0_f64, 0_u64);
-            for _ in 0..400_000 {
-                now -= uniform().ln() / rho;
-                let backlog = (free_at - now).max(0.0);
-                // Requests present: whole services left, the one in progress rounded up.
-                if (backlog.ceil() as usize) < k {
-                    free_at = now.max(free_at) + 1.0;
-                    served += 1;
-                }
-            }
-            let simulated = served as f64 / now;
-            assert!((md1k_throughput(rho, k) - simulated).abs() < 0.01, "{rho} {k} {simulated}");
+            let served = simulated(rho, k).0;
+            assert!((md1k_throughput(rho, k) - served).abs() < 0.01, "{rho} {k} {served}");
         }
+    }
+
+    #[test]
+    fn who_may_take_longer_serves_more() {
+        assert!((md1k_throughput_within(1.0, 0.5) - 0.5).abs() < 1e-12, "one, or none");
+        let of_five = simulated(1.0, 5).1;
+        assert!((md1k_throughput_within(1.0, of_five) - md1k_throughput(1.0, 5)).abs() < 1e-12);
+        assert!(md1k_throughput_within(0.9, 100.0) > 0.89, "as good as unbounded");
     }
 }

@@ -53,7 +53,7 @@ mod subject;
 mod sums;
 mod track;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 pub use layout::{Layout, LayoutFault, Resolution};
 pub use query::{ANSWER_POINTS_MAX, Answer, NoStat, Point, Query, QueryFault, Stat, Window};
@@ -196,17 +196,18 @@ impl Archives {
         if !scope.parts().contains(&wanted) || (scope != wanted && !query.meter.adds_up()) {
             return Err(QueryFault::Scope { meter: query.meter.name(), scope });
         }
-        let is_meant = |of: &str| match scope {
-            _ if scope == wanted => of == path,
-            Scope::Host => true,
-            _ => of.strip_prefix(path).is_some_and(|rest| rest.starts_with('/')),
+        let mut found: Vec<&Archive> = if scope == wanted {
+            self.get(path).into_iter().collect()
+        } else {
+            // Parts of one subject stand side by side.
+            let parts = if scope == Scope::Host { String::new() } else { format!("{path}/") };
+            let below = self.subjects.range::<str, _>((Bound::Included(parts.as_str()), Bound::Unbounded));
+            let below = below.take_while(|(of, _)| of.starts_with(&parts));
+            below.map(|(_, subject)| &*subject.archive).collect()
         };
-        let mut found = self
-            .iter()
-            .filter(|(of, archive)| archive.scope() == wanted && is_meant(of))
-            .map(|(_, archive)| archive);
-        match found.next() {
-            Some(first) => query::query_all(first, &found.collect::<Vec<_>>(), query),
+        found.retain(|archive| archive.scope() == wanted);
+        match found.split_first() {
+            Some((first, others)) => query::query_all(first, others, query),
             // Who has just begun has no archive yet, and nothing measured.
             None => Archive::new(wanted, &self.layout).query(query),
         }
