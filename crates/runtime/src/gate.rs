@@ -97,7 +97,12 @@ impl Gate {
         Self {
             shared: Arc::new(GateState {
                 clock,
-                locked: Mutex::new(Locked { admission, wakers: Vec::new(), armed: None }),
+                locked: Mutex::new(Locked {
+                    admission,
+                    wakers: Vec::new(),
+                    decided: Vec::new(),
+                    armed: None,
+                }),
                 timer: Notify::new(),
                 held: AtomicU64::new(0),
             }),
@@ -226,20 +231,21 @@ impl Gate {
     /// Runs `f` under the lock at the present time, then wakes whoever was decided and tells the
     /// timer task if an earlier timeout came up. Nothing is woken inside the lock.
     fn with<R>(&self, f: impl FnOnce(&mut Admission, Timestamp) -> R) -> R {
-        // Taken out while in use: a waker may drop what it wakes, and that may come back here.
-        let mut decided = DECIDED.take();
         let mut locked = self.shared.lock();
         let now = self.shared.clock.now();
         let result = f(&mut locked.admission, now);
-        let earlier = locked.settle(&mut decided);
+        let decided = locked.wakers_of_decided();
+        let earlier = locked.has_earlier_timeout();
         drop(locked);
-        for waker in decided.wakers.drain(..) {
-            waker.wake();
+        if let Some(mut wakers) = decided {
+            for waker in wakers.drain(..) {
+                waker.wake();
+            }
+            DECIDED.set(wakers);
         }
         if earlier {
             self.shared.timer.notify_one();
         }
-        DECIDED.set(decided);
         result
     }
 }
@@ -357,15 +363,10 @@ struct Locked {
     admission: Admission,
     /// The ticket table: who to wake, dense by a ticket's index.
     wakers: Vec<Option<Waker>>,
+    /// Who was decided; empty but for a moment, kept for its memory.
+    decided: Vec<Ticket>,
     /// The timeout the timer task last heard of.
     armed: Option<Timestamp>,
-}
-
-/// Buffers of a thread for what was decided inside a lock and is woken outside.
-#[derive(Default)]
-struct Decided {
-    tickets: Vec<Ticket>,
-    wakers: Vec<Waker>,
 }
 
 /// A number of any size as whole thousandths.
@@ -375,7 +376,8 @@ fn thousandths(number: f64) -> u64 {
 }
 
 thread_local! {
-    static DECIDED: RefCell<Decided> = RefCell::default();
+    /// A thread's buffer for who was decided inside a lock and is woken outside.
+    static DECIDED: RefCell<Vec<Waker>> = RefCell::default();
 }
 
 impl GateState {
@@ -387,14 +389,22 @@ impl GateState {
 }
 
 impl Locked {
-    /// Takes the wakers of who was decided; true if the timer task must hear of an earlier timeout.
-    fn settle(&mut self, decided: &mut Decided) -> bool {
-        self.admission.drain_decided(&mut decided.tickets);
-        for ticket in decided.tickets.drain(..) {
-            if let Some(waker) = self.wakers.get_mut(ticket.index as usize).and_then(Option::take) {
-                decided.wakers.push(waker);
-            }
+    /// Takes the wakers of who was decided; `None`, as most often, if nobody was.
+    fn wakers_of_decided(&mut self) -> Option<Vec<Waker>> {
+        self.admission.drain_decided(&mut self.decided);
+        if self.decided.is_empty() {
+            return None;
         }
+        // Taken out while in use: a waker may drop what it wakes, and that may come back to the gate.
+        let mut decided = DECIDED.take();
+        for ticket in self.decided.drain(..) {
+            decided.extend(self.wakers.get_mut(ticket.index as usize).and_then(Option::take));
+        }
+        Some(decided)
+    }
+
+    /// Whether the timer task must hear of an earlier timeout; it is taken for told.
+    fn has_earlier_timeout(&mut self) -> bool {
         let next = self.admission.next_timeout();
         let earlier = match (next, self.armed) {
             (Some(next), Some(armed)) => next < armed,
