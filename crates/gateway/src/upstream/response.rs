@@ -39,7 +39,8 @@ impl Room {
 /// Takes a head of HTTP/1 out of what was read; `None` while it is not whole.
 ///
 /// The grammar is httparse's without any of its leniences: no HTTP/0.9, no folded lines, no blanks before a colon,
-/// no bytes that no field may have.
+/// no bytes that no field may have. `Connection: keep-alive` is left out: it says nothing here, most servers write
+/// it, and it would only have to be taken out again.
 pub(super) fn parse(input: &mut BytesMut, room: &mut Room) -> Result<Option<Response<()>>, String> {
     let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
     let mut head = httparse::Response::new(&mut []);
@@ -59,7 +60,8 @@ pub(super) fn parse(input: &mut BytesMut, room: &mut Room) -> Result<Option<Resp
         if bytes.is_empty() { 0..0 } else { at..at + bytes.len() }
     };
     room.places.clear();
-    room.places.extend(head.headers.iter().map(|field| (place(field.name.as_bytes()), place(field.value))));
+    let fields = head.headers.iter().filter(|field| !is_keep_alive(field));
+    room.places.extend(fields.map(|field| (place(field.name.as_bytes()), place(field.value))));
     room.bytes.extend_from_slice(&input[..len]);
     input.advance(len);
     let bytes = room.bytes.split().freeze();
@@ -76,6 +78,10 @@ pub(super) fn parse(input: &mut BytesMut, room: &mut Room) -> Result<Option<Resp
     let mut response = Response::new(());
     (*response.status_mut(), *response.version_mut(), *response.headers_mut()) = (status, version, headers);
     Ok(Some(response))
+}
+
+fn is_keep_alive(field: &httparse::Header<'_>) -> bool {
+    field.name.eq_ignore_ascii_case("connection") && field.value.eq_ignore_ascii_case(b"keep-alive")
 }
 
 /// What a head's fields say of its message.
@@ -226,6 +232,22 @@ mod tests {
         assert!(input.is_empty() && input.try_reclaim(64 * 1024));
         assert_eq!(input.as_ptr(), place);
         assert_eq!(head.headers()["server"], "x");
+    }
+
+    #[test]
+    fn keep_alive_is_left_out_and_nothing_else() {
+        let (head, _) = parsed(
+            b"HTTP/1.1 200 OK\r\nconnection: Keep-Alive\r\nConnection: keep-alive, x\r\nKeep-Alive: timeout=5\r\n\r\n",
+        );
+        let head = head.unwrap().unwrap();
+        let fields: Vec<_> = head.headers().iter().map(|(name, value)| (name.as_str(), value)).collect();
+        assert_eq!(
+            fields,
+            [
+                ("connection", &HeaderValue::from_static("keep-alive, x")),
+                ("keep-alive", &HeaderValue::from_static("timeout=5")),
+            ]
+        );
     }
 
     #[test]
