@@ -1,6 +1,6 @@
 //! Serving HTTP/2.
 
-use std::{convert::Infallible, future::poll_fn, pin::pin, rc::Rc, task::Poll};
+use std::{convert::Infallible, future::poll_fn, rc::Rc, task::Poll};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -20,35 +20,35 @@ pub(super) async fn serve(worker: Rc<Worker>, connection: Rc<Connection>, stream
         service_fn(move |request: Request<Incoming>| {
             let exchange = connection.begin();
             let (service, connection) = (Rc::clone(&worker.service), Rc::clone(&connection));
+            // Boxed: a stream's task has room twice for what it runs.
+            let response = Box::pin(service.serve(connection, request, None));
             async move {
-                // Called in here, or the future would have room for it twice.
-                let (head, body) = service.serve(connection, request, None).await.into_parts();
+                let (head, body) = response.await.into_parts();
                 exchange.answer();
                 Ok::<_, Infallible>(Response::from_parts(head, Guarded::new(body, exchange)))
             }
         })
     };
-    let served = Box::pin(async {
-        let mut codec = pin!(worker.limits().http2.serve_connection(TokioIo::new(io), handler));
-        if connection.is_draining() {
-            codec.as_mut().graceful_shutdown();
-        }
-        poll_fn(|context| {
-            loop {
-                if let Poll::Ready(end) = codec.as_mut().poll(context) {
-                    return Poll::Ready(Some(end));
-                }
-                match connection.pulse().poll_order(context) {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(Order::Close | Order::Drain) => codec.as_mut().graceful_shutdown(),
-                    Poll::Ready(Order::Stalled | Order::ResetFlood) => return Poll::Ready(None),
-                    Poll::Ready(Order::Park | Order::HeadLate | Order::ReadAhead) => {}
-                }
+    // Boxed by itself: a connection that is idle holds this, and nothing of what it was made of.
+    let mut codec = Box::pin(worker.limits().http2.serve_connection(TokioIo::new(io), handler));
+    if connection.is_draining() {
+        codec.as_mut().graceful_shutdown();
+    }
+    let ended = poll_fn(|context| {
+        loop {
+            if let Poll::Ready(end) = codec.as_mut().poll(context) {
+                return Poll::Ready(Some(end));
             }
-        })
-        .await
-    });
-    match served.await {
+            match connection.pulse().poll_order(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Order::Close | Order::Drain) => codec.as_mut().graceful_shutdown(),
+                Poll::Ready(Order::Stalled | Order::ResetFlood) => return Poll::Ready(None),
+                Poll::Ready(Order::Park | Order::HeadLate | Order::ReadAhead) => {}
+            }
+        }
+    })
+    .await;
+    match ended {
         Some(Ok(())) => {}
         Some(Err(error)) => {
             tracing::debug!(connection = connection.facts.id, %error, "HTTP/2 connection ended");

@@ -342,6 +342,14 @@ impl Service {
 }
 
 impl Judged {
+    /// What was decided, to go on with; `None` if nothing was.
+    pub(super) fn into_ruling(self) -> Option<Ruling> {
+        match self {
+            Self::Start(judgement) | Self::Refuse(judgement) => judgement.ruling.map(|ruling| *ruling),
+            Self::Wait(JudgedWaiting { waiting, arrived }) => Some(Ruling::Wait(*arrived?, waiting)),
+        }
+    }
+
     /// The final verdict, waited for if need be; `None` if the client leaves first.
     pub(crate) async fn settled(self, connection: &Connection) -> Option<Self> {
         match self {

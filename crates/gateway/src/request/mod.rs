@@ -132,9 +132,14 @@ impl Service {
         mut request: Request<Incoming>,
         judged: Option<Judged>,
     ) -> Response<ResponseBody> {
-        let (arrived, held) = match self.admitted(&connection, &mut request, judged).await {
-            Admitted::Start(arrived, held) => (arrived, held),
-            Admitted::Answer(response) => return response,
+        let ruling = judged.and_then(Judged::into_ruling);
+        let (arrived, held) = match ruling.unwrap_or_else(|| self.rule(&connection, Head::of(&request))) {
+            Ruling::Start(arrived, held) => (arrived, held),
+            // Boxed, so that a request that starts at once carries nothing of it along.
+            ruling => match Box::pin(self.admitted(&connection, &mut request, ruling)).await {
+                Admitted::Start(arrived, held) => (arrived, held),
+                Admitted::Answer(response) => return response,
+            },
         };
         let asked = Asked::of(request.method(), request.headers());
         let (mut parts, incoming) = request.into_parts();
@@ -226,25 +231,13 @@ impl Service {
         })
     }
 
-    /// Waits for the verdict on a request, which may have been given already.
+    /// What becomes of a request by what was decided; waits if that is to wait.
     async fn admitted(
-        self: &Rc<Self>,
-        connection: &Rc<Connection>,
+        &self,
+        connection: &Connection,
         request: &mut Request<Incoming>,
-        judged: Option<Judged>,
+        ruling: Ruling,
     ) -> Admitted {
-        let ruling = match judged {
-            Some(Judged::Start(judgement) | Judged::Refuse(judgement)) => judgement.ruling,
-            Some(judged @ Judged::Wait(_)) => match Box::pin(judged.settled(connection)).await {
-                Some(Judged::Start(judgement) | Judged::Refuse(judgement)) => judgement.ruling,
-                Some(Judged::Wait(_)) | None => return Admitted::Answer(broken()),
-            },
-            None => None,
-        };
-        let ruling = match ruling {
-            Some(ruling) => *ruling,
-            None => self.rule(connection, Head::of(request)),
-        };
         let asked = |request: &Request<Incoming>| Asked::of(request.method(), request.headers());
         Admitted::Answer(match ruling {
             Ruling::Start(arrived, held) => return Admitted::Start(arrived, held),
@@ -266,7 +259,7 @@ impl Service {
                 }
             }
             Ruling::Refuse(arrived, refused) => turn_back(connection, arrived, refused, request).await,
-            Ruling::Shut(arrived, shut) => shut_out(arrived.record, shut, request).await,
+            Ruling::Shut(arrived, shut) => Box::pin(shut_out(arrived.record, shut, request)).await,
             Ruling::BadBody(arrived, fault) => bad_body(arrived.record, fault, &asked(request)),
             Ruling::Turn(turn) => self.turn_away(&connection.facts, turn, Head::of(request)),
         })
@@ -388,7 +381,7 @@ async fn turn_back(
 ) -> Response<ResponseBody> {
     let Arrived { record, visit, .. } = arrived;
     match owed(connection, &record, visit, refused.refusal, Head::of(request)) {
-        Some(shut) => shut_out(record, shut, request).await,
+        Some(shut) => Box::pin(shut_out(record, shut, request)).await,
         None => refuse(record, refused, &Asked::of(request.method(), request.headers())),
     }
 }
