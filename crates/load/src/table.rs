@@ -52,6 +52,7 @@ impl fmt::Display for Report {
             if let Some(waits) = &class.waits {
                 write_summary(f, &format!("{} promised", class.name), &waits.promised_ms)?;
                 write_summary(f, &format!("{} overdue", class.name), &waits.overdue_ms)?;
+                write_summary(f, &format!("{} after return", class.name), &waits.from_return_ms)?;
                 write_summary(f, &format!("{} return lag", class.name), &waits.return_lag_ms)?;
             }
         }

@@ -97,6 +97,57 @@ fn the_worked_example_gives_live_results() {
     }
 }
 
+/// Three times what the server can do for a second, before a waiting room and without one.
+const BURST: &str = r#"
+title = "A burst"
+[live]
+origin = "waits"
+phase = [{ load = 3, for = "1s" }, { load = 0.1, for = "1s" }]
+[server]
+threads = 2
+processors = 2
+[[class]]
+name = "default"
+work = "20ms"
+within = "1h"
+[load]
+arrivals = "constant"
+timeout = "30s"
+[[arm]]
+name = "none"
+front = "direct"
+[[arm]]
+name = "room"
+front = "gateway"
+[arm.settings]
+capacity.given = "80/s"
+waiting_room.method = "fifo"
+waiting_room.session.pass = false
+"#;
+
+#[test]
+fn visitors_of_live_runs_come_when_they_are_told_to() {
+    let place = tempfile::tempdir().expect("a folder");
+    let file = place.path().join("burst.toml");
+    fs::write(&file, BURST).expect("write");
+    let file = file.to_str().expect("UTF-8");
+    let result = result(&lab(&["run", file, "--live", "--repetitions", "1", "--json"]));
+    let of = |metric: &str, arm: &str| {
+        let points = result["series"][metric][arm].as_array();
+        points.and_then(|points| points.first()?["value"].as_f64())
+    };
+    assert!(of("told_share", "room") > Some(0.3), "most have to wait: {result:#}");
+    assert_eq!(of("served_of_comers", "room"), Some(1.0), "{result:#}");
+    assert!(of("return_p50_ms", "room") >= Some(20.0), "{result:#}");
+    assert!(of("return_p99_ms", "room") >= of("return_p50_ms", "room"), "{result:#}");
+    // 20 ms each, and without the room those who wait for one of two workers.
+    assert!(of("service_p50_ms", "room") >= Some(20.0), "{result:#}");
+    assert!(of("service_p50_ms", "none") > of("service_p50_ms", "room"), "{result:#}");
+    assert!(of("overtaken_share", "room").is_some(), "{result:#}");
+    assert_eq!((of("told_share", "none"), of("return_p50_ms", "none")), (Some(0.0), None), "{result:#}");
+    assert_eq!(of("served_of_comers", "none"), Some(1.0), "{result:#}");
+}
+
 /// What is at fault, and what must be said: place and mend. Nothing is left behind.
 #[test]
 fn bad_input_is_told_with_place_and_mend_and_leaves_no_report() {

@@ -11,6 +11,7 @@ mod tests;
 
 use std::{path::PathBuf, time::Duration};
 
+use tidegate_control::knobs::Knob;
 use tidegate_sim::StandardServer;
 
 /// An experiment as read from its file.
@@ -280,9 +281,13 @@ pub struct Live {
     pub measured: Duration,
     /// Rounds over all cells.
     pub repetitions: u32,
+    /// The phases of the load, where they are others than the simulator's; else empty.
+    pub phases: Vec<Phase>,
     /// A server that runs already; `None`: an origin of the lab's own, whose requests cost the work
     /// of their class.
     pub server: Option<String>,
+    /// Whether that origin's workers, as many as the simulated server has threads, wait for so long instead of computing.
+    pub waits: bool,
     /// Whether each cell is also simulated, with the capacity found, and the ratios reported.
     pub simulated_too: bool,
 }
@@ -308,6 +313,13 @@ impl Arm {
     #[must_use]
     pub fn name_before(&self, server: &str) -> String {
         format!("{}{BEFORE}{server}", self.name)
+    }
+
+    /// Whether it begins with a waiting room.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        let method = self.settings.iter().find(|(path, _)| path == Knob::ROOM_METHOD.name());
+        method.is_some_and(|(_, method)| method != "off")
     }
 }
 

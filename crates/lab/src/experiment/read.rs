@@ -12,7 +12,8 @@ use toml::de::{DeTable, DeValue};
 
 use self::claims::Context;
 use super::{
-    Arm, Axis, Experiment, Front, Live, Population, RunLength, Script, Subject, Template, Web, builtin,
+    Arm, Axis, Class, Experiment, Front, Live, Population, RunLength, Script, Subject, Template, Web,
+    builtin,
     section::{Document, Entry, Section, describe},
 };
 use crate::{baselines::Law, live::Peer};
@@ -75,12 +76,12 @@ impl Reader<'_> {
             vary.finish();
         }
         let run = top.table("run").map_or_else(RunLength::default, |section| run_length(&section));
-        let live = top.table("live").map(|section| live(&section, &loads));
+        let live = top.table("live").map(|section| live(&section, &loads, &subject));
         let arms: Vec<Arm> = top.tables("arm").iter().map(|section| self.arm(section, &subject)).collect();
         if let Subject::Web(web) = &subject {
             check_web(top, web, if axis == Axis::Load { &loads } else { &[] }, &arms);
-            if live.is_some() {
-                check_live(top, web, &servers);
+            if let Some(live) = &live {
+                check_live(top, web, live, &servers);
             }
         }
         let loads = if loads.is_empty() { vec![1.0] } else { loads };
@@ -235,7 +236,7 @@ fn run_length(section: &Section<'_>) -> RunLength {
     run
 }
 
-fn live(section: &Section<'_>, loads: &[f64]) -> Live {
+fn live(section: &Section<'_>, loads: &[f64], subject: &Subject) -> Live {
     let mut own = increasing(section, "load");
     if own.is_empty() {
         own = if loads.is_empty() { vec![1.0] } else { loads.to_vec() };
@@ -251,14 +252,24 @@ fn live(section: &Section<'_>, loads: &[f64]) -> Live {
             section.fault("server", format!("{url}: {what}"), mend);
         }
     }
+    let waits = section.choice("origin", &[("computes", false), ("waits", true)]);
+    if server.is_some() && waits.is_some() {
+        section.fault("origin", "is the lab's, and there is another server", "leave out origin or server");
+    }
+    let classes: &[Class] = match subject {
+        Subject::Truth { .. } => &[],
+        Subject::Web(web) => &web.classes,
+    };
     let live = Live {
         loads: own,
+        phases: subject::phases(section, classes),
         warm_up: section.span("warm_up", Duration::ZERO..=LIVE_MAX).unwrap_or(Duration::from_secs(2)),
         measured: section
             .span("measured", Duration::from_millis(500)..=LIVE_MAX)
             .unwrap_or(Duration::from_secs(8)),
         repetitions: section.whole("repetitions", 1..=100).unwrap_or(5),
         server,
+        waits: waits.unwrap_or(false),
         simulated_too: section.flag("simulated_too").unwrap_or(false),
     };
     section.finish();
@@ -380,7 +391,7 @@ fn check_web(top: &Section<'_>, web: &Web, loads: &[f64], arms: &[Arm]) {
 }
 
 /// What only virtual time has.
-fn check_live(top: &Section<'_>, web: &Web, servers: &[StandardServer]) {
+fn check_live(top: &Section<'_>, web: &Web, live: &Live, servers: &[StandardServer]) {
     if !servers.is_empty() {
         top.fault("vary", "standard servers are the simulator's", "leave out vary.server or [live]");
     }
@@ -405,9 +416,20 @@ fn check_live(top: &Section<'_>, web: &Web, servers: &[StandardServer]) {
             "make `within` as long as that, load.timeout shorter, or leave out [live]",
         );
     }
-    if let Population::Open { phases, repeat, .. } = &web.load.population
-        && (*repeat || phases.iter().any(|phase| phase.shares.is_some()))
-    {
-        top.fault("load", "live runs have one mix and go through their phases once", "leave out [live]");
+    if let Population::Open { phases, repeat, .. } = &web.load.population {
+        let phases = if live.phases.is_empty() { phases } else { &live.phases };
+        if *repeat || phases.iter().any(|phase| phase.shares.is_some()) {
+            top.fault("load", "live runs have one mix and go through their phases once", "leave out [live]");
+        }
+    } else if !live.phases.is_empty() {
+        top.fault("live", "browsers come and go by themselves", "leave out live.phase");
+    }
+    let threads = web.server.threads.filter(|threads| *threads == u32::from(web.server.processors));
+    if live.waits && threads.is_none() {
+        top.fault(
+            "live",
+            "an origin that waits has workers only, each as good as a processor",
+            "give server.threads and server.processors the same number, or write origin = \"computes\"",
+        );
     }
 }

@@ -131,8 +131,29 @@ fn live_runs_are_asked_for_what_they_can_do_alone() {
     assert!(server("nowhere").contains("live.server"));
     let cheats = SOUND.replacen("\"poisson\"", "\"poisson\", returns = { cheat = 0.1 }", 1);
     assert!(faults(&format!("{cheats}[live]\n")).contains("is simulated only"));
+    let phases =
+        |more: &str| faults(&format!("{SOUND}[live]\nphase = [{{ load = 6, for = \"4s\"{more} }}]\n"));
+    assert!(phases(", shares = { home = 1 }").contains("live runs have one mix"));
+    assert!(phases(", fro = 1").contains("live.phase[0].fro"), "{}", phases(", fro = 1"));
+    let waits = format!("{SOUND}[live]\norigin = \"waits\"\n");
+    assert!(Experiment::parse("mine", &waits).is_ok());
+    assert!(faults(&format!("{waits}[server]\nthreads = 4\n")).contains("the same number"));
+    assert!(
+        faults(&format!("{waits}server = \"http://127.0.0.1:9\"\n")).contains("live.origin: is the lab's")
+    );
     let short = SOUND.replacen("\"10ms\"", "\"10ms\"\nwithin = \"100ms\"", 1);
     assert!(faults(&format!("{short}[live]\n")).contains("whatever a client waited for is good"));
+}
+
+#[test]
+fn an_arm_has_a_room_if_it_says_how() {
+    let has_room = |settings: &str| {
+        let text = SOUND.replacen("\"in_flight.limit\" = 2", settings, 1);
+        Experiment::parse("mine", &text).unwrap_or_else(|faults| panic!("{faults}")).arms[0].has_room()
+    };
+    assert!(has_room("waiting_room.method = \"fifo\""));
+    assert!(!has_room("waiting_room.method = \"off\""));
+    assert!(!has_room("waiting_room.hold = \"1s\""));
 }
 
 /// Every figure that can be asked for has its row.

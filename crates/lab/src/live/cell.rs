@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use tidegate_load::{ClassReport, Report, report::PageReport};
+use tidegate_load::{
+    ClassReport, Report,
+    report::{PageReport, WaitReport},
+};
 use tidegate_sim::Draw;
 
 use super::{load, stand::Stand};
@@ -23,6 +26,8 @@ pub(super) struct Cell<'c> {
     pub(super) capacity: f64,
     /// Time on the way there and back, in the simulator.
     pub(super) on_the_way: Duration,
+    /// Whether clients come when they are told to.
+    pub(super) follows: bool,
     pub(super) seed: u64,
 }
 
@@ -37,11 +42,15 @@ impl Cell<'_> {
     pub(super) fn run(&self, stand: &Stand<'_>) -> Result<Measured, LabError> {
         let pair = stand.pair(self.arm, self.capacity)?;
         let (plan, phases) = load::plan(self.web, self.live, self.load, self.capacity, &pair.url)?;
+        let plan = if self.follows { load::followed(plan) } else { plan };
         let plan = plan.seed(self.seed).cpus(stand.processors.rest.clone());
         let report = stand.interrupt.run(&plan)?;
         let mut figures = self.figures(&report, &phases);
         if let Some(wasted) = pair.wasted_share() {
             figures.insert("wasted_share".to_owned(), wasted);
+        }
+        if let Some(service) = pair.service_ms() {
+            figures.insert("service_p50_ms".to_owned(), service);
         }
         if self.live.simulated_too {
             self.beside_simulation(&mut figures)?;
@@ -61,6 +70,9 @@ impl Cell<'_> {
             of_pages(&mut figures, &self.web.classes, pages, report);
         }
         let total = &report.total;
+        if let Some(waits) = &total.waits {
+            of_waits(&mut figures, total, waits);
+        }
         let mut put = |name: &str, value: f64| figures.insert(name.to_owned(), value);
         put("goodput_share", total.goodput_per_s / total.offered_per_s.min(self.capacity));
         put("goodput_of_capacity", total.goodput_per_s / self.capacity);
@@ -144,6 +156,18 @@ fn of_class(figures: &mut Figures, prefix: &str, class: &ClassReport) {
         put("response_p50_ms", times.p50);
         put("response_p95_ms", times.p95);
         put("response_p99_ms", times.p99);
+    }
+}
+
+/// Who was told a time, and how he fared.
+fn of_waits(figures: &mut Figures, total: &ClassReport, waits: &WaitReport) {
+    let mut put = |name: &str, value: f64| figures.insert(name.to_owned(), value);
+    put("told_share", ratio(waits.by_returns.values().sum(), total.offered));
+    put("served_of_comers", ratio(total.good, total.offered.saturating_sub(waits.left)));
+    put("overtaken_share", ratio(waits.overtaken, total.good));
+    if waits.from_return_ms.count > 0 {
+        put("return_p50_ms", waits.from_return_ms.p50);
+        put("return_p99_ms", waits.from_return_ms.p99);
     }
 }
 

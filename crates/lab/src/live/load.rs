@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
-use tidegate_load::{Arrivals, ClassPlan, Plan, RetryPlan, SessionModel, Sessions};
+use tidegate_load::{Arrivals, ClassPlan, FollowPlan, Plan, RetryPlan, SessionModel, Sessions};
 
 use crate::{
     LabError,
@@ -57,6 +57,15 @@ pub(super) fn plan(
 fn steady(plan: Plan, live: &Live, load: &Load) -> Plan {
     let length = live.warm_up + live.measured + load.timeout;
     plan.warmup(live.warm_up).cooldown(load.timeout).duration(length)
+}
+
+/// The same with clients who come when they are told to, as browsers do without scripts: by `Refresh`.
+pub(super) fn followed(mut plan: Plan) -> Plan {
+    for class in &mut plan.classes {
+        class.follow = Some(FollowPlan::default());
+        class.headers.insert("accept".to_owned(), "text/html".to_owned());
+    }
+    plan
 }
 
 /// The pages as the load generator has them, each below the path of its class.
@@ -121,8 +130,10 @@ mod tests {
         for builtin in builtin::ALL {
             let experiment = builtin.experiment().unwrap_or_else(|faults| panic!("{faults}"));
             let (Some(live), Subject::Web(web)) = (&experiment.live, &experiment.subject) else { continue };
+            let web = &super::super::with_phases_of(web, live, 1.0);
             for load in &live.loads {
                 let (plan, _) = plan(web, live, *load, 100.0, "http://127.0.0.1:9/").expect("a plan");
+                let plan = followed(plan);
                 plan.check().unwrap_or_else(|error| panic!("{} at {load}: {error}", builtin.name));
                 plans += 1;
             }

@@ -66,12 +66,14 @@ pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Outcome, Lab
             "add one with front = \"direct\" or \"gateway\"",
         ));
     }
-    let (live, web) = (&scaled(live, options.scale), &with_phases_scaled(web, options.scale));
+    let (live, web) = (&scaled(live, options.scale), &with_phases_of(web, live, options.scale));
+    // Who is told to come later does so, in every arm alike.
+    let follows = arms.iter().any(|arm| arm.has_room());
     let stand = Stand::new(web, live, &arms, options.tidegate)?;
     let capacity = stand.capacity()?;
     let on_the_way = if live.simulated_too { stand.on_the_way()? } else { Duration::ZERO };
     let mut notes = stand.notes();
-    let by_work = 1.0 / crate::site::mean_work_s(web);
+    let by_work = f64::from(workers(web, live)) / crate::site::mean_work_s(web);
     if live.server.is_none() && capacity < BUSY * by_work {
         notes.push(format!(
             "the origin alone did {capacity:.1} requests/s where its work allows {by_work:.1}: this machine was busy with \
@@ -99,7 +101,8 @@ pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Outcome, Lab
                 // Each round begins with another arm, so that none is always first after a pause.
                 let arm = (turn + repetition as usize) % arms.len();
                 let seed = options.seed + u64::from(repetition);
-                let cell = Cell { arm: arms[arm], web, live, load: *factor, capacity, on_the_way, seed };
+                let cell =
+                    Cell { arm: arms[arm], web, live, load: *factor, capacity, on_the_way, follows, seed };
                 let measured = cell.run(&stand)?;
                 for note in measured.notes {
                     let note = format!("{} at {factor}: {note}", arms[arm].name);
@@ -140,9 +143,12 @@ fn scaled(live: &Live, scale: f64) -> Live {
     Live { warm_up: span(live.warm_up, 0.0), measured: span(live.measured, 0.5), ..live.clone() }
 }
 
-fn with_phases_scaled(web: &Web, scale: f64) -> Web {
+fn with_phases_of(web: &Web, live: &Live, scale: f64) -> Web {
     let mut web = web.clone();
     if let Population::Open { phases, .. } = &mut web.load.population {
+        if !live.phases.is_empty() {
+            phases.clone_from(&live.phases);
+        }
         for phase in phases {
             phase.length = Duration::from_secs_f64((phase.length.as_secs_f64() * scale).max(1.0));
         }
@@ -175,6 +181,11 @@ impl Processors {
             _ => Self { origin: Vec::new(), rest: Vec::new() },
         }
     }
+}
+
+/// Requests that the lab's origin works on at once.
+fn workers(web: &Web, live: &Live) -> u32 {
+    if live.waits { web.server.threads.unwrap_or(1) } else { 1 }
 }
 
 /// What a web experiment's origin does for a request, whatever its distribution: the mean.

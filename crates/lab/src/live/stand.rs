@@ -20,6 +20,7 @@ use super::{
     configuration, cost,
     interrupt::Interrupt,
     process::{Server, free_address},
+    workers,
 };
 use crate::{
     LabError,
@@ -130,21 +131,22 @@ impl<'e> Stand<'e> {
         one.into_iter().chain(halting).map(str::to_owned).collect()
     }
 
-    /// Requests a second of the origin alone, as two clients in a closed loop find it; of several classes from each
+    /// Requests a second of the origin alone, as two clients a worker in a closed loop find it; of several classes from each
     /// alone, `1 / Σ share / capacity`, since a closed loop over all would not keep to their mix.
     pub(super) fn capacity(&self) -> Result<f64, LabError> {
         let pair = self.direct()?;
+        let clients = 2 * self.workers();
         let mut seconds_a_request = 0.0;
         for (class, share) in self.web.classes.iter().zip(crate::site::mix(self.web)) {
             if share > 0.0 {
-                seconds_a_request += share / self.sound(self.closed(&pair, class, 2)?.goodput_per_s)?;
+                seconds_a_request += share / self.sound(self.closed(&pair, class, clients)?.goodput_per_s)?;
             }
         }
         Ok(1.0 / seconds_a_request)
     }
 
     /// How long a request is on its way there and back, beyond the origin's work: what one client in a closed loop waits
-    /// in the median for a gateway that holds nothing back, less the work, as two find it.
+    /// in the median for a gateway that holds nothing back, less the work, as two a worker find it.
     pub(super) fn on_the_way(&self) -> Result<Duration, LabError> {
         let arm = Arm {
             name: "the way".to_owned(),
@@ -156,8 +158,14 @@ impl<'e> Stand<'e> {
         let pair = self.pair(&arm, 0.0)?;
         let class = &self.web.classes[0];
         let response = self.closed(&pair, class, 1)?.good_latency_ms.p50 / 1e3;
-        let work = 1.0 / self.sound(self.closed(&pair, class, 2)?.goodput_per_s)?;
+        let at_once = f64::from(workers(self.web, self.live));
+        let work = at_once / self.sound(self.closed(&pair, class, 2 * self.workers())?.goodput_per_s)?;
         Ok(Duration::from_secs_f64((response - work).max(0.0)))
+    }
+
+    /// Of the lab's origin.
+    fn workers(&self) -> usize {
+        workers(self.web, self.live) as usize
     }
 
     /// So many clients of a class in a closed loop.
@@ -227,8 +235,10 @@ impl<'e> Stand<'e> {
         }
         let costs = self.web.classes.iter().enumerate();
         let settings = Settings {
+            workers: self.workers(),
             cost: cost(self.web, 0),
             costs: costs.map(|(position, class)| (class.path.clone(), cost(self.web, position))).collect(),
+            waits: self.live.waits,
             worker_cpus: self.processors.origin.clone(),
             thread_cpus: self.processors.rest.clone(),
             ..Settings::default()
@@ -289,6 +299,13 @@ impl Pair {
     pub(super) fn wasted_share(&self) -> Option<f64> {
         let stats = self.origin.as_ref()?.stats();
         Some(stats.work_for_nobody as f64 / stats.work_completed.max(1) as f64)
+    }
+
+    /// Median time that a request was at the origin, milliseconds; `None` of a server not ours.
+    #[expect(clippy::cast_precision_loss, reason = "microseconds of a run")]
+    pub(super) fn service_ms(&self) -> Option<f64> {
+        let stats = self.origin.as_ref()?.stats();
+        (stats.work_completed > 0).then_some(stats.work_p50_us as f64 / 1e3)
     }
 }
 

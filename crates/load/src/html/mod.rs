@@ -242,6 +242,7 @@ fn wait_part(class: &ClassReport, waits: &WaitReport) -> Markup {
             (summary_head("ms"))
             (summary_row("wait promised", &waits.promised_ms))
             (summary_row("served after the first promised time", &waits.overdue_ms))
+            (summary_row("served after the last promised time", &waits.from_return_ms))
             (summary_row("generator late in coming back", &waits.return_lag_ms))
         } }
         @if !waits.by_returns.is_empty() {

@@ -1,4 +1,4 @@
-//! Work that costs a known amount of CPU time, done by a pool of threads in order of arrival.
+//! Work that costs a known amount of CPU time, or of waiting, done by a pool of threads in order of arrival.
 //!
 //! This is how a thread-pool server collapses under overload: a request that a worker has taken
 //! is carried out to its end though its client has left, and one that waits is taken though its
@@ -23,6 +23,8 @@ use rustix::{
 };
 use tokio::sync::oneshot;
 
+use crate::tally::Latencies;
+
 /// Worker threads before one FIFO queue.
 #[derive(Debug)]
 pub(crate) struct CpuPool {
@@ -46,7 +48,19 @@ struct Queue {
     state: Mutex<State>,
     filled: Condvar,
     bound: usize,
+    spend: Spend,
     counts: CpuCounts,
+    /// From arrival to the end of the work.
+    times: Mutex<Latencies>,
+}
+
+/// What a worker does for as long as a request costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spend {
+    /// It computes.
+    Computing,
+    /// It waits, as for a database.
+    Waiting,
 }
 
 #[derive(Debug, Default)]
@@ -57,18 +71,21 @@ struct State {
 
 #[derive(Debug)]
 struct Job {
+    arrived: Instant,
     cost: Duration,
     counted: bool,
     done: oneshot::Sender<()>,
 }
 
 impl CpuPool {
-    pub(crate) fn start(workers: usize, bound: usize, cpus: &[usize]) -> io::Result<Self> {
+    pub(crate) fn start(workers: usize, bound: usize, cpus: &[usize], spend: Spend) -> io::Result<Self> {
         let queue = Arc::new(Queue {
             state: Mutex::default(),
             filled: Condvar::new(),
             bound,
+            spend,
             counts: CpuCounts::default(),
+            times: Mutex::default(),
         });
         let mut pool = Self { queue: Arc::clone(&queue), workers: Vec::new(), count: workers };
         for index in 0..workers {
@@ -104,7 +121,7 @@ impl CpuPool {
         if state.jobs.len() >= self.queue.bound || state.closed {
             return None;
         }
-        state.jobs.push_back(Job { cost, counted, done });
+        state.jobs.push_back(Job { arrived: Instant::now(), cost, counted, done });
         drop(state);
         self.queue.filled.notify_one();
         Some(is_done)
@@ -112,6 +129,11 @@ impl CpuPool {
 
     pub(crate) fn waiting(&self) -> usize {
         self.queue.state.lock().unwrap_or_else(PoisonError::into_inner).jobs.len()
+    }
+
+    /// Half of the jobs took no longer from their arrival to their end, in microseconds; 0 of none.
+    pub(crate) fn median_us(&self) -> u64 {
+        self.queue.times.lock().unwrap_or_else(PoisonError::into_inner).0.value_at_quantile(0.5)
     }
 
     pub(crate) fn counts(&self) -> &CpuCounts {
@@ -157,15 +179,16 @@ impl Queue {
     fn work(&self) {
         while let Some(job) = self.next() {
             if !job.counted {
-                spend(job.cost);
+                self.spend.spend(job.cost);
                 // Whoever calibrates waits for it.
                 let _ = job.done.send(());
                 continue;
             }
             self.counts.started.fetch_add(1, Relaxed);
-            let spent = spend(job.cost);
+            let spent = self.spend.spend(job.cost);
             self.counts.cpu_ns.fetch_add(u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX), Relaxed);
             self.counts.completed.fetch_add(1, Relaxed);
+            self.times.lock().unwrap_or_else(PoisonError::into_inner).record(job.arrived.elapsed());
             if job.done.send(()).is_err() {
                 self.counts.completed_for_nobody.fetch_add(1, Relaxed);
             }
@@ -186,10 +209,23 @@ impl Queue {
     }
 }
 
+impl Spend {
+    /// Returns the CPU time that was really used.
+    fn spend(self, cost: Duration) -> Duration {
+        match self {
+            Self::Computing => compute(cost),
+            Self::Waiting => {
+                thread::sleep(cost);
+                Duration::ZERO
+            }
+        }
+    }
+}
+
 /// Hashes until this thread has used `cost` of CPU time, as its own CPU clock says: being
 /// descheduled does not count, so the capacity is that of the processor and not of the wall
 /// clock. Resolution about 3 microseconds. Returns what was really used.
-fn spend(cost: Duration) -> Duration {
+fn compute(cost: Duration) -> Duration {
     let begin = cpu_clock();
     let mut block = [0u8; 2048];
     loop {
@@ -226,15 +262,26 @@ mod tests {
 
     #[test]
     fn a_job_costs_its_cpu_time_and_no_less() {
-        let spent = spend(Duration::from_millis(5));
+        let spent = compute(Duration::from_millis(5));
         assert!(spent >= Duration::from_millis(5), "{spent:?}");
         // One block more is 3 microseconds; the rest is for interrupts charged to the thread.
         assert!(spent < Duration::from_millis(50), "{spent:?}");
     }
 
     #[test]
+    fn who_waits_needs_no_processor_and_the_median_holds_the_queue_too() {
+        let pool = CpuPool::start(3, 10, &[], Spend::Waiting).expect("threads");
+        assert_eq!(pool.median_us(), 0);
+        let jobs: Vec<_> = (0..6).map(|_| pool.submit(Duration::from_millis(60)).expect("room")).collect();
+        jobs.into_iter().for_each(|job| job.blocking_recv().expect("done"));
+        assert_eq!(pool.counts().cpu_ns.load(Relaxed), 0);
+        // Three took 60 ms and the others had to wait as long before.
+        assert!(pool.median_us() >= 59_000, "{}", pool.median_us());
+    }
+
+    #[test]
     fn jobs_for_nobody_are_done_all_the_same() {
-        let pool = CpuPool::start(1, 10, &[]).expect("a thread");
+        let pool = CpuPool::start(1, 10, &[], Spend::Computing).expect("a thread");
         // The one thread is at work while the client of the next job leaves.
         let first = pool.submit(Duration::from_millis(200)).expect("room");
         drop(pool.submit(Duration::from_millis(1)).expect("room"));
@@ -247,7 +294,7 @@ mod tests {
 
     #[test]
     fn the_queue_is_bounded() {
-        let pool = CpuPool::start(1, 2, &[]).expect("a thread");
+        let pool = CpuPool::start(1, 2, &[], Spend::Computing).expect("a thread");
         let all: Vec<_> = (0..10).map(|_| pool.submit(Duration::from_millis(50))).collect();
         assert!(all.iter().flatten().count() <= 3, "two wait and one is at work");
         assert!(pool.counts().refused.load(Relaxed) >= 7);

@@ -50,7 +50,7 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use self::cpu::CpuPool;
+use self::cpu::{CpuPool, Spend};
 use crate::client::LocalExecutor;
 
 /// The most connections one origin holds; further ones are closed at once.
@@ -71,6 +71,9 @@ pub struct Settings {
     pub cost: Duration,
     /// CPU time by path prefix; the longest match counts.
     pub costs: Vec<(String, Duration)>,
+    /// Whether a worker waits for so long instead, as for a database: then as many workers as wanted are at work at
+    /// once, whatever the processors.
+    pub waits: bool,
     /// Requests that may wait for a worker; beyond it 503. Like a server's connection limit it is
     /// far above what any client waits for.
     pub queue: usize,
@@ -90,6 +93,7 @@ impl Default for Settings {
             threads: 1,
             cost: Duration::ZERO,
             costs: Vec::new(),
+            waits: false,
             queue: 8192,
             worker_cpus: Vec::new(),
             thread_cpus: Vec::new(),
@@ -154,6 +158,8 @@ pub struct Stats {
     pub work_waiting: u64,
     /// CPU time spent on requests, in microseconds.
     pub work_cpu_us: u64,
+    /// Median time of the requests a worker finished, from when they were read until then, in microseconds.
+    pub work_p50_us: u64,
 }
 
 /// A running origin; stops when dropped.
@@ -194,7 +200,8 @@ impl Origin {
             let attempt = attempt.to_owned();
             move |source| OriginError::System { attempt, source }
         };
-        let pool = CpuPool::start(settings.workers, settings.queue, &settings.worker_cpus)
+        let spend = if settings.waits { Spend::Waiting } else { Spend::Computing };
+        let pool = CpuPool::start(settings.workers, settings.queue, &settings.worker_cpus, spend)
             .map_err(system("start a worker"))?;
         let mut costs = settings.costs.clone();
         costs.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
@@ -304,6 +311,7 @@ impl Inner {
             work_refused: work.refused.load(Relaxed),
             work_waiting: self.pool.waiting() as u64,
             work_cpu_us: work.cpu_ns.load(Relaxed) / 1000,
+            work_p50_us: self.pool.median_us(),
         }
     }
 

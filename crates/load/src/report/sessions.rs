@@ -76,6 +76,11 @@ pub struct WaitReport {
     pub return_lag_ms: Summary,
     /// From the first promised time to the good reply: how late the server was.
     pub overdue_ms: Summary,
+    /// From the time the client was last told to come back at to the good reply.
+    pub from_return_ms: Summary,
+    /// Good replies that came more than a second after one to a request of the class that had been meant to start later,
+    /// as the thread that sent both saw it.
+    pub overtaken: u64,
 }
 
 impl SessionReport {
@@ -128,6 +133,8 @@ impl WaitReport {
             promised_ms: Summary::of(&tally.promised),
             return_lag_ms: Summary::of(&tally.return_lag),
             overdue_ms: Summary::of(&tally.overdue),
+            from_return_ms: Summary::of(&tally.from_return),
+            overtaken: tally.overtaken,
         }
     }
 }

@@ -1,12 +1,16 @@
 //! What one thread records while it runs, and how the threads' records become one.
 
+mod order;
 mod seconds;
 
 use std::{collections::BTreeMap, time::Duration};
 
 use hdrhistogram::Histogram;
 
-pub(crate) use self::seconds::{LatencyPerSecond, PerSecond};
+pub(crate) use self::{
+    order::Order,
+    seconds::{LatencyPerSecond, PerSecond},
+};
 use crate::outcome::{ErrorKind, Phase};
 
 /// The longest time told apart, in microseconds; longer ones count as this.
@@ -113,6 +117,11 @@ pub(crate) struct WaitTally {
     pub(crate) return_lag: Latencies,
     /// From the first promised time to the good reply.
     pub(crate) overdue: Latencies,
+    /// From the last promised time to the good reply.
+    pub(crate) from_return: Latencies,
+    /// Good replies that came more than a second after one to somebody who had come later.
+    pub(crate) overtaken: u64,
+    pub(crate) order: Order,
 }
 
 /// The whole run second by second, warm-up and drain included.
@@ -211,6 +220,8 @@ impl WaitTally {
         self.promised.add(&other.promised);
         self.return_lag.add(&other.return_lag);
         self.overdue.add(&other.overdue);
+        self.from_return.add(&other.from_return);
+        self.overtaken += other.overtaken;
     }
 }
 

@@ -78,8 +78,14 @@ impl Worker {
                 }
             }
             _ if outcome.is_good() => {
+                let came = self.since_begin(errand.intended);
+                // Whom the warm-up served may have overtaken somebody.
+                if let Some(waits) = &mut tally.waits {
+                    let overtaken = waits.order.is_overtaken(since_begin, came);
+                    waits.overtaken += u64::from(overtaken && measured);
+                }
                 series.good.count(since_begin);
-                series.good_by_start.count(self.since_begin(errand.intended));
+                series.good_by_start.count(came);
                 series.good_latency.record(since_begin, latency);
                 if let Some(live) = self.live.class(class.index) {
                     live.count_good(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
@@ -211,6 +217,7 @@ impl Worker {
             }
             if let Some(promised) = errand.promised.filter(|_| outcome.is_good()) {
                 waits.overdue.record(now.saturating_duration_since(promised));
+                waits.from_return.record(now.saturating_duration_since(errand.due));
             }
         }
         if let Kind::Once { client, .. } = visitor.kind

@@ -60,6 +60,7 @@ fn an_overloaded_origin_works_for_clients_who_have_left() {
     // A reply can be on its way when its client's patience ends: served here, timed out there.
     assert!(stats.work_completed - stats.work_for_nobody >= report.total.good, "{stats:?}");
     assert!(stats.work_cpu_us >= stats.work_completed * 10_000, "{stats:?}");
+    assert!(stats.work_p50_us >= 100_000, "with the time they waited for a worker: {stats:?}");
 }
 
 #[test]

@@ -46,8 +46,17 @@ const SERIES: &[&str] = &[
 const SESSIONS: &[&str] =
     &["started", "completed", "refused", "refused_at_entry", "abandoned", "unfinished", "completed_per_s"];
 const PAGE: &[&str] = &["name", "requests", "good", "refused", "timeouts", "failed"];
-const WAITS: &[&str] =
-    &["redirects", "promises", "returned", "kept", "broken", "left", "waiting_most", "by_returns"];
+const WAITS: &[&str] = &[
+    "redirects",
+    "promises",
+    "returned",
+    "kept",
+    "broken",
+    "left",
+    "waiting_most",
+    "by_returns",
+    "overtaken",
+];
 const SUMMARY: &[&str] =
     &["count", "mean", "stddev", "min", "p50", "p75", "p90", "p95", "p99", "p999", "max"];
 
@@ -99,7 +108,7 @@ fn stable_paths() -> BTreeSet<String> {
         add(&format!("{class}sessions.images."), PAGE);
         add(&format!("{class}sessions.images.good_latency_ms."), SUMMARY);
         add(&format!("{class}waits."), WAITS);
-        for times in ["promised_ms", "return_lag_ms", "overdue_ms"] {
+        for times in ["promised_ms", "return_lag_ms", "overdue_ms", "from_return_ms"] {
             add(&format!("{class}waits.{times}."), SUMMARY);
         }
     }

@@ -27,6 +27,9 @@ fn a_client_comes_back_at_the_promised_time_as_often_as_it_is_told() {
     assert!((waits.promised_ms.mean - 1000.0).abs() < 1.0, "{report}");
     // Promised after one second, served after two.
     assert!(waits.overdue_ms.count == 5 && waits.overdue_ms.min >= 999.0, "{report}");
+    assert_eq!(waits.from_return_ms.count, 5);
+    assert!(waits.from_return_ms.max <= waits.overdue_ms.max - 999.0, "of the second return alone: {report}");
+    assert_eq!(waits.overtaken, 0, "each waited as long as the others");
     assert_eq!((report.total.good, report.total.refused, report.total.gave_up), (5, 0, 0), "{report}");
     assert_eq!(report.total.good_latency_ms.count, 5);
     assert!(report.total.good_latency_ms.min >= 1999.0, "{report}");

@@ -176,20 +176,7 @@ fn load(section: &Section<'_>, classes: &[Class]) -> Load {
         browsers(section, classes)
     } else {
         let poisson = section.choice("arrivals", &[("poisson", true), ("constant", false)]).unwrap_or(true);
-        let phases = section
-            .tables("phase")
-            .into_iter()
-            .filter_map(|phase| {
-                let load = phase.number("load", 0.0..=LOAD_MAX);
-                let length = phase.span("for", Duration::from_millis(100)..=MEASURED_MAX);
-                let shares = phase.entry("shares").map(|entry| shares(&entry, classes));
-                if !phase.has("load") || !phase.has("for") {
-                    phase.missing("for", "a load and a length: { load = 4, for = \"10s\" }");
-                }
-                phase.finish();
-                Some(Phase { length: length?, load: load?, shares })
-            })
-            .collect();
+        let phases = phases(section, classes);
         let repeat = section.flag("repeat").unwrap_or(false);
         let clients = section.whole("clients", 1..=100_000).unwrap_or(100);
         Population::Open { poisson, phases, repeat, clients }
@@ -215,6 +202,21 @@ fn load(section: &Section<'_>, classes: &[Class]) -> Load {
     });
     section.finish();
     Load { population, timeout, retry, returns }
+}
+
+/// Loads, each for a time.
+pub(super) fn phases(section: &Section<'_>, classes: &[Class]) -> Vec<Phase> {
+    let phase = |phase: Section<'_>| {
+        let load = phase.number("load", 0.0..=LOAD_MAX);
+        let length = phase.span("for", Duration::from_millis(100)..=MEASURED_MAX);
+        let shares = phase.entry("shares").map(|entry| shares(&entry, classes));
+        if !phase.has("load") || !phase.has("for") {
+            phase.missing("for", "a load and a length: { load = 4, for = \"10s\" }");
+        }
+        phase.finish();
+        Some(Phase { length: length?, load: load?, shares })
+    };
+    section.tables("phase").into_iter().filter_map(phase).collect()
 }
 
 /// The share of each class in a phase; of one that is not named, none.
