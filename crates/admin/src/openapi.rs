@@ -436,6 +436,10 @@ fn schemas() -> Json {
             ("owed", described(list(object(&[
                 ("at_ns", json!({ "type": "integer", "minimum": 0 })), ("work", json!({ "type": "number" })),
             ])), "Where there is room for people whose promise this check missed: slots by when they begin, in nanoseconds since 1970, and work units.")),
+            ("used", described(used_tokens(), "Promises used at other checks.")),
+            ("revoked", described(revoked_passes(), "Passes revoked at other checks.")),
+            ("heard", described(heard(), "To be sent with the next report, which hears what comes after.")),
+            ("part", described(maybe("number"), "The check's part in the capacity of all.")),
         ]),
     })
 }
@@ -514,8 +518,43 @@ fn room_report() -> Json {
                     "New times given to these: a moment in their slot, and the work units of all of them.",
                 ),
             ),
+            ("used", described(used_tokens(), "Promises used since the last report.")),
+            ("revoked", described(revoked_passes(), "Passes revoked since the last report.")),
+            (
+                "heard",
+                described(heard(), "What the last answer had; null: all that is known is to be heard."),
+            ),
         ],
     )
+}
+
+/// Promises that were used, by slot: their numbers one after another.
+fn used_tokens() -> Json {
+    let entry = object(&[
+        ("at_ns", json!({ "type": "integer", "minimum": 0, "maximum": i64::MAX })),
+        ("numbers", json!({ "type": "string", "pattern": "^([0-9a-f]{16})*$" })),
+    ]);
+    json!({ "type": ["array", "null"], "maxItems": 1024, "items": entry })
+}
+
+fn revoked_passes() -> Json {
+    let entry = object(&[
+        ("number", json!({ "type": "string", "pattern": "^[0-9a-f]{16}$" })),
+        ("until_ns", json!({ "type": "integer", "minimum": 0, "maximum": i64::MAX })),
+    ]);
+    json!({ "type": ["array", "null"], "maxItems": 1024, "items": entry })
+}
+
+/// How far a check has heard what others have told.
+fn heard() -> Json {
+    let count = json!({ "type": "integer", "minimum": 0, "maximum": i64::MAX });
+    let mut mark = object(&[
+        ("list", json!({ "type": "string", "pattern": "^[0-9a-f]{16}$" })),
+        ("revoked", count.clone()),
+        ("used", count),
+    ]);
+    mark["type"] = json!(["object", "null"]);
+    mark
 }
 
 fn operation(

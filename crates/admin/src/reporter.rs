@@ -132,11 +132,11 @@ fn send(shared: &Shared, application: &Application, to: &RoomReport) -> Result<(
     let answer = client.send("POST", &path, &reports::write(&report, &application.classes));
     let heard = answer.map_err(|error| error.to_string()).and_then(|answer| {
         let keys = reports::read_keys(&answer).ok_or_else(|| format!("{} does not tell its keys", to.to))?;
-        Ok((keys, reports::read_owed(&answer)))
+        Ok((keys, reports::read_answer(&answer)))
     });
     match heard {
-        Ok((keys, owed)) => {
-            room.with(|room, now| room.hear(now, &owed));
+        Ok((keys, answered)) => {
+            room.with(|room, now| room.hear(now, &answered));
             shared.hear_room_keys(&application.state, keys).map_err(|error| error.to_string())
         }
         Err(why) => {

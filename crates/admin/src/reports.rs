@@ -1,7 +1,11 @@
 //! `POST /api/v1/applications/{application}/waiting-room/report`: what a check of a waiting room tells the process that
-//! gives the times, and what it has for an answer: the keys, and where it may give new times itself.
+//! gives the times, and what it has for an answer: the keys, where it may give new times itself, and what other checks have told.
 //!
-//! A check goes by the name of its token or certificate, so that none can speak for another. Both sides' JSON is here. Classes go by their names, since the two processes may know them in another order.
+//! A check goes by the name of its token or certificate, so that none can speak for another. Both sides' JSON is here. Classes go by
+//! their names, since the two processes may know them in another order; numbers of tokens are 16 hexadecimal digits, since
+//! many a reader of JSON has no whole numbers of 64 bits.
+
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use http::StatusCode;
 use serde_json::{Map, Value as Json, json};
@@ -9,7 +13,7 @@ use tidegate_config::Class;
 use tidegate_control::{
     ClassId, Timestamp,
     knobs::{ChoiceSet as _, RoomRole, keys},
-    waiting_room::{Again, Owed, Report, Returned},
+    waiting_room::{Again, Answered, Mark, Owed, Report, Returned, Revoked, Used},
 };
 use tidegate_runtime::Shared;
 use tidegate_tokens::{ApplicationKey, SECRET_LEN};
@@ -21,10 +25,23 @@ use crate::{
     problem::Problem,
 };
 
-const MEMBERS: &[&str] =
-    &["capacity_per_s", "pace_per_s", "costs", "follow", "excess_per_s", "returned", "missed", "again"];
+const MEMBERS: &[&str] = &[
+    "capacity_per_s",
+    "pace_per_s",
+    "costs",
+    "follow",
+    "excess_per_s",
+    "returned",
+    "missed",
+    "again",
+    "used",
+    "revoked",
+    "heard",
+];
 /// Entries of a list: more than any check keeps.
 const ENTRIES_MAX: usize = 1024;
+/// Digits of a number.
+const DIGITS: usize = 16;
 /// Keys in an answer: more than there ever are.
 const KEYS_MAX: usize = 16;
 
@@ -49,8 +66,8 @@ pub(crate) fn take(
     }
     let report = read(body, &found.classes)?;
     let check = caller.who(None);
-    let owed = found.state.waiting_room().with(|room, now| room.heed(now, &check, &report));
-    Ok(write_answer(&shared.room_keys().of_application(application), &owed))
+    let answered = found.state.waiting_room().with(|room, now| room.heed(now, &check, &report));
+    Ok(write_answer(&shared.room_keys().of_application(application), &answered))
 }
 
 /// A report as it is sent.
@@ -85,7 +102,28 @@ pub(crate) fn write(report: &Report, classes: &[Class]) -> Json {
         "returned": returned,
         "missed": by_class(&report.missed, 1.0),
         "again": again,
+        "used": write_used(&report.used),
+        "revoked": write_revoked(&report.revoked),
+        "heard": report.heard.map(write_mark),
     })
+}
+
+fn write_used(used: &[Used]) -> Json {
+    let mut by_slot: BTreeMap<u64, String> = BTreeMap::new();
+    for used in used {
+        // Writing to a text cannot fail.
+        let _ = write!(by_slot.entry(used.slot.as_nanos()).or_default(), "{:016x}", used.number);
+    }
+    by_slot.into_iter().map(|(slot, numbers)| json!({ "at_ns": slot, "numbers": numbers })).collect()
+}
+
+fn write_revoked(revoked: &[Revoked]) -> Json {
+    let entry = |revoked: &Revoked| json!({ "number": format!("{:016x}", revoked.number), "until_ns": revoked.until.as_nanos() });
+    revoked.iter().map(entry).collect()
+}
+
+fn write_mark(mark: Mark) -> Json {
+    json!({ "list": format!("{:016x}", mark.list), "revoked": mark.revoked, "used": mark.used })
 }
 
 fn read(body: &[u8], classes: &[Class]) -> Result<Report, Problem> {
@@ -130,6 +168,24 @@ fn read(body: &[u8], classes: &[Class]) -> Result<Report, Problem> {
         let work = whole(number(&entry["work"], "again, work")? * 1e3);
         again.push(Again { slot, class, people, work });
     }
+    let used = list(told.remove("used"), "used")?;
+    let used = read_used(&used).ok_or_else(|| {
+        bad(format!(
+            "used: each is {{\"at_ns\": 1795262400000000000, \"numbers\": \"00c0ffee00c0ffee\"}}, numbers having {DIGITS} \
+             hexadecimal digits each"
+        ))
+    })?;
+    let revoked = list(told.remove("revoked"), "revoked")?;
+    let revoked = revoked.iter().map(read_revoked).collect::<Option<_>>().ok_or_else(|| {
+        bad("revoked: each is {\"number\": \"00c0ffee00c0ffee\", \"until_ns\": 1795262400000000000}")
+    })?;
+    let heard = match told.remove("heard") {
+        None | Some(Json::Null) => None,
+        Some(mark) => Some(
+            read_mark(&mark)
+                .ok_or_else(|| bad("heard: give what the last answer had as \"heard\", or null"))?,
+        ),
+    };
     let mut optional = |name: &'static str| match told.remove(name) {
         None | Some(Json::Null) => Ok(None),
         Some(value) => number(&value, name).map(Some),
@@ -143,7 +199,41 @@ fn read(body: &[u8], classes: &[Class]) -> Result<Report, Problem> {
         returned,
         missed,
         again,
+        used,
+        revoked,
+        heard,
     })
+}
+
+fn read_used(entries: &[Json]) -> Option<Vec<Used>> {
+    let mut used = Vec::new();
+    for entry in entries {
+        let slot = Timestamp::from_nanos(entry["at_ns"].as_u64()?);
+        let digits = entry["numbers"].as_str()?.as_bytes();
+        if !digits.len().is_multiple_of(DIGITS) {
+            return None;
+        }
+        for digits in digits.chunks_exact(DIGITS) {
+            used.push(Used { slot, number: read_number(digits)? });
+        }
+    }
+    Some(used)
+}
+
+fn read_revoked(entry: &Json) -> Option<Revoked> {
+    let number = read_number(entry["number"].as_str()?.as_bytes())?;
+    Some(Revoked { number, until: Timestamp::from_nanos(entry["until_ns"].as_u64()?) })
+}
+
+fn read_mark(mark: &Json) -> Option<Mark> {
+    let list = read_number(mark["list"].as_str()?.as_bytes())?;
+    Some(Mark { list, revoked: mark["revoked"].as_u64()?, used: mark["used"].as_u64()? })
+}
+
+fn read_number(digits: &[u8]) -> Option<u64> {
+    let is_number = digits.len() == DIGITS && digits.iter().all(u8::is_ascii_hexdigit);
+    let text = std::str::from_utf8(digits).ok().filter(|_| is_number)?;
+    u64::from_str_radix(text, 16).ok()
 }
 
 fn members(value: Option<Json>, name: &str) -> Result<Map<String, Json>, Problem> {
@@ -177,17 +267,38 @@ fn whole(number: f64) -> u64 {
     number.round() as u64
 }
 
-fn write_answer(keys: &[ApplicationKey], owed: &[Owed]) -> Json {
+fn write_answer(keys: &[ApplicationKey], answered: &Answered) -> Json {
     let hex = |secret: &[u8]| secret.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let keys: Vec<Json> =
         keys.iter().map(|key| json!({ "id": key.id, "secret": hex(&key.secret) })).collect();
-    let owed =
-        owed.iter().map(|owed| json!({ "at_ns": owed.slot.as_nanos(), "work": owed.work as f64 / 1e3 }));
-    json!({ "keys": keys, "owed": owed.collect::<Vec<_>>() })
+    let owed = answered
+        .owed
+        .iter()
+        .map(|owed| json!({ "at_ns": owed.slot.as_nanos(), "work": owed.work as f64 / 1e3 }));
+    json!({
+        "keys": keys,
+        "owed": owed.collect::<Vec<_>>(),
+        "used": write_used(&answered.used),
+        "revoked": write_revoked(&answered.revoked),
+        "heard": answered.mark.map(write_mark),
+        "part": answered.part,
+    })
 }
 
-/// Where a check may give new times, of an answer; what is not understood is left out.
-pub(crate) fn read_owed(answer: &Json) -> Vec<Owed> {
+/// What a check hears, of an answer; what is not understood is left out.
+pub(crate) fn read_answer(answer: &Json) -> Answered {
+    let entries = |name: &str| answer[name].as_array().map(Vec::as_slice).unwrap_or_default();
+    let revoked = entries("revoked").iter().take(ENTRIES_MAX).filter_map(read_revoked);
+    Answered {
+        owed: read_owed(answer),
+        used: read_used(entries("used")).unwrap_or_default(),
+        revoked: revoked.collect(),
+        mark: read_mark(&answer["heard"]),
+        part: answer["part"].as_f64().filter(|part| (0.0..=1.0).contains(part)),
+    }
+}
+
+fn read_owed(answer: &Json) -> Vec<Owed> {
     let entries = answer["owed"].as_array().map(Vec::as_slice).unwrap_or_default();
     let owed = |entry: &Json| {
         let work = number(&entry["work"], "owed").ok()?;
@@ -223,6 +334,13 @@ mod tests {
         names.iter().map(class).collect()
     }
 
+    /// Of two slots.
+    fn used(slot: Timestamp) -> Vec<Used> {
+        let of = |slot, number| Used { slot, number };
+        let next = Timestamp::from_nanos(slot.as_nanos() + 1_000_000_000);
+        vec![of(slot, 0xC0FF_EE00_0000_0001), of(slot, u64::MAX), of(next, 0)]
+    }
+
     #[test]
     fn a_report_reads_back_whatever_the_order_of_the_classes() {
         let slot = Timestamp::from_nanos(1_795_262_400_333_333_333);
@@ -238,6 +356,9 @@ mod tests {
             ],
             missed: vec![0, 2],
             again: vec![Again { slot, class: ClassId(1), people: 2, work: 5_001 }],
+            used: used(slot),
+            revoked: vec![Revoked { number: u64::MAX, until: slot }, Revoked { number: 0, until: slot }],
+            heard: Some(Mark { list: u64::MAX - 1, revoked: 3, used: 70_000 }),
         };
         let sent = write(&report, &classes(&["default", "search"])).to_string();
         assert_eq!(read(sent.as_bytes(), &classes(&["default", "search"])).unwrap(), report);
@@ -263,6 +384,12 @@ mod tests {
             ("{\"again\": 1}", "again: give a list"),
             ("{\"again\": [{\"at_ns\": 1, \"class\": \"x\"}]}", "again: each is"),
             ("{\"again\": [{\"at_ns\": 1, \"class\": \"x\", \"people\": 1}]}", "again, work: null"),
+            ("{\"used\": [{\"at_ns\": 1, \"numbers\": \"00c0ffee\"}]}", "used: each is"),
+            ("{\"used\": [{\"at_ns\": 1, \"numbers\": \"+0c0ffee00c0ffee\"}]}", "used: each is"),
+            ("{\"used\": [{\"at_ns\": 1, \"numbers\": \"éééééééé\"}]}", "used: each is"),
+            ("{\"revoked\": [{\"number\": 7, \"until_ns\": 1}]}", "revoked: each is"),
+            ("{\"revoked\": {}}", "revoked: give a list"),
+            ("{\"heard\": {\"list\": \"x\", \"revoked\": 0, \"used\": 0}}", "heard: give what"),
         ] {
             let problem = read(body.as_bytes(), &classes(&["default"])).unwrap_err();
             assert!(problem.to_string().contains(said), "{body}: {problem}");
@@ -273,11 +400,21 @@ mod tests {
     fn an_answer_reads_back() {
         let at = |seconds: u64| Timestamp::from_nanos(1_795_262_400_000_000_000 + seconds * 1_000_000_000);
         let owed = vec![Owed { slot: at(0), work: 1 }, Owed { slot: at(7), work: 12_345 }];
-        let mut answer = write_answer(&[], &owed);
-        assert_eq!(read_owed(&answer), owed);
+        let answered = Answered {
+            owed: owed.clone(),
+            used: used(at(3)),
+            revoked: vec![Revoked { number: 7, until: at(60) }],
+            mark: Some(Mark { list: 1, revoked: 2, used: 3 }),
+            part: Some(0.25),
+        };
+        let mut answer = write_answer(&[], &answered);
+        assert_eq!(read_answer(&answer), answered);
         answer["owed"][0]["work"] = json!(-1);
-        assert_eq!(read_owed(&answer), owed[1..]);
-        assert_eq!(read_owed(&json!({ "keys": [] })), []);
+        answer["part"] = json!(2);
+        answer["heard"]["list"] = json!(1);
+        let damaged = read_answer(&answer);
+        assert_eq!((damaged.owed.as_slice(), damaged.part, damaged.mark), (&owed[1..], None, None));
+        assert_eq!(read_answer(&json!({ "keys": [] })), Answered::default(), "of one that tells keys alone");
     }
 
     #[test]
@@ -286,7 +423,7 @@ mod tests {
             ApplicationKey { id: 255, secret: [0xA5; SECRET_LEN] },
             ApplicationKey { id: 0, secret: [7; SECRET_LEN] },
         ];
-        assert_eq!(read_keys(&write_answer(&keys, &[])), Some(keys));
+        assert_eq!(read_keys(&write_answer(&keys, &Answered::default())), Some(keys));
         for answer in [
             json!({}),
             json!({ "keys": [] }),

@@ -39,7 +39,7 @@ struct Pair {
 impl Pair {
     /// Both, once they know each other; the one that checks can be killed.
     fn start(report_keep: &str) -> (Self, Gateway) {
-        let origin = Origin::hello();
+        let (origin, _) = super::application();
         let [queue, shop, admin, check_admin] = [(); 4].map(|()| free_address());
         let directory = tempfile::tempdir().expect("a directory");
         for (name, token) in
@@ -104,6 +104,19 @@ impl Pair {
 
     fn until_counted(&self, what: &str, count: u64) {
         self.until(what, |room| room["counts"]["default"][what].as_u64() >= Some(count));
+    }
+
+    /// Waits until the check of that name has begun a report after this, and heard the answer.
+    fn until_it_has_reported(&self, name: &str) {
+        let reported_at = |room: &Json| {
+            let checks = room["checks"].as_array().into_iter().flatten();
+            checks.filter(|check| check["name"] == name).find_map(|check| check["reported_at"].as_f64())
+        };
+        // The first may have been under way, and the next one but one comes after the answer to the next.
+        for _ in 0..3 {
+            let before = reported_at(&self.room());
+            self.until("another report", |room| reported_at(room) > before);
+        }
     }
 
     /// So many come at once: what each is told.
@@ -343,15 +356,30 @@ fn two_checks_report_to_one_generator_and_the_loss_of_one_takes_away_its_part() 
     let told = pair.burst(90);
     let used = pair.path_of(&told[0]);
     assert_eq!(pair.come_to(&both, told), [200; 90], "everybody is served at his first return");
-    // What was used at one may be used once at another one: they do not tell each other.
-    let again = |_| get(other_shop, &used).expect("an answer").status;
-    assert_eq!(
-        (0..4).map(again).filter(|status| *status == 200).count(),
-        2,
-        "once, and once behind everybody"
-    );
     pair.until_counted("kept", 90);
     assert_eq!(pair.room()["counts"]["default"]["missed"], 0);
+
+    // What was used at one is used at the other one, once both have reported.
+    for name in ["check", "other"] {
+        pair.until_it_has_reported(name);
+    }
+    let again = |_| get(other_shop, &used).expect("an answer").status;
+    let let_in = (0..4).map(again).filter(|status| *status == 200).count();
+    assert!(let_in <= 1, "once behind everybody: {let_in}");
+
+    // A visit that the application ends at one is over at the other one.
+    let told = pair.burst(1).remove(0);
+    let mut visitor = program(pair.shop);
+    visitor.wait(told["left_ms"].as_u64().expect("a time"));
+    let entered = visitor.get(&pair.path_of(&told));
+    let pass = format!("tidegate-pass: {}\r\n", entered.header("tidegate-pass").expect("a pass"));
+    let elsewhere = || program(other_shop).get_with("/next", &pass).status;
+    assert_eq!(elsewhere(), 200, "it holds at both");
+    assert_eq!(program(pair.shop).get_with("/leave", &pass).status, 200);
+    for name in ["check", "other"] {
+        pair.until_it_has_reported(name);
+    }
+    assert_eq!(elsewhere(), 307);
 
     // The other one is lost: its capacity holds for a while, and is taken away then.
     let directory = other.kill();

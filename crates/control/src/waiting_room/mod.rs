@@ -16,6 +16,7 @@
 //! | what becomes of it as time passes | `passage.rs` |
 //! | what a check tells the generator, where they are two processes | `report.rs` |
 //! | what several checks tell is together | `checks.rs` |
+//! | what they tell each other | `between.rs` |
 //! | how it stands | `standing.rs` |
 //! | what each visitor is answered | `room.rs` |
 //!
@@ -24,6 +25,7 @@
 //! Invariants: a promise that is out is never changed; no slot after the present one holds more work than its budget;
 //! nothing is allocated for a visitor.
 
+mod between;
 mod budget;
 mod checks;
 mod draws;
@@ -44,6 +46,7 @@ mod tree;
 
 use std::time::Duration;
 
+pub use between::{Answered, Mark, Revoked, USED_MAX, Used};
 pub use checks::CheckView;
 pub use report::{Again, Owed, Report, Returned};
 pub use room::Room;

@@ -46,7 +46,7 @@ impl Room {
     pub(super) fn open_filters(&mut self) {
         let present = self.table.present();
         for slot in present..=present + self.ahead() {
-            self.replay.open(slot, self.places(slot));
+            self.replay.open(slot, self.filter_places(slot));
         }
     }
 
@@ -84,7 +84,7 @@ impl Room {
         });
         self.sessions.step(length_s);
         let opens = slot + self.ahead();
-        let places = self.places(opens);
+        let places = self.filter_places(opens);
         self.replay.open(opens, places);
         let epoch = nanos(CREDIT_EPOCH);
         let (was, is) =

@@ -7,7 +7,10 @@
 //! same work ([`SlotTable::take_again_in`](super::SlotTable::take_again_in)). A check that hears nothing gives
 //! `waiting_room.extra` of each slot.
 
-use super::{Room, RoomCount, Work};
+use super::{
+    Room, RoomCount, Work,
+    between::{Answered, Mark, Revoked, Used},
+};
 use crate::{ClassId, Timestamp, knobs::RoomRole};
 
 /// Capacity, costs and who came, since the last report. Plain data.
@@ -29,6 +32,12 @@ pub struct Report {
     pub missed: Vec<u64>,
     /// The times they were given, by slot and class; 256 entries at most.
     pub again: Vec<Again>,
+    /// Promises used, [`USED_MAX`](super::USED_MAX) at most.
+    pub used: Vec<Used>,
+    /// Passes revoked, 512 at most; more of them are in the next reports.
+    pub revoked: Vec<Revoked>,
+    /// How far it has heard what others have told; `None`: nothing yet.
+    pub heard: Option<Mark>,
 }
 
 /// People who came with promises of one slot.
@@ -74,7 +83,7 @@ impl Room {
     /// [taken back](Self::take_back).
     pub fn report(&mut self, now: Timestamp) -> Report {
         self.advance(now);
-        Report {
+        let mut report = Report {
             capacity: self.capacity.per_s,
             pace: self.capacity.pace_per_s,
             costs: self.costs.clone(),
@@ -83,7 +92,10 @@ impl Room {
             returned: std::mem::take(&mut self.returned),
             missed: self.missed.iter_mut().map(std::mem::take).collect(),
             again: std::mem::take(&mut self.again),
-        }
+            ..Report::default()
+        };
+        self.tell_others(&mut report);
+        report
     }
 
     /// A report has not arrived: who came is told with the next one.
@@ -97,14 +109,17 @@ impl Room {
         for entry in &report.again {
             self.note_again(*entry);
         }
+        self.tell_others_again(report);
     }
 
-    /// The check hears where there is room for people who are owed a new time; the answer to its last report.
-    pub fn hear(&mut self, now: Timestamp, owed: &[Owed]) {
+    /// The check hears where there is room for people who are owed a new time, and of the other checks; the answer to its
+    /// last report.
+    pub fn hear(&mut self, now: Timestamp, answered: &Answered) {
         self.advance(now);
+        self.hear_of_others(answered);
         let table = &self.table;
         let last = table.present() + table.horizon();
-        let owed = owed.iter().map(|owed| (table.slot_of(owed.slot), owed.work));
+        let owed = answered.owed.iter().map(|owed| (table.slot_of(owed.slot), owed.work));
         self.owed = owed.filter(|(slot, _)| *slot <= last).take(OWED_MAX).collect();
         // What was given since that report is not in the answer.
         for entry in &self.again {
@@ -124,10 +139,9 @@ impl Room {
         Some(*slot)
     }
 
-    /// The generator takes the report of the check of that name. The answer: where that one may give new times to
-    /// people whose promise it missed, the earliest first, 64 slots at most.
+    /// The generator takes the report of the check of that name.
     #[must_use]
-    pub fn heed(&mut self, now: Timestamp, check: &str, report: &Report) -> Vec<Owed> {
+    pub fn heed(&mut self, now: Timestamp, check: &str, report: &Report) -> Answered {
         self.advance(now);
         self.note_check(check, report);
         // First of all: some of them may have come since.
@@ -151,7 +165,10 @@ impl Room {
         let (most, part) = (self.owed_most(), self.part_of(check));
         let room: Vec<_> = self.table.room_owed(most).collect();
         let owed = |(slot, room)| Owed { slot: self.table.begin(slot), work: share(room, part) };
-        room.into_iter().map(owed).filter(|owed| owed.work > 0).collect()
+        let owed = room.into_iter().map(owed).filter(|owed| owed.work > 0).collect();
+        let mut answered = Answered { owed, ..Answered::default() };
+        self.pass_on(check, report, &mut answered);
+        answered
     }
 
     pub(super) fn returned(&mut self, slot: u64, class: ClassId) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{
     ALL_COUNTS, Again, Answer, BYPASS_MAX, Block, Bypass, Capacity, Entry, Estimate, How, Kind, Pass,
     PassAnswer, Place, Places, Promise, Returned, RoomCount, RoomSettings, SessionSettings, SlotTable, Work,
+    between::{Learned, Untold},
     budget::expected,
     checks::Check,
     draws::{Draws, Lot},
@@ -73,7 +74,7 @@ pub struct Room {
     pub(super) settings: RoomSettings,
     /// Lane of each class.
     pub(super) lanes: Vec<usize>,
-    secrets: [u64; 2],
+    pub(super) secrets: [u64; 2],
     pub(super) now: Timestamp,
     pub(super) capacity: Capacity,
     /// What a request of each class takes.
@@ -102,6 +103,10 @@ pub struct Room {
     pub(super) again: Vec<Again>,
     /// Role `check`: slots with room for more of these, and how much.
     pub(super) owed: Vec<(u64, Work)>,
+    /// What checks tell each other, and which list of it this is.
+    pub(super) learned: Learned,
+    pub(super) untold: Untold,
+    pub(super) lists: u64,
 }
 
 impl Room {
@@ -134,6 +139,9 @@ impl Room {
             missed: Vec::new(),
             again: Vec::with_capacity(RETURNED_MAX),
             owed: Vec::new(),
+            learned: Learned::default(),
+            untold: Untold::default(),
+            lists: 0,
             table,
             settings: settings.clone(),
         };
@@ -150,6 +158,7 @@ impl Room {
         let old = std::mem::replace(&mut self.settings, settings.clone());
         if old.role != settings.role {
             (self.checks, self.reported_excess) = (Vec::new(), 0.0);
+            self.forget_others();
         }
         // Told of slots as they were.
         self.owed.clear();
@@ -269,9 +278,10 @@ impl Room {
             // His time has come: he is to go where it is checked.
             return self.wait(Promise { kind: Kind::Place, at, ..*promise });
         }
-        if !self.replay.is_new(slot, self.places(slot.max(self.table.present())), promise.number) {
+        if !self.replay.is_new(slot, self.filter_places(slot.max(self.table.present())), promise.number) {
             return self.seems_used(class, slot, promise);
         }
+        self.note_used(slot, promise.number);
         self.returned(slot, class);
         self.count(class, RoomCount::Kept);
         let punctual = self.now < ends + self.settings.clock_tolerance;
@@ -381,12 +391,6 @@ impl Room {
             self.count(class, RoomCount::Bypassed);
         }
         holds
-    }
-
-    /// The application says that a pass is over.
-    pub fn revoke(&mut self, now: Timestamp, pass: &Pass) {
-        self.advance(now);
-        self.sessions.revoke(self.now, pass.number, pass.until);
     }
 
     /// Panics if the room contradicts itself.

@@ -12,11 +12,12 @@
 //! In the steady state as many sessions begin as the capacity carries with all they do. While `follow` is not known yet
 //! or has become too small, what passes do beyond what was charged is taken off the budget of newcomers.
 //!
-//! Passes are not listed; those that the application revokes are, 65,536 at most, the oldest forgotten first.
+//! Passes are not listed; those that the application revokes are until they would be over, 65,536 at most: of more than
+//! that, those revoked first are forgotten.
 //!
 //! Source: none; sessions in equilibrium are Little's law.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::slot_table::Work;
 use crate::Timestamp;
@@ -42,6 +43,8 @@ pub(super) struct Sessions {
     began: f64,
     /// Numbers of passes that are revoked, and until when they would last.
     revoked: BTreeMap<u64, Timestamp>,
+    /// The same numbers in the order in which they were revoked.
+    revoked_order: VecDeque<u64>,
 }
 
 #[expect(clippy::cast_precision_loss, reason = "work of a second")]
@@ -87,17 +90,29 @@ impl Sessions {
         (self.used_per_s - self.charged_per_s).max(0.0) / 1e3
     }
 
-    /// A pass does not hold any more.
-    pub(super) fn revoke(&mut self, now: Timestamp, number: u64, until: Timestamp) {
-        if self.revoked.len() >= REVOKED_MAX {
-            self.revoked.retain(|_, until| *until > now);
-            if self.revoked.len() >= REVOKED_MAX
-                && let Some(oldest) = self.revoked.iter().min_by_key(|(_, until)| **until).map(|(n, _)| *n)
-            {
-                self.revoked.remove(&oldest);
+    /// A pass does not hold any more; whether that is new.
+    pub(super) fn revoke(&mut self, now: Timestamp, number: u64, until: Timestamp) -> bool {
+        if let Some(known) = self.revoked.get_mut(&number) {
+            *known = until.max(*known);
+            return false;
+        }
+        // Those that were revoked first are over first, more or less.
+        while let Some(first) = self.revoked_order.front() {
+            let is_over = self.revoked.get(first).is_none_or(|until| *until <= now);
+            if !is_over && self.revoked.len() < REVOKED_MAX {
+                break;
             }
+            self.revoked.remove(first);
+            self.revoked_order.pop_front();
         }
         self.revoked.insert(number, until);
+        self.revoked_order.push_back(number);
+        true
+    }
+
+    /// Numbers of passes that were revoked, the first first, and until when they would last.
+    pub(super) fn revoked(&self) -> impl Iterator<Item = (u64, Timestamp)> + '_ {
+        self.revoked_order.iter().filter_map(|number| Some((*number, *self.revoked.get(number)?)))
     }
 
     /// Whether a pass was revoked.

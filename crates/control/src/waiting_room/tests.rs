@@ -1,6 +1,7 @@
 //! Tests of the waiting room: by its grammar, and case by case.
 
 mod apart;
+mod between;
 mod places;
 mod twice;
 

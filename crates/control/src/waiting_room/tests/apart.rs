@@ -44,10 +44,11 @@ impl Apart {
 
     fn report_of(&mut self, now: Timestamp, number: usize) {
         let check = &mut self.checks[number];
-        let owed = self.generator.heed(now, &format!("check {number}"), &check.report(now));
+        let answered = self.generator.heed(now, &format!("check {number}"), &check.report(now));
+        let owed = &answered.owed;
         assert!(owed.is_sorted_by_key(|owed| owed.slot) && owed.len() <= 64, "{owed:?}");
         if self.hears {
-            check.hear(now, &owed);
+            check.hear(now, &answered);
         }
         check.check_invariants();
         self.generator.check_invariants();
@@ -152,8 +153,8 @@ fn new_times_given_since_a_report_are_not_given_twice() {
         (3, 3000)
     );
     miss(check, &due[3..5]);
-    let owed = apart.generator.heed(s(1.9), "check 0", &report);
-    check.hear(s(1.9), &owed);
+    let answered = apart.generator.heed(s(1.9), "check 0", &report);
+    check.hear(s(1.9), &answered);
     miss(check, &due[5..]);
     // Seconds 1 to 4 are full of promises, five of whose ten people are to be served in 5 to 8.
     assert_eq!(slots(&new), [vec![5; 6], vec![6; 4]].concat());
@@ -166,16 +167,20 @@ fn what_a_check_cannot_promise_is_not_taken_for_room() {
     tell(&mut check, START, 10.0);
     let due =
         Promise { kind: Kind::Place, class: ONE, since: START, at: START, work: 1000, renewed: 0, number: 1 };
-    let owed = |second: u64| Owed { slot: s(0.0) + Duration::from_secs(second), work: 1500 };
+    let owed = |seconds: &[u64]| {
+        let owed =
+            seconds.iter().map(|second| Owed { slot: s(0.0) + Duration::from_secs(*second), work: 1500 });
+        Answered { owed: owed.collect(), ..Answered::default() }
+    };
     // Beyond its horizon, and over.
-    check.hear(START, &[owed(0), owed(11), owed(1_000_000)]);
+    check.hear(START, &owed(&[0, 11, 1_000_000]));
     let extra = promise(check.missed(START, ONE, Some(&due))).expect("a new time");
     assert_eq!(slots(&[extra]), [1], "a part of each slot is kept for that");
-    check.hear(START, &[owed(7), owed(10)]);
+    check.hear(START, &owed(&[7, 10]));
     let told: Vec<_> = (0..4).filter_map(|_| promise(check.missed(START, ONE, Some(&due)))).collect();
     assert_eq!(slots(&told), [7, 7, 10, 10]);
     // The rest of it is worth nothing once slots are of another length.
-    check.hear(START, &[owed(8)]);
+    check.hear(START, &owed(&[8]));
     check.configure(START, &RoomSettings { slot: Duration::from_millis(100), ..check.settings.clone() });
     let next = promise(check.missed(START, ONE, Some(&due))).expect("a new time");
     assert!(next.at < s(8.0), "{}", next.at);
