@@ -110,6 +110,15 @@ choices! {
         /// Nobody new is let in; promises that are out are kept.
         Closed = "closed",
     }
+    /// Who of a class gets which place, where that is not as in the whole room.
+    ClassRoomMethod {
+        /// First come, first served.
+        Fifo = "fifo",
+        /// Everybody waits for the next slot at least.
+        Wait = "wait",
+        /// Nobody new is let in; promises that are out are kept.
+        Closed = "closed",
+    }
     /// How a browser carries the token of its time.
     RoomCarry {
         /// In a cookie.

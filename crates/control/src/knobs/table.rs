@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Algorithm, BalancePolicy, ChoiceSet, Discipline, Fault, HalfClosed, Key, Kind, Mode, RefusalStatus,
-    RoomCarry, RoomMethod, RoomOrder, RoomRole, SchedulerKind, Scope, Value,
+    Algorithm, BalancePolicy, ChoiceSet, ClassRoomMethod, Discipline, Fault, HalfClosed, Key, Kind, Mode,
+    RefusalStatus, RoomCarry, RoomMethod, RoomOrder, RoomRole, SchedulerKind, Scope, Value,
     value::{Bytes, Chosen, PerSecond, Span},
 };
 
@@ -340,6 +340,8 @@ knobs! {
             "Weight units of the class in flight at once, within the application's limit.";
         ROOM_QUEUES: bool = "waiting_room.queues", Kind::Flag, Value::Flag(true),
             "Whether requests of the class go through the waiting room; else they pass it by.";
+        CLASS_ROOM_METHOD: Option<Chosen<ClassRoomMethod>> = "waiting_room.method", choice::<ClassRoomMethod>(), Value::None,
+            "Who of the class gets which place; none: as waiting_room.method of the application says, and where that is off, there is no room. Classes that say the same are a group with doors of their own.";
         ROOM_SHARE: Option<f64> = "waiting_room.share", ratio(0.001, 1.0), Value::None,
             "Share of each slot kept for the class; where they add up to more than one, each gets its part. What nobody of it has taken when the slot comes is anybody's.";
     }

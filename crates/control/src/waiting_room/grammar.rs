@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     ClassId, Refusal, Timestamp,
-    knobs::{RoomMethod, RoomOrder, RoomRole},
+    knobs::{ClassRoomMethod, RoomMethod, RoomOrder, RoomRole},
 };
 
 /// One operation. Positions count modulo what is there; with nothing there, nothing happens.
@@ -107,6 +107,12 @@ pub fn settings(mut next: impl FnMut() -> u8) -> RoomSettings {
         classes: (0..=pick(&[0, 1, 2]))
             .map(|_| ClassRoom {
                 queues: pick(&[0, 1, 1, 1]) == 1,
+                method: match pick(&[0, 0, 0, 0, 0, 1, 2, 3]) {
+                    0 => None,
+                    1 => Some(ClassRoomMethod::Fifo),
+                    2 => Some(ClassRoomMethod::Wait),
+                    _ => Some(ClassRoomMethod::Closed),
+                },
                 share: match pick(&[0, 0, 1]) {
                     0 => None,
                     _ => Some(0.2),

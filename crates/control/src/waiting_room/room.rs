@@ -211,7 +211,7 @@ impl Room {
         if self.settings.role == RoomRole::Check {
             return Answer::Elsewhere { with_promise: false };
         }
-        match self.settings.method {
+        match self.settings.method_of(class) {
             RoomMethod::Closed => {
                 self.count(class, RoomCount::Closed);
                 Answer::Refuse(Refusal::RoomClosed)
@@ -415,7 +415,10 @@ impl Room {
         self.settings.is_on()
             && self.settings.classes.get(class.index()).is_some_and(|class| class.queues)
             && (self.knows_capacity()
-                || matches!(self.settings.method, RoomMethod::Wait | RoomMethod::Closed | RoomMethod::Event)
+                || matches!(
+                    self.settings.method_of(class),
+                    RoomMethod::Wait | RoomMethod::Closed | RoomMethod::Event
+                )
                 || self.settings.role != RoomRole::Both)
     }
 
@@ -544,7 +547,7 @@ impl Room {
             return self.ask(self.now, class);
         }
         self.count(class, RoomCount::Late);
-        if matches!(self.settings.method, RoomMethod::Closed | RoomMethod::Wait) {
+        if matches!(self.settings.method_of(class), RoomMethod::Closed | RoomMethod::Wait) {
             // Late is not a promise any more.
             return self.ask(self.now, class);
         }

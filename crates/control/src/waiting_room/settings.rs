@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::slot_table::LANES_MAX;
 use crate::{
-    Timestamp,
-    knobs::{PerSecond, RoomMethod, RoomOrder, RoomRole, Values, keys},
+    ClassId, Timestamp,
+    knobs::{ClassRoomMethod, PerSecond, RoomMethod, RoomOrder, RoomRole, Values, keys},
 };
 
 /// Everything the room can be told while it runs.
@@ -65,6 +65,8 @@ pub struct SessionSettings {
 pub struct ClassRoom {
     /// Whether it goes through the room.
     pub queues: bool,
+    /// Who of it gets which place; `None`: as in the whole room.
+    pub method: Option<ClassRoomMethod>,
     /// Share of each slot kept for it.
     pub share: Option<f64>,
 }
@@ -105,6 +107,7 @@ impl RoomSettings {
                 .iter()
                 .map(|class| ClassRoom {
                     queues: class.get(keys::ROOM_QUEUES),
+                    method: class.get(keys::CLASS_ROOM_METHOD).map(|chosen| chosen.0),
                     share: class.get(keys::ROOM_SHARE),
                 })
                 .collect(),
@@ -115,6 +118,17 @@ impl RoomSettings {
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.method != RoomMethod::Off
+    }
+
+    /// Who of a class gets which place.
+    pub(super) fn method_of(&self, class: ClassId) -> RoomMethod {
+        let own = self.classes.get(class.index()).and_then(|class| class.method).filter(|_| self.is_on());
+        match own {
+            None => self.method,
+            Some(ClassRoomMethod::Fifo) => RoomMethod::Fifo,
+            Some(ClassRoomMethod::Wait) => RoomMethod::Wait,
+            Some(ClassRoomMethod::Closed) => RoomMethod::Closed,
+        }
     }
 
     /// Shares kept for classes, lane by lane from 1, and the lane of each class. Classes beyond the last lane are

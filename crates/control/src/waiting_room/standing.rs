@@ -62,7 +62,7 @@ impl Room {
     #[must_use]
     pub fn standing(&self, now: Timestamp) -> Standing {
         let length = self.table.length();
-        let is_closed = self.settings.method == RoomMethod::Closed;
+        let is_closed = self.settings.method_of(ClassId(0)) == RoomMethod::Closed;
         let next = match self.table.next(self.lanes.first().copied().unwrap_or(0)) {
             _ if is_closed => None,
             _ if !self.knows_capacity() => Some(Duration::ZERO),

@@ -13,7 +13,7 @@ use super::{
     grammar::{Driver, Op, START, settings as any_settings},
     *,
 };
-use crate::knobs::{Knob, RoomMethod, RoomRole, Scope, Value, Values};
+use crate::knobs::{ClassRoomMethod, Knob, RoomMethod, RoomRole, Scope, Value, Values};
 
 const ONE: ClassId = ClassId(0);
 
@@ -241,8 +241,10 @@ fn methods_are_switched_live() {
 #[test]
 fn a_full_horizon_refuses_and_a_class_has_its_share() {
     let mut settings = RoomSettings { horizon: Duration::from_secs(10), ..settings() };
-    settings.classes =
-        vec![ClassRoom { queues: true, share: None }, ClassRoom { queues: true, share: Some(0.2) }];
+    settings.classes = vec![
+        ClassRoom { queues: true, method: None, share: None },
+        ClassRoom { queues: true, method: None, share: Some(0.2) },
+    ];
     let mut room = Room::new(&settings, [1, 2], START);
     tell(&mut room, START, 10.0);
     let promises = ask(&mut room, START, 200);
@@ -250,6 +252,46 @@ fn a_full_horizon_refuses_and_a_class_has_its_share() {
     assert_eq!(room.ask(START, ONE), Answer::Refuse(Refusal::HorizonFull));
     let other: Vec<_> = (0..4).filter_map(|_| promise(room.ask(START, ClassId(1)))).collect();
     assert_eq!(slots(&other), [1, 1, 2, 2]);
+}
+
+#[test]
+fn a_group_of_classes_has_doors_of_its_own() {
+    let of = |method| ClassRoom { queues: true, method, share: None };
+    let with = |method, own: [Option<ClassRoomMethod>; 2]| {
+        let classes = vec![of(None), of(own[0]), of(own[1])];
+        RoomSettings { method, opens_at: Some(s(60.0)), classes, ..settings() }
+    };
+    let (shop, tickets, news) = (ClassId(0), ClassId(1), ClassId(2));
+    // Tickets wait for the doors with everybody; for news there are none.
+    let mut room = room_of(&with(RoomMethod::Event, [None, Some(ClassRoomMethod::Fifo)]), 10.0);
+    for class in [shop, tickets] {
+        assert_eq!(promise(room.ask(START, class)).map(|lot| lot.kind), Some(Kind::Lot));
+    }
+    assert_eq!(how(room.ask(START, news)), Some(How::Direct));
+    let due: Vec<Promise> = (0..30).filter_map(|_| promise(room.ask(START, news))).collect();
+    assert!(due.iter().all(|promise| promise.kind == Kind::Place) && due.len() >= 20, "{}", due.len());
+    // News are closed for newcomers: promises that are out are kept, and the others go on.
+    room.configure(START, &with(RoomMethod::Fifo, [None, Some(ClassRoomMethod::Closed)]));
+    assert_eq!(room.ask(START, news), Answer::Refuse(Refusal::RoomClosed));
+    assert_eq!(how(room.come_back(due[0].at, news, &due[0])), Some(How::Kept));
+    assert!(promise(room.ask(s(1.0), shop)).is_some() && promise(room.ask(s(1.0), tickets)).is_some());
+    // Two classes that say the same are one group.
+    let closed = Some(ClassRoomMethod::Closed);
+    room.configure(s(2.0), &with(RoomMethod::Fifo, [closed, closed]));
+    for class in [tickets, news] {
+        assert_eq!(room.ask(s(2.0), class), Answer::Refuse(Refusal::RoomClosed));
+    }
+    // All are closed but them.
+    let open = Some(ClassRoomMethod::Fifo);
+    room.configure(s(20.0), &with(RoomMethod::Closed, [open, Some(ClassRoomMethod::Wait)]));
+    assert_eq!(room.ask(s(20.0), shop), Answer::Refuse(Refusal::RoomClosed));
+    assert!(how(room.ask(s(20.0), tickets)).is_some(), "there is room");
+    assert!(promise(room.ask(s(20.0), news)).is_some(), "for the next slot at least");
+    assert_eq!(room.standing(s(20.0)).next, None, "of the default class");
+    // Where there is no room, there is none for them.
+    room.configure(s(30.0), &with(RoomMethod::Off, [closed, closed]));
+    assert_eq!(how(room.ask(s(30.0), news)), Some(How::Unconcerned));
+    room.check_invariants();
 }
 
 #[test]
@@ -316,7 +358,7 @@ fn a_pass_slides_ends_and_is_revoked() {
 #[test]
 fn who_may_pass_by_does_until_the_end_of_it_whatever_the_method() {
     let mut settings = settings();
-    settings.classes.push(ClassRoom { queues: true, share: None });
+    settings.classes.push(ClassRoom { queues: true, method: None, share: None });
     let mut room = room_of(&settings, 1.0);
     let bypass = Bypass { class: ClassId(1), issued: START, until: s(60.0), number: 7 };
     for method in [RoomMethod::Fifo, RoomMethod::Wait, RoomMethod::Closed, RoomMethod::Event] {
