@@ -46,7 +46,7 @@ impl Room {
     pub(super) fn open_filters(&mut self) {
         let present = self.table.present();
         for slot in present..=present + self.ahead() {
-            self.replay.open(slot, self.filter_places(slot));
+            self.replay.widen(slot, self.filter_places(slot));
         }
     }
 

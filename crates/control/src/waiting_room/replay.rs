@@ -56,6 +56,14 @@ impl Replay {
         }
     }
 
+    /// Slot `slot` can be used by about so many people, more than was known. One of which something was used stays as it is.
+    pub(super) fn widen(&mut self, slot: u64, places: u64) {
+        let filter = self.filter(slot);
+        if filter.slot != slot || filter.bits.iter().all(|word| *word == 0) {
+            self.open(slot, places);
+        }
+    }
+
     /// Notes that a promise of a slot with so many places is used; false if it was before, or seems so.
     #[must_use]
     pub(super) fn is_new(&mut self, slot: u64, places: u64, number: u64) -> bool {
@@ -137,5 +145,9 @@ mod tests {
         assert!(replay.is_new(6, 0, 1));
         assert!(!replay.is_new(6, 0, 1));
         assert!(replay.lets_again(6, 1) && !replay.lets_again(6, 1), "no more than that many");
+        replay.widen(6, 1_000_000);
+        assert!(!replay.is_new(6, 0, 1), "what was used stays used");
+        replay.widen(7, 10);
+        assert!(replay.is_new(7, 0, 1));
     }
 }

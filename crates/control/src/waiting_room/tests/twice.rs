@@ -87,6 +87,17 @@ fn a_second_tab_at_the_same_second_comes_in_by_the_pass_of_the_first() {
     }
 }
 
+#[test]
+fn what_was_used_stays_used_though_the_capacity_is_forgotten_meanwhile() {
+    let mut room = room_of(&settings(), 20.0);
+    let out = ask(&mut room, START, 60);
+    let due = out.iter().find(|promise| promise.at >= s(1.0)).expect("somebody waits");
+    assert_eq!(how(room.come_back(s(1.5), ONE, due)), Some(How::Kept));
+    room.observe(s(1.6), Capacity::default(), std::iter::empty());
+    tell(&mut room, s(1.7), 20.0);
+    assert_ne!(how(room.come_back(s(1.8), ONE, due)), Some(How::Kept));
+}
+
 fn comes_again(answer: Answer, promise: &Promise) {
     let Answer::Wait(place) = answer else { panic!("{answer:?}: he is to come again") };
     assert_eq!(place.promise, *promise, "it is no other place");
