@@ -47,7 +47,7 @@ pub struct RoomSettings {
     pub report_keep: Duration,
     /// Capacity that is safe without a report, work units a second.
     pub floor: Option<f64>,
-    /// The classes, dense by [`ClassId`](crate::ClassId).
+    /// The classes, dense by [`ClassId`].
     pub classes: Vec<ClassRoom>,
 }
 
