@@ -176,13 +176,14 @@ impl<'d> Section<'d> {
         }
         let names: BTreeSet<&str> =
             self.table.names().flat_map(|name| prefixes(name).chain(std::iter::once(name))).collect();
-        let elsewhere = Knob::ALL
-            .iter()
-            .find(|knob| knob.name() == dotted || knob.name().starts_with(&format!("{dotted}.")))
-            .map(|knob| format!("it belongs to {}", home(knob.scope())));
-        let mend = closest(dotted, names)
-            .map(|name| format!("did you mean {name}?"))
-            .or(elsewhere)
+        let elsewhere = |is_meant: &dyn Fn(&str) -> bool| {
+            let knob = Knob::ALL.iter().find(|knob| is_meant(knob.name()))?;
+            Some(format!("it belongs to {}", home(knob.scope())))
+        };
+        let below = format!("{dotted}.");
+        let mend = elsewhere(&|name| name == dotted)
+            .or_else(|| closest(dotted, names).map(|name| format!("did you mean {name}?")))
+            .or_else(|| elsewhere(&|name| name.starts_with(&below)))
             .unwrap_or_else(|| format!("docs/configuration.md lists the keys of {}", self.table.title));
         self.document.fault(key, span, WHAT, mend);
     }

@@ -294,11 +294,11 @@ fn find<'n>(
 
 /// What to write instead of a knob that a scope does not have.
 fn mend_knob(scope: Scope, name: &str) -> String {
-    if let Some(near) = closest(name, Knob::ALL.iter().filter(|k| k.scope() == scope).map(|k| k.name())) {
-        return format!("did you mean {near}?");
+    if let Some(knob) = Knob::ALL.iter().find(|knob| knob.name() == name) {
+        return format!("it belongs to {}", shape(knob.scope()));
     }
-    match Knob::ALL.iter().find(|knob| knob.name() == name) {
-        Some(knob) => format!("it belongs to {}", shape(knob.scope())),
+    match closest(name, Knob::ALL.iter().filter(|k| k.scope() == scope).map(|k| k.name())) {
+        Some(near) => format!("did you mean {near}?"),
         None => "docs/knobs.md lists them all".to_owned(),
     }
 }
@@ -367,6 +367,7 @@ mod tests {
                 "app/in_flight.limt: there is no such knob: did you mean in_flight.limit?",
             ),
             ("priority", "priority: there is no such knob: it belongs to APPLICATION/CLASS/KNOB"),
+            ("app/queue.max", "app/queue.max: there is no such knob: it belongs to APPLICATION/CLASS/KNOB"),
             ("app/wibble", "app/wibble: there is no such knob: docs/knobs.md lists them all"),
             (
                 "app/servers/weight",

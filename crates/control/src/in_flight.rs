@@ -29,7 +29,7 @@ pub const TOP_PRIORITY: u8 = 7;
 /// assert!(ledger.fits(2, 3) && !ledger.fits(3, 3));
 /// assert!(ledger.fits(3, 7)); // the top priority passes
 /// ledger.take(class, 3); // R = -1
-/// assert_eq!(ledger.room(), -1);
+/// assert_eq!(ledger.room(), Some(-1));
 /// ledger.give_back(class, 8); // R = 7
 /// assert!(ledger.fits(7, 3) && !ledger.fits(11, 3));
 /// ledger.give_back(class, 3); // nothing in flight: even 11 may start
@@ -37,7 +37,7 @@ pub const TOP_PRIORITY: u8 = 7;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InFlight {
-    limit: u32,
+    limit: Option<u32>,
     total: u64,
     classes: Vec<u64>,
     started: Vec<u64>,
@@ -47,17 +47,17 @@ impl InFlight {
     /// Nothing in flight under `limit` weight units, with `classes` classes.
     #[must_use]
     pub fn new(limit: u32, classes: usize) -> Self {
-        Self { limit, total: 0, classes: vec![0; classes], started: vec![0; classes] }
+        Self { limit: Some(limit), total: 0, classes: vec![0; classes], started: vec![0; classes] }
     }
 
-    /// Sets `R0`. What is in flight stays.
-    pub const fn set_limit(&mut self, limit: u32) {
+    /// Sets `R0`; `None`: there is no limit. What is in flight stays.
+    pub const fn set_limit(&mut self, limit: Option<u32>) {
         self.limit = limit;
     }
 
-    /// `R0`, weight units.
+    /// `R0`, weight units; `None`: there is no limit.
     #[must_use]
-    pub const fn limit(&self) -> u32 {
+    pub const fn limit(&self) -> Option<u32> {
         self.limit
     }
 
@@ -72,7 +72,7 @@ impl InFlight {
     /// Whether a request of this weight and priority may start under the application's limit.
     #[must_use]
     pub fn fits(&self, weight: u32, priority: u8) -> bool {
-        fits(self.total, self.limit, weight, priority)
+        self.limit.is_none_or(|limit| fits(self.total, limit, weight, priority))
     }
 
     /// Whether it may start under a bound of its class.
@@ -125,10 +125,10 @@ impl InFlight {
         &self.started
     }
 
-    /// `R`: what is left of the limit; negative when the top priority has passed it or the limit fell.
+    /// `R`: what is left of the limit, if there is one; negative when the top priority has passed it or the limit fell.
     #[must_use]
-    pub fn room(&self) -> i64 {
-        i64::from(self.limit) - i64::try_from(self.total).unwrap_or(i64::MAX)
+    pub fn room(&self) -> Option<i64> {
+        Some(i64::from(self.limit?) - i64::try_from(self.total).unwrap_or(i64::MAX))
     }
 
     /// Panics unless the classes' weights add up.

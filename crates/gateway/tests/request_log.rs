@@ -7,7 +7,8 @@ use crate::{
     support::{PLAIN, eventually, exchange, read_response, rest},
 };
 
-fn house(application: &str, log: &str) -> House {
+/// A house whose access log is kept, with lines for the application and the host.
+pub(crate) fn house(application: &str, log: &str) -> House {
     House::with(|directory| {
         let target = directory.join("access.log");
         let host = format!("access_log.target = \"{}\"\n{log}", target.display());
@@ -16,7 +17,7 @@ fn house(application: &str, log: &str) -> House {
 }
 
 /// The lines, once there are `n`.
-fn lines(house: &House, n: usize) -> Vec<String> {
+pub(crate) fn lines(house: &House, n: usize) -> Vec<String> {
     let path = house.directory.path().join("access.log");
     let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
     eventually("lines", || read(&path).lines().count() >= n);
@@ -26,7 +27,7 @@ fn lines(house: &House, n: usize) -> Vec<String> {
 }
 
 /// The value of a member as it is written.
-fn member<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn member<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = line.split_once(&format!("\"{name}\":"))?;
     match rest.strip_prefix('"') {
         Some(text) => text.split('"').next(),

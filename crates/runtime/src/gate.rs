@@ -59,8 +59,19 @@ pub struct GateLevels {
     pub long_streams: u64,
     /// Requests waiting, dense by class.
     pub queued: Vec<u64>,
+    /// Requests that would be waiting, had what only watches acted, dense by class; empty while nothing watches.
+    pub would_wait: Vec<u64>,
     /// What a request costs, thousandths of one of the default class, dense by class; `None`: not known.
     pub costs: Vec<Option<u64>>,
+}
+
+/// What came of an exchange when it gave its permit back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// When.
+    pub at: Timestamp,
+    /// What would have refused the request, if something that only watches would have.
+    pub would_refuse: Option<Refusal>,
 }
 
 /// A permit that gives itself back: with the outcome told to [`Held::finish`], else as
@@ -140,10 +151,12 @@ impl Gate {
     pub fn levels(&self) -> GateLevels {
         // Room for every class there can be, so that nothing is allocated inside the lock.
         let mut queued = Vec::with_capacity(CLASSES_MAX);
+        let mut would_wait = Vec::with_capacity(CLASSES_MAX);
         let mut costs = Vec::with_capacity(CLASSES_MAX);
         let locked = self.shared.lock();
         let levels = locked.admission.levels();
         queued.extend(levels.queued().map(|(_, n)| n as u64));
+        would_wait.extend(levels.would_wait().map(|(_, n)| n as u64));
         costs.extend(levels.costs().map(|(_, cost)| cost.map(thousandths)));
         GateLevels {
             in_flight: levels.in_flight,
@@ -151,6 +164,7 @@ impl Gate {
             capacity: levels.capacity.map(thousandths),
             long_streams: levels.long_streams,
             queued,
+            would_wait,
             costs,
         }
     }
@@ -191,7 +205,7 @@ impl Gate {
         self.with(|admission, _| admission.drain_capacity_events(out));
     }
 
-    /// Hands out and clears what mode `watch` would have refused.
+    /// Hands out and clears what would have been refused, had what only watches acted.
     pub fn drain_would_refuse(&self, f: impl FnMut(ClassId, Refusal, u64)) {
         self.with(|admission, _| admission.drain_would_refuse(f));
     }
@@ -251,9 +265,10 @@ impl Gate {
 }
 
 impl Held {
-    /// Gives the permit back with what came of the exchange; says when that was.
-    pub fn finish(mut self, outcome: Outcome) -> Timestamp {
-        self.give_back(outcome).unwrap_or_else(|| self.gate.shared.clock.now())
+    /// Gives the permit back with what came of the exchange.
+    pub fn finish(mut self, outcome: Outcome) -> Ended {
+        self.give_back(outcome)
+            .unwrap_or_else(|| Ended { at: self.gate.shared.clock.now(), would_refuse: None })
     }
 
     /// Gives the weight back and goes on as a long stream.
@@ -281,19 +296,35 @@ impl Held {
         self.permit.as_ref().map_or(Timestamp::EPOCH, Permit::started)
     }
 
-    fn give_back(&mut self, outcome: Outcome) -> Option<Timestamp> {
+    /// What would have refused the request, if something that only watches would have, as far as is known by now.
+    #[must_use]
+    pub fn would_refuse(&self) -> Option<Refusal> {
+        self.permit.as_ref().and_then(Permit::would_refuse)
+    }
+
+    fn give_back(&mut self, outcome: Outcome) -> Option<Ended> {
         let permit = self.permit.take()?;
         self.gate.shared.held.fetch_sub(1, Ordering::Relaxed);
-        Some(self.gate.with(|admission, now| {
-            admission.depart(now, permit, outcome);
-            now
-        }))
+        Some(
+            self.gate.with(|admission, now| Ended {
+                at: now,
+                would_refuse: admission.depart(now, permit, outcome),
+            }),
+        )
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         self.give_back(Outcome::Ignore);
+    }
+}
+
+impl HeldStream {
+    /// What would have refused the request, if something that only watches would have.
+    #[must_use]
+    pub fn would_refuse(&self) -> Option<Refusal> {
+        self.permit.as_ref().and_then(StreamPermit::would_refuse)
     }
 }
 

@@ -31,7 +31,7 @@ mod workers;
 pub use application::ApplicationState;
 pub use clock::Clock;
 pub use core::{Core, CoreApplication, View};
-pub use gate::{Entry, Gate, GateLevels, Held, HeldStream, Waiting};
+pub use gate::{Ended, Entry, Gate, GateLevels, Held, HeldStream, Waiting};
 pub use host::HostSample;
 pub use level::{Inside, Level};
 pub use meters::{Cells, CoreMeters, Readings, Subject, Totals};

@@ -94,7 +94,9 @@ fn of_application(application: &Application, served: &mut Vec<Served>) {
     });
     for (index, class) in application.classes.iter().enumerate() {
         let id = ClassId(u16::try_from(index).unwrap_or(u16::MAX));
-        let mut of_class = vec![(Meter::QUEUED, levels.queued.get(index).copied().unwrap_or(0))];
+        let of = |levels: &[u64]| levels.get(index).copied().unwrap_or(0);
+        let mut of_class =
+            vec![(Meter::QUEUED, of(&levels.queued)), (Meter::WOULD_WAIT, of(&levels.would_wait))];
         let cost = levels.costs.get(index).copied().flatten();
         of_class.extend(cost.map(|cost| (Meter::COST, cost)));
         served.push(Served {

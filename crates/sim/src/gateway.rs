@@ -329,6 +329,7 @@ impl Gateway {
                 capacity: levels.capacity.map(thousandths),
                 costs: levels.costs().map(|(_, cost)| cost.map(thousandths)).collect(),
                 queued: levels.queued().map(|(_, queued)| queued as u64).collect(),
+                would_wait: levels.would_wait().map(|(_, waiting)| waiting as u64).collect(),
             });
         }
     }

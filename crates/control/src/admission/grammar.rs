@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use super::{
-    Admission, AdmissionSettings, Arrival, ClassSettings, Departure, Exchange, Outcome, Permit, Rate,
-    StreamPermit,
+    Admission, AdmissionSettings, Arrival, ClassSettings, Departure, Exchange, Outcome, OwnModes, Permit,
+    Rate, StreamPermit,
 };
 use crate::{
     ClassId, Refusal, Ticket, Timestamp,
@@ -68,6 +68,8 @@ pub enum Event {
     Left,
     /// The exchange became a stream.
     Streams,
+    /// The exchange ended; what only watches would have refused it for that reason.
+    Ended(Option<Refusal>),
 }
 
 /// What can be seen from outside after an operation.
@@ -81,6 +83,8 @@ pub struct View {
     pub long_streams: u64,
     /// Requests waiting, by class.
     pub queued: Vec<usize>,
+    /// Requests that would wait, by class; empty while nothing watches.
+    pub would_wait: Vec<usize>,
     /// Numbers, by order of beginning to wait, of the requests decided.
     pub decided: Vec<u64>,
     /// What would have been refused.
@@ -167,7 +171,7 @@ pub fn settings(mut next: impl FnMut() -> u8) -> AdmissionSettings {
         long_streams_max: u64::from(next() % 3),
         share: share(next()),
         classes: (0..=next() % 4).map(|_| class(&mut next)).collect(),
-        ingress_mode: own_mode(next()),
+        modes: own_modes(&mut next),
     }
 }
 
@@ -198,13 +202,17 @@ fn class(next: &mut impl FnMut() -> u8) -> ClassSettings {
         deadline: pick(next(), &[None, None, Some(20)]).map(millis),
         in_flight_max: pick(next(), &[None, None, Some(2)]),
         share: u32::from(next() % 4) + 1,
-        ingress_mode: own_mode(next()),
+        modes: own_modes(next),
     }
 }
 
 /// Mostly none.
-fn own_mode(byte: u8) -> Option<Mode> {
-    pick(byte, &[None, None, None, None, None, Some(Mode::Enforce), Some(Mode::Watch), Some(Mode::Off)])
+fn own_modes(next: &mut impl FnMut() -> u8) -> OwnModes {
+    let mut own = || {
+        let modes = [None, None, None, None, None, Some(Mode::Enforce), Some(Mode::Watch), Some(Mode::Off)];
+        pick(next(), &modes)
+    };
+    OwnModes { ingress: own(), in_flight: own(), queue: own(), egress: own() }
 }
 
 fn rate(next: &mut impl FnMut() -> u8) -> Option<Rate> {
@@ -250,6 +258,8 @@ pub struct Driver {
 struct Waiting {
     ticket: Ticket,
     number: u64,
+    class: ClassId,
+    /// Of a request whose queue has been bounded all the time.
     deadline: Option<Timestamp>,
     decided: bool,
 }
@@ -325,11 +335,9 @@ impl Driver {
             Op::Collect(position) => self.collect(position),
             Op::Leave(position) => self.leave(position),
             Op::Depart(position, outcome) => {
-                if let Some(position) = position.checked_rem(self.permits.len()) {
-                    let permit = self.permits.swap_remove(position);
-                    self.admission.depart(self.now, permit, outcome);
-                }
-                Event::Nothing
+                let Some(position) = position.checked_rem(self.permits.len()) else { return Event::Nothing };
+                let permit = self.permits.swap_remove(position);
+                Event::Ended(self.admission.depart(self.now, permit, outcome))
             }
             Op::Stream(position) => self.stream(position),
             Op::EndStream => {
@@ -345,6 +353,10 @@ impl Driver {
                 let missing = known.into_iter().skip(settings.classes.len());
                 self.settings.classes.extend(missing);
                 self.classes = self.classes.max(u16::try_from(settings.classes.len()).unwrap_or(u16::MAX));
+                let settings = &self.settings;
+                for waits in self.waiting.iter_mut().filter(|waits| !is_bounded(settings, waits.class)) {
+                    waits.deadline = None;
+                }
                 Event::Nothing
             }
         }
@@ -367,7 +379,8 @@ impl Driver {
                 self.waiting.push(Waiting {
                     ticket,
                     number: self.waited,
-                    deadline: exchange.deadline,
+                    class: exchange.class,
+                    deadline: exchange.deadline.filter(|_| is_bounded(&self.settings, exchange.class)),
                     decided: false,
                 });
                 self.waited += 1;
@@ -452,6 +465,7 @@ impl Driver {
             limit: levels.limit,
             long_streams: levels.long_streams,
             queued: levels.queued().map(|(_, queued)| queued).collect(),
+            would_wait: levels.would_wait().map(|(_, waiting)| waiting).collect(),
             decided,
             would_refuse,
             next_timeout: self.admission.next_timeout(),
@@ -465,4 +479,10 @@ impl Driver {
         assert_eq!(levels.in_flight, out + self.admission.uncollected(), "permits are conserved");
         assert_eq!(levels.long_streams, self.streams.len() as u64, "streams are conserved");
     }
+}
+
+/// Whether the bounds of a class's queue act, deadlines among them.
+fn is_bounded(settings: &AdmissionSettings, class: ClassId) -> bool {
+    let own = settings.classes[class.index()].modes;
+    own.over(settings.modes_in_force()).queue == Mode::Enforce
 }

@@ -3,13 +3,17 @@
 use std::{collections::VecDeque, time::Duration};
 
 use super::{
-    AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit, Rate, Standing,
-    path::{Answer, Charged, Path, whole},
+    AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit, Standing,
+    ingress::{Charged, IngressRates},
+    levels::Levels,
+    path::{Answer, Path},
+    settings::Modes,
+    shadow::Begun,
 };
 use crate::{
     ClassId, Refusal, Ticket, Timestamp,
     capacity::{CapacityBounds, CapacityEvent, CapacityState, Cause, Given},
-    in_flight::{InFlight, TOP_PRIORITY},
+    in_flight::TOP_PRIORITY,
     knobs::{Algorithm, Mode},
     limit::{Limit, Limiter, Sample},
     queue::Phase,
@@ -36,16 +40,20 @@ use crate::{
 ///
 /// # Modes
 ///
-/// - `enforce`: as above.
-/// - `watch`: every request starts at once. Its shadow goes the same path, holds its weight from when it
-///   would have been granted until the exchange departs, and is counted
-///   ([`drain_would_refuse`](Self::drain_would_refuse)) if it would have been refused. Shadows that
-///   still wait when their exchange departs count as neither.
-/// - `off`: every request starts at once; weights in flight are counted, limits learn nothing.
+/// Each control has a mode ([`OwnModes`](super::OwnModes), else [`AdmissionSettings::mode`]): the rates of admission, the limit
+/// in flight, the bounds of queues, the rates of starts.
 ///
-/// Limits, rates of starts and queues decide together and have this one mode. Rates of admission decide before them
-/// and alone, so each may have its own (`ingress.mode`): one that watches counts whom it would refuse and lets him
-/// go on, one that acts refuses whatever the mode of the rest is.
+/// - `enforce`: it acts.
+/// - `watch`: it holds for shadows only. While anything watches, each request that is not refused has a shadow on a second
+///   path, on which what acts and what watches holds (`shadow.rs`). A request that starts though its shadow is
+///   refused is counted ([`drain_would_refuse`](Self::drain_would_refuse)) and told when it departs. Shadows that still wait
+///   when their exchange departs count as neither.
+/// - `off`: it holds for nobody. A limit that is off learns nothing.
+///
+/// Rates of admission decide before all else, and nobody pays twice: one that watches counts whom it would refuse and
+/// lets him go on, without a shadow; one that acts refuses whatever the other modes are.
+///
+/// Where nothing acts, every request starts at once.
 ///
 /// # Time
 ///
@@ -93,8 +101,15 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Admission {
     now: Timestamp,
+    /// The application's, which holds for long streams.
     mode: Mode,
+    modes: Modes,
+    ingress: IngressRates,
     path: Path,
+    /// The path of shadows, while something watches.
+    shadows: Option<Box<Path>>,
+    /// Number of the present or last spell of watching.
+    spell: u32,
     limiter: Limiter,
     /// The capacity's bounds by the knobs, and those in force: what was told goes before the knobs.
     capacity: CapacityBounds,
@@ -103,16 +118,12 @@ pub struct Admission {
     told: Option<Given>,
     /// What was told of the capacity since somebody asked.
     tellings: VecDeque<CapacityEvent>,
-    /// The rate of starts that is set, and the one in force: lower where the limiter says so.
-    egress: Option<Rate>,
-    egress_in_force: Option<Rate>,
+    /// The limit and the rate as found, whether or not they hold.
+    limit: u32,
+    rate: Option<f64>,
     share: Share,
     /// Whether the share is worth nothing of the limit.
     is_closed: bool,
-    /// In mode `watch`: what in truth is in flight; the path counts shadows.
-    watched: Option<InFlight>,
-    /// Number of the present or last spell of watching.
-    spell: u32,
     long_streams: u64,
     long_streams_max: u64,
     /// When [`pace`](Self::pace) was last asked for.
@@ -127,21 +138,7 @@ const TELLINGS_MAX: usize = 64;
 #[derive(Debug, PartialEq, Eq)]
 pub struct StreamPermit {
     class: ClassId,
-}
-
-/// Levels at one moment, for meters.
-#[derive(Clone, Copy, Debug)]
-pub struct Levels<'a> {
-    /// Weight in flight.
-    pub in_flight: u64,
-    /// The in-flight limit, weight units.
-    pub limit: u32,
-    /// Capacity as found or given, work units a second; one is what a request of the default class costs.
-    pub capacity: Option<f64>,
-    /// Long streams open.
-    pub long_streams: u64,
-    path: &'a Path,
-    limiter: &'a Limiter,
+    would_refuse: Option<Refusal>,
 }
 
 impl Admission {
@@ -151,29 +148,29 @@ impl Admission {
         assert!(!settings.classes.is_empty(), "the default class always exists");
         let share = settings.share;
         let settings = &*share.of(settings);
-        let limiter = Limiter::new(settings.algorithm, settings.limit);
-        let path = Path::new(settings, limiter.limit(), now);
         let mut admission = Self {
             now,
-            mode: Mode::Enforce,
-            path,
-            limiter,
+            mode: settings.mode,
+            modes: settings.modes_in_force(),
+            ingress: IngressRates::new(now, settings),
+            path: Path::new(settings.scheduler),
+            shadows: None,
+            spell: 0,
+            limiter: Limiter::new(settings.algorithm, settings.limit),
             capacity: settings.capacity,
             bounds: CapacityBounds::default(),
             told: None,
             tellings: VecDeque::new(),
-            egress: None,
-            egress_in_force: None,
+            limit: 0,
+            rate: None,
             share,
             is_closed: holds_nothing(settings),
-            watched: None,
-            spell: 0,
             long_streams: 0,
             long_streams_max: settings.long_streams_max,
             paced: now,
         };
+        admission.configure_paths(settings);
         admission.configure_limiter(settings);
-        admission.set_mode(settings.mode);
         admission
     }
 
@@ -181,15 +178,19 @@ impl Admission {
     ///
     /// Classes are append-only: ids keep their meaning, and a class missing from `settings` keeps its
     /// settings and drains. Another algorithm starts from `in_flight.limit`; the same one keeps what it
-    /// has learnt. What waits over a new bound stays. Leaving mode `enforce` lets everything in. A share
-    /// of settings is renewed by the same settings with a later end.
+    /// has learnt. What waits over a new bound stays, and nobody is refused for what was before bounds of queues began to
+    /// act: waits begin anew, and deadlines that have passed are forgotten. What nothing holds back any more starts. A share of
+    /// settings is renewed by the same settings with a later end.
     pub fn configure(&mut self, now: Timestamp, settings: &AdmissionSettings) {
         assert!(!settings.classes.is_empty(), "the default class always exists");
         self.advance(now);
         self.share = settings.share;
         let settings = &*settings.share.of(settings);
         self.is_closed = holds_nothing(settings);
-        self.path.configure(self.now, settings);
+        self.mode = settings.mode;
+        self.modes = settings.modes_in_force();
+        self.ingress.configure(self.now, settings);
+        self.configure_paths(settings);
         if self.limiter.algorithm() == settings.algorithm {
             self.limiter.set_bounds(settings.limit);
         } else {
@@ -197,21 +198,24 @@ impl Admission {
         }
         self.configure_limiter(settings);
         self.long_streams_max = settings.long_streams_max;
-        if let Some(watched) = &mut self.watched {
-            watched.grow(settings.classes.len());
-        }
-        self.set_mode(settings.mode);
         // What the new constants make overdue, such as the end of an epoch that is shorter now.
         self.advance_limiter();
-        self.path.settle(self.now);
+        self.settle_paths();
     }
 
     /// A request arrives.
     pub fn arrive(&mut self, now: Timestamp, exchange: Exchange) -> Arrival {
         self.advance(now);
         let exchange = self.known(exchange);
-        let charged = self.path.charge(self.now, exchange.class);
-        self.enter(exchange, charged)
+        let would_refuse = match self.ingress.charge(self.now, exchange.class) {
+            Charged::Paid => None,
+            Charged::Watched => {
+                self.path.count_refusal(exchange.class, Refusal::IngressRate);
+                Some(Refusal::IngressRate)
+            }
+            Charged::Refused => return Arrival::Refuse(Refusal::IngressRate),
+        };
+        self.enter(exchange, would_refuse)
     }
 
     /// A request arrives again that has been admitted before and gave its permit back unused, since its
@@ -219,7 +223,7 @@ impl Admission {
     pub fn arrive_again(&mut self, now: Timestamp, exchange: Exchange) -> Arrival {
         self.advance(now);
         let exchange = self.known(exchange);
-        self.enter(exchange, Charged::Paid)
+        self.enter(exchange, None)
     }
 
     /// The same within what there is.
@@ -232,37 +236,55 @@ impl Admission {
         }
     }
 
-    fn enter(&mut self, exchange: Exchange, charged: Charged) -> Arrival {
-        if charged == Charged::Refused {
-            return Arrival::Refuse(Refusal::IngressRate);
+    #[inline(always)]
+    fn enter(&mut self, exchange: Exchange, would_refuse: Option<Refusal>) -> Arrival {
+        let answer = self.path.arrive(self.now, &exchange, false);
+        if self.shadows.is_some() || would_refuse.is_some() {
+            return self.enter_watched(exchange, answer, would_refuse);
         }
-        if self.mode == Mode::Off {
-            let in_flight = self.path.take(exchange.class, exchange.weight);
-            return Arrival::Start(self.permit(&exchange, in_flight, Standing::Counted));
+        match answer {
+            Answer::Start(in_flight) => Arrival::Start(self.permit(&exchange, in_flight)),
+            Answer::Wait(ticket) => Arrival::Wait(ticket),
+            Answer::Refuse(refusal) => Arrival::Refuse(refusal),
         }
-        let answer = match charged {
-            // The path is that of a world in which everything acts.
-            Charged::Watched if self.mode == Mode::Watch => Answer::Refuse(Refusal::IngressRate),
-            _ => self.path.arrive(self.now, &exchange),
-        };
-        let Some(watched) = &mut self.watched else {
-            return match answer {
-                Answer::Start(in_flight) => {
-                    Arrival::Start(self.permit(&exchange, in_flight, Standing::Counted))
+    }
+
+    /// The same with what only watches; not inline, so that it costs nothing where nothing does.
+    #[inline(never)]
+    fn enter_watched(
+        &mut self,
+        exchange: Exchange,
+        answer: Answer,
+        would_refuse: Option<Refusal>,
+    ) -> Arrival {
+        match answer {
+            Answer::Start(in_flight) => {
+                let mut permit = self.permit(&exchange, in_flight);
+                permit.would_refuse = would_refuse;
+                if let Some(shadows) = &mut self.shadows {
+                    let spell = self.spell;
+                    permit.standing = match would_refuse {
+                        Some(_) => Standing::Outside { spell },
+                        None => match shadows.arrive(self.now, &exchange, true) {
+                            Answer::Start(_) => Standing::Counted,
+                            Answer::Wait(ticket) => Standing::Shadow { ticket, spell },
+                            Answer::Refuse(refusal) => {
+                                permit.would_refuse = Some(refusal);
+                                Standing::Outside { spell }
+                            }
+                        },
+                    };
                 }
-                Answer::Wait(ticket) => Arrival::Wait(ticket),
-                Answer::Refuse(refusal) => Arrival::Refuse(refusal),
-            };
-        };
-        watched.take(exchange.class, exchange.weight);
-        let in_flight = whole(watched.total());
-        let spell = self.spell;
-        let standing = match answer {
-            Answer::Start(_) => Standing::Counted,
-            Answer::Wait(ticket) => Standing::Shadow { ticket, spell },
-            Answer::Refuse(_) => Standing::Outside { spell },
-        };
-        Arrival::Start(self.permit(&exchange, in_flight, standing))
+                Arrival::Start(permit)
+            }
+            Answer::Wait(ticket) => {
+                let shadows = self.shadows.as_mut().filter(|_| would_refuse.is_none());
+                let shadow = shadows.and_then(|shadows| shadows.arrive_waiting(self.now, &exchange));
+                self.path.note_shadow(ticket, shadow, would_refuse);
+                Arrival::Wait(ticket)
+            }
+            Answer::Refuse(refusal) => Arrival::Refuse(refusal),
+        }
     }
 
     /// The verdict on a request that waits, if there is one; consumes it and frees the ticket. `None`:
@@ -272,11 +294,7 @@ impl Admission {
     #[must_use]
     pub fn collect(&mut self, now: Timestamp, ticket: Ticket) -> Option<Result<Permit, Refusal>> {
         self.advance(now);
-        let verdict = self.verdict(ticket)?;
-        if verdict.is_some() {
-            self.path.forget(self.now, ticket);
-        }
-        verdict
+        self.verdict(ticket)
     }
 
     /// The client left while its request waited.
@@ -285,39 +303,39 @@ impl Admission {
     /// [`Departure::Left`].
     pub fn leave(&mut self, now: Timestamp, ticket: Ticket) -> Departure {
         self.advance(now);
-        let departure = match self.verdict(ticket) {
-            None | Some(None) => Departure::Left,
-            Some(Some(Ok(permit))) => Departure::AlreadyGranted(permit),
-            Some(Some(Err(refusal))) => Departure::AlreadyRefused(refusal),
-        };
-        self.path.forget(self.now, ticket);
-        departure
+        match self.verdict(ticket) {
+            None => {
+                let shadow = self.path.entry(ticket).and_then(|entry| entry.shadow);
+                self.path.forget(self.now, ticket);
+                self.withdraw(shadow);
+                Departure::Left
+            }
+            Some(Ok(permit)) => Departure::AlreadyGranted(permit),
+            Some(Err(refusal)) => Departure::AlreadyRefused(refusal),
+        }
     }
 
-    /// An exchange is over: its weight is given back, the limit learns, and others may start.
-    pub fn depart(&mut self, now: Timestamp, permit: Permit, outcome: Outcome) {
+    /// An exchange is over: its weight is given back, the limit learns, and others may start. Answers what would have
+    /// refused it, if something that only watches would have.
+    pub fn depart(&mut self, now: Timestamp, permit: Permit, outcome: Outcome) -> Option<Refusal> {
         self.advance(now);
         self.learn(&permit, outcome);
-        let Permit { class, weight, standing, .. } = permit;
-        let Some(watched) = &mut self.watched else {
-            self.path.depart(self.now, class, weight);
-            return;
-        };
-        watched.give_back(class, weight);
+        self.path.depart(self.now, permit.class, permit.weight);
+        if self.shadows.is_some() { self.depart_watched(&permit) } else { permit.would_refuse }
+    }
+
+    #[inline(never)]
+    fn depart_watched(&mut self, permit: &Permit) -> Option<Refusal> {
+        let Permit { class, weight, standing, would_refuse, .. } = *permit;
+        let shadows = self.shadows.as_mut()?;
         match standing {
             Standing::Shadow { ticket, spell } if spell == self.spell => {
-                let granted =
-                    self.path.entry(ticket).is_some_and(|entry| matches!(entry.phase, Phase::Granted { .. }));
-                self.path.forget(self.now, ticket);
-                if granted {
-                    self.path.depart(self.now, class, weight);
-                } else {
-                    self.path.reconsider(self.now);
-                }
+                return shadows.end(self.now, ticket).or(would_refuse);
             }
-            Standing::Outside { spell } if spell == self.spell => self.path.reconsider(self.now),
-            _ => self.path.depart(self.now, class, weight),
+            Standing::Outside { spell } if spell == self.spell => shadows.stand_in(self.now),
+            _ => shadows.depart(self.now, class, weight),
         }
+        would_refuse
     }
 
     /// Moves an exchange from the in-flight limit to the limit of long streams: its connection was
@@ -332,8 +350,8 @@ impl Admission {
         }
         let class = permit.class;
         self.long_streams += 1;
-        self.depart(now, permit, Outcome::Ignore);
-        Ok(StreamPermit { class })
+        let would_refuse = self.depart(now, permit, Outcome::Ignore);
+        Ok(StreamPermit { class, would_refuse })
     }
 
     /// A long stream is over.
@@ -343,20 +361,39 @@ impl Admission {
     }
 
     /// Fires what is due: waits, deadlines, tokens. Every other call does so first by itself.
+    #[inline(always)]
     pub fn advance(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
+        if self.told.is_some() || !self.share.is_valid(self.now) {
+            self.advance_terms();
+        }
+        if self.advance_limiter() {
+            self.settle_paths();
+            return;
+        }
+        self.path.advance(self.now);
+        if self.shadows.is_some() {
+            self.advance_shadows();
+        }
+    }
+
+    /// What was told of the capacity, and a share, are ours for a time.
+    #[inline(never)]
+    fn advance_terms(&mut self) {
         if self.told.is_some_and(|told| told.per_s(self.now).is_none()) {
             self.told = None;
             self.bound_capacity();
         }
         if !self.share.is_valid(self.now) {
             // Nothing can start by it, so nothing is settled.
-            self.path.in_flight.set_limit(0);
+            self.apply_limit();
         }
-        if self.advance_limiter() {
-            self.path.settle(self.now);
-        } else {
-            self.path.advance(self.now);
+    }
+
+    #[inline(never)]
+    fn advance_shadows(&mut self) {
+        if let Some(shadows) = &mut self.shadows {
+            shadows.advance(self.now);
         }
     }
 
@@ -364,11 +401,12 @@ impl Admission {
     #[must_use]
     pub fn next_timeout(&self) -> Option<Timestamp> {
         // A limit that finds its way by itself wants to move while it keeps something waiting.
-        let tick = (self.mode == Mode::Enforce && self.path.is_held())
+        let tick = (self.modes.in_flight == Mode::Enforce && self.path.is_held())
             .then(|| self.limiter.next_tick().map(|tick| tick.max(self.now)))
             .flatten();
         let told = self.told.map(|told| told.until()).filter(|until| *until < Timestamp::FAR_FUTURE);
-        [self.path.next_timeout(), tick, told].into_iter().flatten().min()
+        let of_shadows = self.shadows.as_ref().and_then(|shadows| shadows.next_timeout());
+        [self.path.next_timeout(), of_shadows, tick, told].into_iter().flatten().min()
     }
 
     /// Moves the tickets decided since the last call to `out`, in the order decided. A client that has
@@ -377,8 +415,11 @@ impl Admission {
         self.path.drain_decided(out);
     }
 
-    /// Reports what mode `watch` would have refused since the last call.
+    /// Reports what would have been refused since the last call, had what only watches acted.
     pub fn drain_would_refuse(&mut self, f: impl FnMut(ClassId, Refusal, u64)) {
+        if let Some(shadows) = &mut self.shadows {
+            self.path.take_counts(shadows);
+        }
         self.path.drain_would_refuse(f);
     }
 
@@ -386,11 +427,12 @@ impl Admission {
     #[must_use]
     pub fn levels(&self) -> Levels<'_> {
         Levels {
-            in_flight: self.in_flight().total(),
-            limit: self.path.in_flight.limit(),
+            in_flight: self.path.in_flight.total(),
+            limit: self.limit,
             capacity: self.limiter.work_capacity().or_else(|| self.bounds.given()),
             long_streams: self.long_streams,
             path: &self.path,
+            shadows: self.shadows.as_deref(),
             limiter: &self.limiter,
         }
     }
@@ -442,7 +484,10 @@ impl Admission {
     pub fn pace(&mut self, now: Timestamp) -> Option<f64> {
         self.advance(now);
         let passed = self.now.since(std::mem::replace(&mut self.paced, self.now));
-        let queued: usize = self.path.queued().map(|(_, queued)| queued).sum();
+        // That of the shadows, if the limit holds for them alone.
+        let shadows = self.shadows.as_deref().filter(|_| self.modes.in_flight == Mode::Watch);
+        let path = shadows.unwrap_or(&self.path);
+        let queued: usize = path.queued().map(|(_, queued)| queued).sum();
         self.limiter.pace(queued, passed)
     }
 
@@ -456,56 +501,93 @@ impl Admission {
     /// waits that may start. For tests and simulation; O(everything).
     pub fn check_invariants(&self) {
         self.path.check_invariants(self.now);
-        self.in_flight().check_invariants();
-        let uncollected = self.path.uncollected(true) + self.path.uncollected(false);
-        assert!(uncollected <= self.path.in_flight.total(), "grants hold their weight");
-        assert_eq!(self.watched.is_some(), self.mode == Mode::Watch, "only watching has shadows");
+        if let Some(shadows) = &self.shadows {
+            shadows.check_invariants(self.now);
+        }
     }
 
     /// Weight of permits that are granted and not collected.
     pub(super) fn uncollected(&self) -> u64 {
-        self.path.uncollected(false)
+        self.path.uncollected()
     }
 
-    /// What in truth is in flight.
-    fn in_flight(&self) -> &InFlight {
-        self.watched.as_ref().unwrap_or(&self.path.in_flight)
-    }
-
-    /// `None`: the ticket is stale. `Some(None)`: it waits.
-    fn verdict(&self, ticket: Ticket) -> Option<Option<Result<Permit, Refusal>>> {
+    /// Takes the verdict on a request and frees its ticket; `None`: it waits, or the ticket is stale.
+    fn verdict(&mut self, ticket: Ticket) -> Option<Result<Permit, Refusal>> {
         let entry = self.path.entry(ticket);
         debug_assert!(entry.is_some(), "ticket {ticket} is stale");
         let entry = entry?;
-        Some(match entry.phase {
-            Phase::Waiting | Phase::Free => None,
-            Phase::Granted { started, in_flight } => Some(Ok(Permit {
+        let (shadow, would_refuse) = (entry.shadow, entry.would_refuse);
+        let verdict = match entry.phase {
+            Phase::Waiting | Phase::Free => return None,
+            Phase::Granted { started, in_flight } => Ok(Permit {
                 class: entry.class,
                 weight: entry.weight,
                 started,
                 in_flight,
                 standing: Standing::Counted,
-            })),
-            Phase::Refused(refusal) => Some(Err(refusal)),
-        })
+                would_refuse,
+            }),
+            Phase::Refused(refusal) => Err(refusal),
+        };
+        self.path.forget(self.now, ticket);
+        Some(if self.shadows.is_some() { self.verdict_watched(verdict, shadow) } else { verdict })
     }
 
-    const fn permit(&self, exchange: &Exchange, in_flight: u32, standing: Standing) -> Permit {
-        Permit { class: exchange.class, weight: exchange.weight, started: self.now, in_flight, standing }
+    /// A request that waited is decided, so its shadow does not wait for that any more.
+    #[inline(never)]
+    fn verdict_watched(
+        &mut self,
+        verdict: Result<Permit, Refusal>,
+        shadow: Option<Ticket>,
+    ) -> Result<Permit, Refusal> {
+        let spell = self.spell;
+        let Ok(mut permit) = verdict else {
+            self.withdraw(shadow);
+            return verdict;
+        };
+        let begun =
+            shadow.zip(self.shadows.as_mut()).map(|(ticket, shadows)| (ticket, shadows.begin(ticket)));
+        permit.standing = match begun {
+            Some((_, Begun::InFlight)) => Standing::Counted,
+            Some((ticket, Begun::Waiting)) => Standing::Shadow { ticket, spell },
+            Some((_, Begun::Refused(refusal))) => {
+                permit.would_refuse = Some(refusal);
+                Standing::Outside { spell }
+            }
+            Some((_, Begun::Over)) | None => Standing::Outside { spell },
+        };
+        Ok(permit)
+    }
+
+    /// A request that waited will never start.
+    fn withdraw(&mut self, shadow: Option<Ticket>) {
+        if let (Some(shadows), Some(ticket)) = (&mut self.shadows, shadow) {
+            shadows.withdraw(self.now, ticket);
+        }
+    }
+
+    const fn permit(&self, exchange: &Exchange, in_flight: u32) -> Permit {
+        Permit {
+            class: exchange.class,
+            weight: exchange.weight,
+            started: self.now,
+            in_flight,
+            standing: Standing::Counted,
+            would_refuse: None,
+        }
     }
 
     fn learn(&mut self, permit: &Permit, outcome: Outcome) {
-        if self.mode == Mode::Off || outcome == Outcome::Ignore {
+        if self.modes.in_flight == Mode::Off || outcome == Outcome::Ignore {
             return;
         }
-        let limit = self.path.in_flight.limit();
-        let held = self.watched.is_none() && self.path.held_since(permit.started);
+        let held = self.modes.in_flight == Mode::Enforce && self.path.held_since(permit.started);
         self.limiter.sample(&Sample {
             now: self.now,
             class: permit.class,
             response_time: permit.age(self.now),
             in_flight: permit.in_flight,
-            limit_utilised: held || permit.in_flight >= limit,
+            limit_utilised: held || permit.in_flight >= self.limit,
             outcome,
             weight: permit.weight,
         });
@@ -514,7 +596,7 @@ impl Admission {
 
     /// Tells the limiter that time has passed. True if others may start now.
     fn advance_limiter(&mut self) -> bool {
-        if self.mode != Mode::Enforce {
+        if self.modes.in_flight != Mode::Enforce {
             return false;
         }
         let load = self.path.load(self.now);
@@ -524,31 +606,38 @@ impl Admission {
 
     /// Puts the limiter's limit and rate in force. True if one of them has changed: the caller then settles.
     fn apply_limit(&mut self) -> bool {
-        let limit = self.limit_in_force();
-        let egress = Rate::lower(self.egress, self.limiter.rate());
-        let changed = limit != self.path.in_flight.limit() || egress != self.egress_in_force;
-        if changed {
-            self.path.in_flight.set_limit(limit);
-            self.egress_in_force = egress;
-            self.path.set_egress(self.now, egress);
-        }
-        changed
+        let (limit, rate) = (self.limit_in_force(), self.limiter.rate());
+        (limit, rate) != (self.limit, self.rate) && self.set_found(limit, rate)
+    }
+
+    fn set_found(&mut self, limit: u32, rate: Option<f64>) -> bool {
+        (self.limit, self.rate) = (limit, rate);
+        let changed = self.path.set_found(self.now, limit, rate);
+        let shadows = self.shadows.as_mut();
+        shadows.is_some_and(|shadows| shadows.set_found(self.now, limit, rate)) || changed
     }
 
     fn settle(&mut self) {
         if self.apply_limit() {
-            self.path.settle(self.now);
+            self.settle_paths();
         }
     }
 
-    /// A limit that is found by holding requests back is not known before it has: in mode `watch` nothing is held back.
+    fn settle_paths(&mut self) {
+        self.path.settle(self.now);
+        if let Some(shadows) = &mut self.shadows {
+            shadows.settle(self.now);
+        }
+    }
+
+    /// A limit that is found by holding requests back is not known before it has: while it only watches it holds nothing back.
     /// A share that is worth nothing, or has ended, is a limit of 0.
     fn limit_in_force(&self) -> u32 {
         if self.is_closed || !self.share.is_valid(self.now) {
             return 0;
         }
         match &self.limiter {
-            Limiter::KneeTrack(knee) if self.mode == Mode::Watch && knee.knee().is_none() => {
+            Limiter::KneeTrack(knee) if self.modes.in_flight == Mode::Watch && knee.knee().is_none() => {
                 knee.bounds().max
             }
             limiter => limiter.limit(),
@@ -559,8 +648,8 @@ impl Admission {
         self.limiter.set_power_ratio(settings.power_ratio);
         self.capacity = settings.capacity;
         self.bound_capacity();
-        self.egress = settings.egress;
-        self.apply_limit();
+        // Also if it is the same: what holds of it may be other.
+        self.set_found(self.limit_in_force(), self.limiter.rate());
     }
 
     fn bound_capacity(&mut self) {
@@ -581,22 +670,24 @@ impl Admission {
         self.limiter.capacity().or_else(|| self.bounds.given())
     }
 
-    fn set_mode(&mut self, mode: Mode) {
-        if mode == self.mode {
-            return;
+    /// New settings for what acts and, where something watches, for shadows.
+    fn configure_paths(&mut self, settings: &AdmissionSettings) {
+        match (settings.watches(), &self.shadows) {
+            (true, None) => {
+                self.spell = self.spell.wrapping_add(1);
+                self.shadows = Some(Box::new(self.path.cast_shadows()));
+            }
+            (false, Some(_)) => {
+                if let Some(mut shadows) = self.shadows.take() {
+                    self.path.take_counts(&mut shadows);
+                }
+            }
+            _ => {}
         }
-        if let Some(watched) = self.watched.take() {
-            self.path.end_shadow(self.now, watched);
-        } else if self.mode == Mode::Enforce {
-            self.path.let_all_in(self.now);
+        self.path.configure(self.now, settings);
+        if let Some(shadows) = &mut self.shadows {
+            shadows.configure(self.now, settings);
         }
-        if mode == Mode::Watch {
-            self.spell = self.spell.wrapping_add(1);
-            self.watched = Some(self.path.in_flight.clone());
-        }
-        self.path.set_shadow(mode == Mode::Watch);
-        self.mode = mode;
-        self.apply_limit();
     }
 }
 
@@ -606,22 +697,16 @@ fn holds_nothing(own: &AdmissionSettings) -> bool {
     units == 0
 }
 
-impl Levels<'_> {
-    /// Requests waiting, by class. In mode `watch`, shadows.
-    pub fn queued(&self) -> impl Iterator<Item = (ClassId, usize)> + '_ {
-        self.path.queued()
-    }
-
-    /// What a request of each class costs, where one of the default class costs 1; `None`: not known.
-    pub fn costs(&self) -> impl Iterator<Item = (ClassId, Option<f64>)> + '_ {
-        self.path.queued().map(|(class, _)| (class, self.limiter.cost(class)))
-    }
-}
-
 impl StreamPermit {
     /// The class of the exchange it began as.
     #[must_use]
     pub const fn class(&self) -> ClassId {
         self.class
+    }
+
+    /// What would have refused it, if something that only watches would have.
+    #[must_use]
+    pub const fn would_refuse(&self) -> Option<Refusal> {
+        self.would_refuse
     }
 }

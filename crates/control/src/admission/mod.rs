@@ -5,18 +5,23 @@
 //! is the composition; each part has its own file: [`crate::token_bucket`], [`crate::queue`],
 //! [`crate::scheduler`], [`crate::in_flight`], [`crate::limit`].
 
+mod class;
 pub mod grammar;
+mod ingress;
+mod levels;
 mod machine;
 mod path;
 pub mod reference;
 mod settings;
+mod shadow;
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
 
-pub use machine::{Admission, Levels, StreamPermit};
-pub use settings::{AdmissionSettings, ClassSettings, Rate};
+pub use levels::Levels;
+pub use machine::{Admission, StreamPermit};
+pub use settings::{AdmissionSettings, ClassSettings, OwnModes, Rate};
 
 use crate::{ClassId, Refusal, Ticket, Timestamp};
 
@@ -58,16 +63,17 @@ pub struct Permit {
     /// Weight in flight just after the start, this exchange included.
     in_flight: u32,
     standing: Standing,
+    would_refuse: Option<Refusal>,
 }
 
-/// How a permit's weight is accounted for.
+/// How a permit stands on the path of shadows, if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// In the weight in flight that decisions see.
+    /// Its weight is counted there as well.
     Counted,
-    /// Started in mode `watch` while its shadow waits. Holds in that spell of watching only.
+    /// Its shadow waited when it began. Holds in that spell of watching only.
     Shadow { ticket: Ticket, spell: u32 },
-    /// Started in mode `watch` although it would have been refused. Holds in that spell only.
+    /// It is none of those there, whose shadow was refused or has ended. Holds in that spell only.
     Outside { spell: u32 },
 }
 
@@ -111,6 +117,13 @@ impl Permit {
     #[must_use]
     pub const fn started(&self) -> Timestamp {
         self.started
+    }
+
+    /// What would have refused it, if something that only watches would have, as far as is known by now:
+    /// [`Admission::depart`] knows all.
+    #[must_use]
+    pub const fn would_refuse(&self) -> Option<Refusal> {
+        self.would_refuse
     }
 
     /// Time in flight at `now`.

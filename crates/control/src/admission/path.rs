@@ -1,20 +1,28 @@
-//! The path of a request: ingress buckets, its class's queue, the scheduler, egress buckets, room.
+//! The path of a request: its class's queue, the scheduler, egress buckets, room.
 //!
-//! [`Path`] decides; it does not know whether its decisions act. In mode `watch` its requests are
-//! shadows of requests that in truth have started.
+//! An application has one that acts, and while something only watches a second one of shadows ([`Role`]).
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use super::{AdmissionSettings, ClassSettings, Rate};
+use super::{AdmissionSettings, Rate, class::Class};
 use crate::{
     ClassId, Refusal, Ticket, Timestamp,
     in_flight::{InFlight, TOP_PRIORITY},
     knobs::{Mode, SchedulerKind},
     limit::Load,
-    queue::{ClassQueue, Entry, Exit, Newcomer, Phase, WaitTable},
+    queue::{Entry, Exit, Newcomer, Phase, WaitTable},
     scheduler::{Candidate, Scheduler},
     token_bucket::TokenBucket,
 };
+
+/// Whose path it is, and so which controls hold on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Requests; what acts holds.
+    Acts,
+    /// Their shadows; what acts and what watches holds.
+    Watches,
+}
 
 /// What the path answers to an arrival.
 #[must_use]
@@ -25,103 +33,103 @@ pub(super) enum Answer {
     Refuse(Refusal),
 }
 
-/// What the rates of admission say of an arrival.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Charged {
-    /// There were tokens, or nobody asked for any.
-    Paid,
-    /// One that only watches would have refused it, which is counted.
-    Watched,
-    /// One that acts refuses it; nothing was taken.
-    Refused,
-}
-
-/// A rate of admission, and whether it acts; `None`: as what is above it.
-#[derive(Clone, Debug)]
-struct Ingress {
-    bucket: Option<TokenBucket>,
-    mode: Option<Mode>,
-}
-
-#[derive(Clone, Debug)]
-struct Class {
-    ingress: Ingress,
-    egress: Option<TokenBucket>,
-    queue: ClassQueue,
-    deadline: Option<Duration>,
-    in_flight_max: Option<u32>,
-    share: u32,
-}
-
 #[derive(Clone, Debug)]
 pub(super) struct Path {
+    pub(super) role: Role,
     pub(super) in_flight: InFlight,
-    table: WaitTable,
+    pub(super) table: WaitTable,
     classes: Vec<Class>,
     /// Classes of which something waits, by id.
     busy: Vec<ClassId>,
-    /// The application's.
-    mode: Mode,
-    ingress: Ingress,
+    /// Whether the limit that is found holds, and the rate that comes with it.
+    found_holds: bool,
+    /// The rate of starts that is set, if it holds, and the one in force: lower where the limiter says so.
+    egress_set: Option<Rate>,
+    egress_in_force: Option<Rate>,
     egress: Option<TokenBucket>,
     scheduler: Scheduler,
     starvation_max: Option<Duration>,
-    arrivals: u64,
+    pub(super) arrivals: u64,
     /// Whether the in-flight limit keeps something waiting, and when it ceased to.
     held: bool,
     last_held: Option<Timestamp>,
     /// What the classes offer; kept for its memory.
     candidates: Vec<Candidate>,
     /// Tickets whose verdict nobody has been told of.
-    decided: Vec<Ticket>,
-    /// Whether requests are shadows, and what would have been refused of them.
-    shadow: bool,
-    would_refuse: Vec<[u64; Refusal::ALL.len()]>,
+    pub(super) decided: Vec<Ticket>,
+    /// Shadows in flight whose requests still wait in truth: entries by the number of their arrival.
+    pub(super) ahead: BTreeMap<u64, u32>,
+    pub(super) would_refuse: Vec<[u64; Refusal::ALL.len()]>,
     next_timeout: Option<Timestamp>,
 }
 
+impl Role {
+    /// Whether a control of that mode holds.
+    pub(super) fn heeds(self, mode: Mode) -> bool {
+        match self {
+            Self::Acts => mode == Mode::Enforce,
+            Self::Watches => mode != Mode::Off,
+        }
+    }
+}
+
 impl Path {
-    pub(super) fn new(settings: &AdmissionSettings, limit: u32, now: Timestamp) -> Self {
-        let mut path = Self {
-            in_flight: InFlight::new(limit, settings.classes.len()),
+    /// One that acts, to be configured and given its limit before it is used.
+    pub(super) fn new(scheduler: SchedulerKind) -> Self {
+        Self {
+            role: Role::Acts,
+            in_flight: InFlight::new(0, 0),
             table: WaitTable::new(),
             classes: Vec::new(),
             busy: Vec::new(),
-            mode: settings.mode,
-            ingress: Ingress { bucket: None, mode: None },
+            found_holds: true,
+            egress_set: None,
+            egress_in_force: None,
             egress: None,
-            scheduler: Scheduler::new(settings.scheduler),
+            scheduler: Scheduler::new(scheduler),
             starvation_max: None,
             arrivals: 0,
             held: false,
             last_held: None,
             candidates: Vec::new(),
             decided: Vec::new(),
-            shadow: false,
+            ahead: BTreeMap::new(),
             would_refuse: Vec::new(),
             next_timeout: None,
-        };
-        path.configure(now, settings);
-        path
+        }
     }
 
-    /// New knobs. The caller dispatches afterwards.
+    /// New knobs, and which of them hold. The caller tells the limit and settles afterwards.
     pub(super) fn configure(&mut self, now: Timestamp, settings: &AdmissionSettings) {
-        self.mode = settings.mode;
-        self.ingress.configure(now, settings.ingress, settings.ingress_mode);
-        for (id, class) in settings.classes.iter().enumerate() {
-            match self.classes.get_mut(id) {
-                Some(present) => present.configure(now, class),
-                None => self.classes.push(Class::new(now, class)),
-            }
+        let modes = settings.modes_in_force();
+        self.found_holds = self.role.heeds(modes.in_flight);
+        self.egress_set = settings.egress.filter(|_| self.role.heeds(modes.egress));
+        let known = self.classes.len();
+        self.classes.extend(settings.classes.iter().skip(known).map(Class::new));
+        for (id, class) in self.classes.iter_mut().enumerate() {
+            class.configure(now, &mut self.table, settings.classes.get(id), modes, self.role);
         }
         self.in_flight.grow(self.classes.len());
         self.would_refuse.resize(self.classes.len(), [0; Refusal::ALL.len()]);
         if self.scheduler.kind() != settings.scheduler {
             self.scheduler = Scheduler::new(settings.scheduler);
         }
-        self.scheduler.set_shares(self.classes.iter().map(|class| class.share));
+        self.scheduler.set_shares(self.classes.iter().map(Class::share));
         self.starvation_max = settings.starvation_max;
+    }
+
+    /// The limit in flight as found, and the rate that comes with it. True if what is in force has changed: the caller
+    /// then settles.
+    pub(super) fn set_found(&mut self, now: Timestamp, limit: u32, per_s: Option<f64>) -> bool {
+        let limit = Some(limit).filter(|_| self.found_holds);
+        let egress = Rate::lower(self.egress_set, per_s.filter(|_| self.found_holds));
+        let changed = limit != self.in_flight.limit() || egress != self.egress_in_force;
+        if changed {
+            self.in_flight.set_limit(limit);
+            self.egress_in_force = egress;
+            set_bucket(&mut self.egress, now, egress);
+        }
+        changed
     }
 
     /// The class of that id, or the default class if there is no such class.
@@ -130,30 +138,14 @@ impl Path {
         if class.index() < self.classes.len() { class } else { ClassId(0) }
     }
 
-    /// Takes a token of each ingress bucket, or of neither: first of those that act, then of those that watch.
-    pub(super) fn charge(&mut self, now: Timestamp, id: ClassId) -> Charged {
-        let (all, own) = (&mut self.ingress, &mut self.classes[id.index()].ingress);
-        let of_all = all.mode.unwrap_or(self.mode);
-        if !take_both(now, all.in_mode(Mode::Enforce, of_all), own.in_mode(Mode::Enforce, of_all)) {
-            return Charged::Refused;
-        }
-        if !take_both(now, all.in_mode(Mode::Watch, of_all), own.in_mode(Mode::Watch, of_all)) {
-            self.count_refusal(id, Refusal::IngressRate);
-            return Charged::Watched;
-        }
-        Charged::Paid
-    }
-
-    /// A request that the rates of admission let pass.
-    pub(super) fn arrive(&mut self, now: Timestamp, exchange: &super::Exchange) -> Answer {
+    /// A request that the rates of admission let pass. Of a shadow: whether its request has `begun` in truth.
+    #[inline(always)]
+    pub(super) fn arrive(&mut self, now: Timestamp, exchange: &super::Exchange, begun: bool) -> Answer {
         let class_id = exchange.class;
         let class = &mut self.classes[class_id.index()];
-        let deadline = match (exchange.deadline, class.deadline) {
-            (Some(client), Some(span)) => Some(client.min(now + span)),
-            (client, span) => client.or(span.map(|span| now + span)),
-        };
-        if deadline.is_some_and(|deadline| deadline <= now) {
-            return self.turn_away(class_id, Refusal::DeadlinePassed);
+        let deadline = class.deadline(now, exchange.deadline);
+        if deadline.is_some_and(|deadline| deadline <= now) && class.queue.is_bounded() {
+            return self.turn_away(class_id, Refusal::DeadlinePassed, begun);
         }
         let (weight, priority) = (exchange.weight, exchange.priority);
         if self.busy.is_empty()
@@ -163,38 +155,26 @@ impl Path {
         {
             return Answer::Start(self.take(class_id, weight));
         }
-        self.queue(
-            now,
-            Newcomer {
-                class: class_id,
-                priority,
-                weight,
-                bytes: exchange.bytes,
-                arrived: now,
-                deadline,
-                sequence: self.arrivals,
-                shadow: self.shadow,
-            },
-        )
+        self.queue(now, Newcomer { deadline, begun, ..newcomer(now, exchange, self.arrivals) })
     }
 
     /// Refuses an arrival that was never queued.
-    fn turn_away(&mut self, class: ClassId, refusal: Refusal) -> Answer {
-        if self.shadow {
+    fn turn_away(&mut self, class: ClassId, refusal: Refusal, begun: bool) -> Answer {
+        if begun {
             self.count_refusal(class, refusal);
         }
         Answer::Refuse(refusal)
     }
 
     /// Queues a newcomer, starts it if it is its turn, and only then enforces the queue's bounds.
+    #[inline(never)]
     fn queue(&mut self, now: Timestamp, newcomer: Newcomer) -> Answer {
         let Some(index) = self.table.insert(newcomer) else {
-            return self.turn_away(newcomer.class, Refusal::QueueFull);
+            return self.turn_away(newcomer.class, Refusal::QueueFull, newcomer.begun);
         };
         self.arrivals += 1;
         let queue = &mut self.classes[newcomer.class.index()].queue;
-        let (len_max, bytes_max) =
-            (queue.settings.max.max(queue.len()), queue.settings.bytes_max.max(queue.bytes()));
+        let (len_max, bytes_max) = (queue.len_max().max(queue.len()), queue.bytes_max().max(queue.bytes()));
         if queue.len() == 0 {
             let position = self.busy.partition_point(|busy| *busy < newcomer.class);
             self.busy.insert(position, newcomer.class);
@@ -209,7 +189,7 @@ impl Path {
         self.arm(now);
         let answer = match self.table[index].phase {
             Phase::Waiting => {
-                self.table[index].announced = !self.shadow;
+                self.table[index].announced = true;
                 return Answer::Wait(self.table.ticket(index));
             }
             Phase::Granted { in_flight, .. } => Answer::Start(in_flight),
@@ -235,7 +215,7 @@ impl Path {
             if queue.len() <= len_max && queue.bytes() <= bytes_max {
                 return displaced;
             }
-            let hopeless = u64::from(newcomer.bytes) > queue.settings.bytes_max || !queue.is_lifo(now);
+            let hopeless = u64::from(newcomer.bytes) > queue.bytes_max() || !queue.is_lifo(now);
             let victim = if hopeless { index } else { queue.least().unwrap_or(index) };
             self.refuse(now, victim, Refusal::QueueFull);
             displaced = true;
@@ -325,50 +305,9 @@ impl Path {
         self.held
     }
 
-    /// The rate at which requests start over all classes.
-    pub(super) fn set_egress(&mut self, now: Timestamp, rate: Option<Rate>) {
-        set_bucket(&mut self.egress, now, rate);
-    }
-
     /// Whether the in-flight limit has kept something waiting since `since`.
     pub(super) fn held_since(&self, since: Timestamp) -> bool {
         self.held || self.last_held.is_some_and(|last| last >= since)
-    }
-
-    /// Whether requests that arrive from now on are shadows.
-    pub(super) const fn set_shadow(&mut self, shadow: bool) {
-        self.shadow = shadow;
-    }
-
-    /// Forgets every shadow; `in_flight` is what in truth is in flight.
-    pub(super) fn end_shadow(&mut self, now: Timestamp, in_flight: InFlight) {
-        for index in self.in_order(|entry| entry.shadow) {
-            if self.table[index].phase == Phase::Waiting {
-                self.unqueue(now, index, Exit::Gone);
-            }
-            self.table.remove(index);
-        }
-        let limit = self.in_flight.limit();
-        self.in_flight = in_flight;
-        self.in_flight.set_limit(limit);
-    }
-
-    /// Starts everything that waits, whatever the limits say.
-    pub(super) fn let_all_in(&mut self, now: Timestamp) {
-        for index in self.in_order(|entry| entry.phase == Phase::Waiting) {
-            self.grant(now, index);
-        }
-        self.end_hold(now);
-        self.arm(now);
-    }
-
-    /// Entries of a kind in the order of their arrival, in which they have to leave: whose turn it is at the scheduler
-    /// depends on which class is emptied first.
-    fn in_order(&self, kind: impl Fn(&Entry) -> bool) -> Vec<u32> {
-        let entries = self.table.iter().filter(|(_, entry)| kind(entry));
-        let mut entries: Vec<(u64, u32)> = entries.map(|(index, entry)| (entry.sequence, index)).collect();
-        entries.sort_unstable();
-        entries.into_iter().map(|(_, index)| index).collect()
     }
 
     /// Requests waiting, by class.
@@ -376,11 +315,11 @@ impl Path {
         (0..).map(ClassId).zip(self.classes.iter().map(|class| class.queue.len()))
     }
 
-    /// Weight of permits that are granted and not collected, of shadows or of real requests.
-    pub(super) fn uncollected(&self, shadow: bool) -> u64 {
+    /// Weight of permits that are granted and not collected.
+    pub(super) fn uncollected(&self) -> u64 {
         self.table
             .iter()
-            .filter(|(_, entry)| entry.shadow == shadow && matches!(entry.phase, Phase::Granted { .. }))
+            .filter(|(_, entry)| matches!(entry.phase, Phase::Granted { .. }))
             .map(|(_, entry)| u64::from(entry.weight))
             .sum()
     }
@@ -397,9 +336,9 @@ impl Path {
                     Some((index, if deadline_first { Refusal::DeadlinePassed } else { Refusal::WaitTooLong }))
                 }
                 _ => queue
-                    .earliest_deadline()
-                    .filter(|index| self.table[*index].deadline.is_some_and(|due| due <= now))
-                    .map(|index| (index, Refusal::DeadlinePassed)),
+                    .deadline_passes(&self.table)
+                    .filter(|(_, moment)| *moment <= now)
+                    .map(|(index, _)| (index, Refusal::DeadlinePassed)),
             };
             match due {
                 // A class that becomes empty gives its position to another.
@@ -468,7 +407,7 @@ impl Path {
     }
 
     /// Takes weight, asking nobody; answers the weight in flight just after.
-    pub(super) fn take(&mut self, class: ClassId, weight: u32) -> u32 {
+    fn take(&mut self, class: ClassId, weight: u32) -> u32 {
         self.in_flight.take(class, weight);
         whole(self.in_flight.total())
     }
@@ -476,20 +415,24 @@ impl Path {
     fn refuse(&mut self, now: Timestamp, index: u32, refusal: Refusal) {
         self.unqueue(now, index, Exit::Gone);
         self.table[index].phase = Phase::Refused(refusal);
-        if self.table[index].shadow {
+        if self.table[index].begun {
             self.count_refusal(self.table[index].class, refusal);
         }
         self.announce(index);
     }
 
     /// Counts what would have been refused.
-    fn count_refusal(&mut self, class: ClassId, refusal: Refusal) {
+    pub(super) fn count_refusal(&mut self, class: ClassId, refusal: Refusal) {
         self.would_refuse[class.index()][refusal.index()] += 1;
     }
 
     fn announce(&mut self, index: u32) {
-        if self.table[index].announced {
-            self.decided.push(self.table.ticket(index));
+        if !self.table[index].announced {
+            return;
+        }
+        match self.role {
+            Role::Acts => self.decided.push(self.table.ticket(index)),
+            Role::Watches => self.note_ahead(index),
         }
     }
 
@@ -523,8 +466,8 @@ impl Path {
             if let Some((_, moment)) = class.queue.wait_expires(&self.table) {
                 next = next.min(moment);
             }
-            if let Some(index) = class.queue.earliest_deadline() {
-                next = next.min(self.table[index].deadline.unwrap_or(next));
+            if let Some((_, moment)) = class.queue.deadline_passes(&self.table) {
+                next = next.min(moment);
             }
             if let (Some(span), Some(oldest)) = (starvation_max, class.queue.oldest(&self.table)) {
                 let starves = self.table[oldest].arrived + span;
@@ -561,8 +504,11 @@ impl Path {
         for (index, entry) in self.table.iter() {
             in_phase += usize::from(entry.phase == Phase::Waiting);
             settled += usize::from(entry.phase != Phase::Waiting);
-            assert!(entry.announced || entry.shadow, "somebody holds the ticket of {index}");
+            assert!(entry.announced, "somebody holds the ticket of {index}");
+            assert!(self.role == Role::Watches || !entry.begun, "only shadows stand for what has begun");
         }
+        assert!(self.uncollected() <= self.in_flight.total(), "grants hold their weight");
+        self.check_ahead();
         assert_eq!(waiting, in_phase, "what waits is queued once");
         assert_eq!(self.table.used() as usize, in_phase + settled, "no entry is lost");
         assert!(self.next_timeout.is_none_or(|moment| moment > now), "nothing is overdue");
@@ -571,106 +517,43 @@ impl Path {
     }
 }
 
-impl Ingress {
-    fn configure(&mut self, now: Timestamp, rate: Option<Rate>, mode: Option<Mode>) {
-        set_bucket(&mut self.bucket, now, rate);
-        self.mode = mode;
-    }
-
-    /// Its bucket, if that is its mode; `above` is what holds where it has none of its own.
-    fn in_mode(&mut self, mode: Mode, above: Mode) -> Option<&mut TokenBucket> {
-        self.bucket.as_mut().filter(|_| self.mode.unwrap_or(above) == mode)
-    }
-}
-
-impl Class {
-    fn new(now: Timestamp, settings: &ClassSettings) -> Self {
-        Self {
-            ingress: Ingress { bucket: bucket(now, settings.ingress), mode: settings.ingress_mode },
-            egress: bucket(now, settings.egress),
-            queue: ClassQueue::new(settings.queue),
-            deadline: settings.deadline,
-            in_flight_max: settings.in_flight_max,
-            share: settings.share,
-        }
-    }
-
-    fn configure(&mut self, now: Timestamp, settings: &ClassSettings) {
-        self.ingress.configure(now, settings.ingress, settings.ingress_mode);
-        set_bucket(&mut self.egress, now, settings.egress);
-        self.queue.configure(settings.queue);
-        self.deadline = settings.deadline;
-        self.in_flight_max = settings.in_flight_max;
-        self.share = settings.share;
-    }
-
-    fn has_room(&self, in_flight: &InFlight, id: ClassId, weight: u32, priority: u8) -> bool {
-        self.in_flight_max.is_none_or(|max| in_flight.fits_class(id, max, weight, priority))
-    }
-
-    /// The request the class would start next, if the class's own rate and bound let it.
-    fn candidate(
-        &mut self,
-        now: Timestamp,
-        id: ClassId,
-        table: &WaitTable,
-        in_flight: &InFlight,
-        scheduler: &Scheduler,
-        starvation_max: Option<Duration>,
-    ) -> Option<Candidate> {
-        if !is_ready(now, self.egress.as_mut()) {
-            return None;
-        }
-        let mut index = self.queue.next(now)?;
-        let mut starving = false;
-        if table[index].priority < TOP_PRIORITY {
-            match scheduler.kind() {
-                SchedulerKind::Strict => {
-                    let oldest = self.queue.oldest(table)?;
-                    if starvation_max.is_some_and(|span| now.since(table[oldest].arrived) >= span) {
-                        index = oldest;
-                        starving = true;
-                    }
-                }
-                SchedulerKind::EarliestDeadline => index = self.queue.earliest_deadline().unwrap_or(index),
-                SchedulerKind::RoundRobin | SchedulerKind::Weighted => {}
-            }
-        }
-        let entry = &table[index];
-        self.has_room(in_flight, id, entry.weight, entry.priority).then_some(Candidate {
-            class: id,
-            priority: entry.priority,
-            weight: entry.weight,
-            sequence: entry.sequence,
-            deadline: entry.deadline,
-            starving,
-            index,
-        })
+/// An arrival without a deadline, as the table keeps it.
+pub(super) const fn newcomer(now: Timestamp, exchange: &super::Exchange, sequence: u64) -> Newcomer {
+    Newcomer {
+        class: exchange.class,
+        priority: exchange.priority,
+        weight: exchange.weight,
+        bytes: exchange.bytes,
+        arrived: now,
+        deadline: None,
+        sequence,
+        begun: false,
     }
 }
 
 /// Weight as permits and samples carry it.
-pub(super) fn whole(weight: u64) -> u32 {
+fn whole(weight: u64) -> u32 {
     u32::try_from(weight).unwrap_or(u32::MAX)
 }
 
-fn bucket(now: Timestamp, rate: Option<Rate>) -> Option<TokenBucket> {
-    rate.map(|rate| TokenBucket::new(now, rate.per_s, rate.burst))
-}
-
-fn set_bucket(present: &mut Option<TokenBucket>, now: Timestamp, rate: Option<Rate>) {
+/// A new bucket is full.
+pub(super) fn set_bucket(present: &mut Option<TokenBucket>, now: Timestamp, rate: Option<Rate>) {
     match (rate, present) {
         (Some(rate), Some(bucket)) => bucket.configure(now, rate.per_s, rate.burst),
-        (rate, present) => *present = bucket(now, rate),
+        (rate, present) => *present = rate.map(|rate| TokenBucket::new(now, rate.per_s, rate.burst)),
     }
 }
 
-fn is_ready(now: Timestamp, bucket: Option<&mut TokenBucket>) -> bool {
+pub(super) fn is_ready(now: Timestamp, bucket: Option<&mut TokenBucket>) -> bool {
     bucket.is_none_or(|bucket| bucket.is_ready(now))
 }
 
 /// Takes a token of each bucket, or of neither.
-fn take_both(now: Timestamp, mut one: Option<&mut TokenBucket>, mut other: Option<&mut TokenBucket>) -> bool {
+pub(super) fn take_both(
+    now: Timestamp,
+    mut one: Option<&mut TokenBucket>,
+    mut other: Option<&mut TokenBucket>,
+) -> bool {
     if !is_ready(now, one.as_deref_mut()) || !is_ready(now, other.as_deref_mut()) {
         return false;
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     capacity::{CapacityBounds, PowerRatioSettings},
-    knobs::{Algorithm, Discipline, Mode, PerSecond, RoomMethod, SchedulerKind, Values, keys},
+    knobs::{Algorithm, Chosen, Discipline, Mode, PerSecond, RoomMethod, SchedulerKind, Values, keys},
     limit::LimitBounds,
     queue::QueueSettings,
     share::Share,
@@ -15,6 +15,8 @@ use crate::{
 pub struct AdmissionSettings {
     /// Whether decisions act.
     pub mode: Mode,
+    /// Whether each control of the application does; `None`: as `mode` says.
+    pub modes: OwnModes,
     /// How the in-flight limit is found.
     pub algorithm: Algorithm,
     /// Where the limit starts and its bounds.
@@ -29,8 +31,6 @@ pub struct AdmissionSettings {
     pub starvation_max: Option<Duration>,
     /// Requests admitted over all classes.
     pub ingress: Option<Rate>,
-    /// Whether that rate acts; `None`: as `mode` says.
-    pub ingress_mode: Option<Mode>,
     /// Requests started over all classes.
     pub egress: Option<Rate>,
     /// Long streams open at once.
@@ -44,10 +44,10 @@ pub struct AdmissionSettings {
 /// Settings of one class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassSettings {
+    /// Whether each control of the class acts; `None`: as the application's does.
+    pub modes: OwnModes,
     /// Requests of the class admitted.
     pub ingress: Option<Rate>,
-    /// Whether that rate acts; `None`: as the application's does.
-    pub ingress_mode: Option<Mode>,
     /// Requests of the class started.
     pub egress: Option<Rate>,
     /// Bounds and order of its queue.
@@ -58,6 +58,28 @@ pub struct ClassSettings {
     pub in_flight_max: Option<u32>,
     /// Its share under the weighted scheduler.
     pub share: u32,
+}
+
+/// Modes of the controls that have one of their own; `None`: as what is above says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnModes {
+    /// The rate of admission.
+    pub ingress: Option<Mode>,
+    /// The limit in flight: of an application what its algorithm finds, of a class its bound.
+    pub in_flight: Option<Mode>,
+    /// The bounds of queues: lengths, waits, deadlines and CoDel. Of an application: of all its classes.
+    pub queue: Option<Mode>,
+    /// The rate of starts.
+    pub egress: Option<Mode>,
+}
+
+/// The mode of each control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Modes {
+    pub(super) ingress: Mode,
+    pub(super) in_flight: Mode,
+    pub(super) queue: Mode,
+    pub(super) egress: Mode,
 }
 
 /// A rate with a burst, for a token bucket.
@@ -78,8 +100,15 @@ impl AdmissionSettings {
     #[must_use]
     pub fn from_values(application: &Values, classes: &[&Values]) -> Self {
         let rate = |rate: Option<PerSecond>, burst| rate.map(|PerSecond(per_s)| Rate { per_s, burst });
+        let own = |mode: Option<Chosen<Mode>>| mode.map(|mode| mode.0);
         Self {
             mode: application.get(keys::MODE).0,
+            modes: OwnModes {
+                ingress: own(application.get(keys::APPLICATION_INGRESS_MODE)),
+                in_flight: own(application.get(keys::APPLICATION_IN_FLIGHT_MODE)),
+                queue: own(application.get(keys::APPLICATION_QUEUE_MODE)),
+                egress: own(application.get(keys::APPLICATION_EGRESS_MODE)),
+            },
             algorithm: application.get(keys::IN_FLIGHT_ALGORITHM).0,
             limit: LimitBounds {
                 initial: units(application.get(keys::IN_FLIGHT_LIMIT)),
@@ -94,7 +123,6 @@ impl AdmissionSettings {
                 application.get(keys::APPLICATION_INGRESS_RATE),
                 application.get(keys::APPLICATION_INGRESS_BURST),
             ),
-            ingress_mode: application.get(keys::APPLICATION_INGRESS_MODE).map(|mode| mode.0),
             egress: rate(
                 application.get(keys::APPLICATION_EGRESS_RATE),
                 application.get(keys::APPLICATION_EGRESS_BURST),
@@ -104,8 +132,13 @@ impl AdmissionSettings {
             classes: classes
                 .iter()
                 .map(|class| ClassSettings {
+                    modes: OwnModes {
+                        ingress: own(class.get(keys::INGRESS_MODE)),
+                        in_flight: own(class.get(keys::CLASS_IN_FLIGHT_MODE)),
+                        queue: own(class.get(keys::QUEUE_MODE)),
+                        egress: own(class.get(keys::EGRESS_MODE)),
+                    },
                     ingress: rate(class.get(keys::INGRESS_RATE), class.get(keys::INGRESS_BURST)),
-                    ingress_mode: class.get(keys::INGRESS_MODE).map(|mode| mode.0),
                     egress: rate(class.get(keys::EGRESS_RATE), class.get(keys::EGRESS_BURST)),
                     queue: queue(application, class),
                     deadline: class.get(keys::DEADLINE),
@@ -113,6 +146,38 @@ impl AdmissionSettings {
                     share: units(class.get(keys::SHARE)),
                 })
                 .collect(),
+        }
+    }
+
+    /// The mode of each control, where a class has none of its own.
+    pub(super) fn modes_in_force(&self) -> Modes {
+        let mode = self.mode;
+        self.modes.over(Modes { ingress: mode, in_flight: mode, queue: mode, egress: mode })
+    }
+
+    /// Whether anything that is set only watches, of what decides after admission's rates.
+    pub(super) fn watches(&self) -> bool {
+        let of_all = self.modes_in_force();
+        let is_watched = |mode| mode == Mode::Watch;
+        is_watched(of_all.in_flight)
+            || self.egress.is_some() && is_watched(of_all.egress)
+            || self.classes.iter().any(|class| {
+                let own = class.modes.over(of_all);
+                is_watched(own.queue)
+                    || class.in_flight_max.is_some() && is_watched(own.in_flight)
+                    || class.egress.is_some() && is_watched(own.egress)
+            })
+    }
+}
+
+impl OwnModes {
+    /// The same, with what is above where there is none.
+    pub(super) fn over(self, above: Modes) -> Modes {
+        Modes {
+            ingress: self.ingress.unwrap_or(above.ingress),
+            in_flight: self.in_flight.unwrap_or(above.in_flight),
+            queue: self.queue.unwrap_or(above.queue),
+            egress: self.egress.unwrap_or(above.egress),
         }
     }
 }

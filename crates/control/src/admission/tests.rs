@@ -1,5 +1,7 @@
 //! Hand-computed walks through the path.
 
+mod modes;
+
 use std::{collections::VecDeque, time::Duration};
 
 use super::*;
@@ -112,6 +114,7 @@ fn first_come_first_served_within_the_limit() {
             started: at(11),
             in_flight: 2,
             standing: Standing::Counted,
+            would_refuse: None,
         })
     );
 }
@@ -497,42 +500,4 @@ fn any_bytes_are_operations_that_break_no_promise() {
         }
         driver.finish();
     });
-}
-
-#[test]
-fn a_rate_can_watch_while_the_rest_acts_and_act_while_the_rest_watches() {
-    let counts = |bench: &mut Bench| {
-        let mut counts = Vec::new();
-        bench.admission.drain_would_refuse(|class, refusal, count| counts.push((class.0, refusal, count)));
-        counts
-    };
-    let mut settings = settings(1, 2);
-    settings.classes[1].ingress = Some(Rate { per_s: 0.001, burst: 1.0 });
-    settings.classes[1].ingress_mode = Some(Mode::Watch);
-    settings.classes[1].queue.max = 1;
-    let mut bench = Bench::new(&settings);
-    bench.start(0, request(1, 3, 1)); // the token
-    bench.wait(0, request(1, 3, 1)); // counted, and goes on to the queue
-    assert_eq!(bench.refused(0, request(1, 3, 1)), Refusal::QueueFull, "which acts");
-    assert_eq!(counts(&mut bench), [(1, Refusal::IngressRate, 2)]);
-
-    // The class goes by the application's, and that by itself: the rates act, nothing else does.
-    settings.mode = Mode::Watch;
-    settings.ingress_mode = Some(Mode::Enforce);
-    settings.classes[1].ingress_mode = None;
-    let mut bench = Bench::new(&settings);
-    bench.start(0, request(1, 3, 1));
-    assert_eq!(bench.refused(0, request(1, 3, 1)), Refusal::IngressRate);
-    bench.start(0, request(0, 3, 1));
-    assert_eq!(counts(&mut bench), [], "it was refused, and the limit only watches");
-    settings.mode = Mode::Off;
-    bench.admission.configure(at(1), &settings);
-    assert_eq!(bench.refused(1, request(1, 3, 1)), Refusal::IngressRate);
-    // Of no consequence, whatever the rest does.
-    settings.mode = Mode::Enforce;
-    settings.ingress_mode = Some(Mode::Off);
-    settings.limit.initial = 10;
-    bench.admission.configure(at(2), &settings);
-    bench.start(2, request(1, 3, 1));
-    assert_eq!(counts(&mut bench), []);
 }

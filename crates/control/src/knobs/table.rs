@@ -143,13 +143,13 @@ knobs! {
         ROOM_KEY_AGE_MAX: Option<Span> = "waiting_room.key.age.max", span(WEEK, Duration::from_secs(90 * 86_400)), Value::Span(Duration::from_secs(30 * 86_400)),
             "A key that has signed tokens of waiting rooms for so long gives way to a new one; what it signed holds until it ends by itself.";
         ACCESS_LOG_SAMPLE: f64 = "access_log.sample", ratio(0.0, 1.0), Value::Ratio(1.0),
-            "Share of requests written to the access log; refusals and errors are always written.";
+            "Share of requests written to the access log; refusals, what would be refused, and errors are always written.";
         TRACES_SAMPLE: Option<f64> = "telemetry.traces.sample", ratio(0.0, 1.0), Value::None,
             "Share of requests without a traceparent to go by that are traced; those with one are traced as it says. none: no request is traced. Traces go to telemetry.endpoint.";
     }
     Application {
         MODE: Chosen<Mode> = "mode", choice::<Mode>(), Value::Choice("enforce"),
-            "Whether rates, queues and limits of the application act, only count what they would refuse, or are not consulted. Rates of admission may have a mode of their own: ingress.mode, client.mode.";
+            "Whether rates, queues and limits of the application act, only count what they would refuse, or are not consulted. Each control may have a mode of its own: ingress.mode, client.mode, queue.mode, in_flight.mode, egress.mode.";
         MAINTENANCE: bool = "maintenance", Kind::Flag, Value::Flag(false),
             "Answers every request with the maintenance page.";
         IN_FLIGHT_ALGORITHM: Chosen<Algorithm> = "in_flight.algorithm", choice::<Algorithm>(), Value::Choice("knee_track"),
@@ -160,6 +160,8 @@ knobs! {
             "An adaptive limit never goes below this.";
         IN_FLIGHT_MAX: u64 = "in_flight.max", count(1, 1_000_000), Value::Count(1_000),
             "An adaptive limit never goes above this.";
+        APPLICATION_IN_FLIGHT_MODE: Option<Chosen<Mode>> = "in_flight.mode", choice::<Mode>(), Value::None,
+            "Whether what the algorithm finds (the limit, or the rate of power_ratio) acts, only counts what it would hold back, or is not consulted; none: as mode says.";
         CAPACITY_GIVEN: Option<PerSecond> = "capacity.given", RATE, Value::None,
             "Capacity in requests per second, told by hand or by an estimator of one's own; none: as found.";
         CAPACITY_FLOOR: Option<PerSecond> = "capacity.floor", RATE, Value::None,
@@ -202,6 +204,10 @@ knobs! {
             "Requests started per second over all classes; more wait in their queues.";
         APPLICATION_EGRESS_BURST: f64 = "egress.burst", ratio(1.0, 1e9), Value::Ratio(10.0),
             "Requests over egress.rate started at once after a quiet spell.";
+        APPLICATION_EGRESS_MODE: Option<Chosen<Mode>> = "egress.mode", choice::<Mode>(), Value::None,
+            "Whether egress.rate acts, only counts what it would hold back, or is not consulted; none: as mode says.";
+        APPLICATION_QUEUE_MODE: Option<Chosen<Mode>> = "queue.mode", choice::<Mode>(), Value::None,
+            "Whether the bounds of all queues (queue.max, queue.bytes.max, queue.wait.max, deadlines, CoDel) act, only count what they would refuse, or are not consulted; none: as mode says. Without them a class's queue still ends at 100,000 requests and 64 MiB of heads, or at its own bounds where those are larger.";
         REFUSAL_STATUS: Chosen<RefusalStatus> = "refusal.status", choice::<RefusalStatus>(), Value::Choice("by_reason"),
             "Status of refusals for overload.";
         REFUSAL_RETRY_AFTER: Span = "refusal.retry_after", span(S, HOUR), Value::Span(Duration::from_secs(5)),
@@ -320,6 +326,10 @@ knobs! {
             "Requests of the class started per second; more wait in its queue.";
         EGRESS_BURST: f64 = "egress.burst", ratio(1.0, 1e9), Value::Ratio(10.0),
             "Requests over egress.rate started at once after a quiet spell.";
+        EGRESS_MODE: Option<Chosen<Mode>> = "egress.mode", choice::<Mode>(), Value::None,
+            "Whether egress.rate acts, only counts what it would hold back, or is not consulted; none: as the application's egress.mode says.";
+        QUEUE_MODE: Option<Chosen<Mode>> = "queue.mode", choice::<Mode>(), Value::None,
+            "Whether the bounds of the queue (queue.max, queue.bytes.max, queue.wait.max, deadline, CoDel) act, only count what they would refuse, or are not consulted; none: as the application's queue.mode says.";
         QUEUE_MAX: u64 = "queue.max", count(0, 10_000_000), Value::Count(1_000),
             "Requests of the class waiting at once.";
         QUEUE_BYTES_MAX: Bytes = "queue.bytes.max", size(0, 1024 * GIB), Value::Size(16 * MIB),
@@ -338,6 +348,8 @@ knobs! {
             "CoDel: how long waits may stay over the target before the first drop.";
         CLASS_IN_FLIGHT_MAX: Option<u64> = "in_flight.max", count(1, 1_000_000), Value::None,
             "Weight units of the class in flight at once, within the application's limit.";
+        CLASS_IN_FLIGHT_MODE: Option<Chosen<Mode>> = "in_flight.mode", choice::<Mode>(), Value::None,
+            "Whether the class's in_flight.max acts, only counts what it would hold back, or is not consulted; none: as the application's in_flight.mode says.";
         ROOM_QUEUES: bool = "waiting_room.queues", Kind::Flag, Value::Flag(true),
             "Whether requests of the class go through the waiting room; else they pass it by.";
         CLASS_ROOM_METHOD: Option<Chosen<ClassRoomMethod>> = "waiting_room.method", choice::<ClassRoomMethod>(), Value::None,

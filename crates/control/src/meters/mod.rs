@@ -258,12 +258,13 @@ meters! {
         ARRIVED = "arrived", Count, None, "" &[], "Requests that arrived.";
         STARTED = "started", Count, None, "" &[], "Requests that were admitted and went for a server; one that then found none is refused as well.";
         REFUSED = "refused", Count, None, "reason" REFUSALS, "Requests refused, by reason.";
-        WOULD_REFUSE = "would_refuse", Count, None, "reason" REFUSALS, "Requests that would have been refused, in mode watch.";
+        WOULD_REFUSE = "would_refuse", Count, None, "reason" REFUSALS, "Requests that would have been refused, had what only watches acted.";
         LEFT = "left", Count, None, "" &[], "Clients that left while their request waited.";
         ABANDONED = "abandoned", Count, None, "" &[], "Clients that left after their request had started and before its response was complete.";
         RESPONSES = "responses", Count, None, "status" STATUS_CLASSES, "Responses sent, by status class.";
         GOOD = "goodput", Count, None, "" &[], "Goodput: responses without error, complete within goodput.within.";
         QUEUED = "queued", Level, None, "" &[], "Requests waiting.";
+        WOULD_WAIT = "would_wait", Level, None, "" &[], "Requests that would be waiting, had what only watches acted; 0 while nothing watches.";
         COST = "cost", Level, None, "" &[], "What a request of the class costs the servers as learnt, in thousandths of one of the default class.";
         WAITING_TIME = "waiting_time", Distribution, Seconds, "" &[], "From arrival until sent on to a server.";
         SERVICE_TIME = "service_time", Distribution, Seconds, "" &[], "From sent on until the server's end of message.";

@@ -13,6 +13,10 @@
 //! The lists are doubly linked through the table of waiting requests: a request leaves from anywhere
 //! in O(1), and O(log n) more if it has a deadline (a heap whose entries know their place). Each list is in order of arrival,
 //! so the longest waiting is the oldest of at most eight heads.
+//!
+//! A queue need not be bounded (`queue.mode`): then nobody's wait or deadline ends, CoDel is not asked, and of lengths only
+//! [`LEN_MAX`] and [`BYTES_MAX`] hold, for memory's sake. Deadlines stay an order ("earliest deadline first"). When it is
+//! bounded again, nobody is refused for what was before: waits begin anew, and a deadline that has passed is forgotten.
 
 mod codel;
 mod deadlines;
@@ -32,6 +36,12 @@ use crate::{Timestamp, knobs::Discipline};
 
 /// Priorities 0 to 7.
 const PRIORITIES: usize = 8;
+
+/// Requests of a class that wait at once at most while [`QueueSettings::max`] does not act, unless that is higher.
+pub const LEN_MAX: usize = 100_000;
+
+/// Bytes of their heads while [`QueueSettings::bytes_max`] does not act, unless that is higher.
+pub const BYTES_MAX: u64 = 64 << 20;
 
 /// Bounds and order of a class's queue; see the knobs `queue.*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +78,9 @@ struct List {
 /// The queue of one class. Entries live in the [`WaitTable`] that is passed to each call.
 #[derive(Clone, Debug)]
 pub(crate) struct ClassQueue {
-    pub(crate) settings: QueueSettings,
+    settings: QueueSettings,
+    /// Since when the bounds act; `None`: they do not.
+    bounded_since: Option<Timestamp>,
     lists: [List; PRIORITIES],
     /// Bit p: the list of priority p is not empty.
     occupied: u8,
@@ -80,9 +92,11 @@ pub(crate) struct ClassQueue {
 }
 
 impl ClassQueue {
+    /// An empty queue whose bounds act.
     pub(crate) fn new(settings: QueueSettings) -> Self {
         Self {
             settings,
+            bounded_since: Some(Timestamp::EPOCH),
             lists: [List { oldest: NIL, newest: NIL }; PRIORITIES],
             occupied: 0,
             len: 0,
@@ -93,14 +107,53 @@ impl ClassQueue {
         }
     }
 
-    /// New settings; what waits stays, also over a new bound.
-    pub(crate) fn configure(&mut self, settings: QueueSettings) {
+    /// New settings, and whether the bounds act; what waits stays, also over a new bound.
+    pub(crate) fn configure(
+        &mut self,
+        table: &mut WaitTable,
+        settings: QueueSettings,
+        is_bounded: bool,
+        now: Timestamp,
+    ) {
         self.settings = settings;
-        match (settings.codel, &mut self.codel) {
+        match (is_bounded, self.bounded_since) {
+            (false, _) => self.bounded_since = None,
+            (true, Some(_)) => {}
+            (true, None) => {
+                self.bounded_since = Some(now);
+                self.forget_passed(table, now);
+            }
+        }
+        match (settings.codel.filter(|_| is_bounded), &mut self.codel) {
             (None, codel) => *codel = None,
             (Some((target, interval)), Some(codel)) => codel.configure(target, interval),
             (Some((target, interval)), codel) => *codel = Some(Codel::new(target, interval)),
         }
+    }
+
+    /// Forgets deadlines that have passed while they did not act.
+    fn forget_passed(&mut self, table: &mut WaitTable, now: Timestamp) {
+        while let Some(index) = self.deadlines.earliest()
+            && table[index].deadline.is_some_and(|deadline| deadline <= now)
+        {
+            self.deadlines.remove(table, index);
+            table[index].deadline = None;
+        }
+    }
+
+    /// Whether the bounds act.
+    pub(crate) const fn is_bounded(&self) -> bool {
+        self.bounded_since.is_some()
+    }
+
+    /// Requests that may wait.
+    pub(crate) fn len_max(&self) -> usize {
+        if self.is_bounded() { self.settings.max } else { self.settings.max.max(LEN_MAX) }
+    }
+
+    /// Bytes of their heads.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        if self.is_bounded() { self.settings.bytes_max } else { self.settings.bytes_max.max(BYTES_MAX) }
     }
 
     pub(crate) const fn len(&self) -> usize {
@@ -210,9 +263,15 @@ impl ClassQueue {
 
     /// When the oldest has waited as long as it may.
     pub(crate) fn wait_expires(&self, table: &WaitTable) -> Option<(u32, Timestamp)> {
-        let wait_max = self.settings.wait_max?;
+        let (wait_max, since) = (self.settings.wait_max?, self.bounded_since?);
         let oldest = self.oldest(table)?;
-        Some((oldest, table[oldest].arrived + wait_max))
+        Some((oldest, table[oldest].arrived.max(since) + wait_max))
+    }
+
+    /// When the first deadline passes, if deadlines act.
+    pub(crate) fn deadline_passes(&self, table: &WaitTable) -> Option<(u32, Timestamp)> {
+        let index = self.deadlines.earliest().filter(|_| self.is_bounded())?;
+        Some((index, table[index].deadline?))
     }
 
     /// Whether CoDel drops this request, which is about to start.

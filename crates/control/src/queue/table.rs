@@ -37,8 +37,12 @@ pub(crate) struct Entry {
     pub(crate) priority: u8,
     /// Whether somebody holds its ticket and is to be told of the verdict.
     pub(crate) announced: bool,
-    /// Whether it stands for a request that in truth has started already (mode watch).
-    pub(crate) shadow: bool,
+    /// Of a shadow: whether the request it stands for has started in truth.
+    pub(crate) begun: bool,
+    /// Of a request in truth: its shadow, if it has one.
+    pub(crate) shadow: Option<Ticket>,
+    /// Of a request in truth: what only watches would have refused it already.
+    pub(crate) would_refuse: Option<Refusal>,
     pub(crate) weight: u32,
     pub(crate) bytes: u32,
     pub(crate) arrived: Timestamp,
@@ -62,7 +66,7 @@ pub(crate) struct Newcomer {
     pub(crate) arrived: Timestamp,
     pub(crate) deadline: Option<Timestamp>,
     pub(crate) sequence: u64,
-    pub(crate) shadow: bool,
+    pub(crate) begun: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -85,7 +89,9 @@ impl WaitTable {
             class: newcomer.class,
             priority: newcomer.priority,
             announced: false,
-            shadow: newcomer.shadow,
+            begun: newcomer.begun,
+            shadow: None,
+            would_refuse: None,
             weight: newcomer.weight,
             bytes: newcomer.bytes,
             arrived: newcomer.arrived,

@@ -151,7 +151,7 @@ proptest! {
                     arrived: at(now),
                     deadline: deadline.map(at),
                     sequence,
-                    shadow: false,
+                    begun: false,
                 };
                 let index = table.insert(newcomer).unwrap();
                 queue.push(&mut table, index, at(now));

@@ -108,6 +108,7 @@ impl Service {
             status: status.as_u16(),
             reason,
             detail: None,
+            would_refuse: None,
             bytes_in: 0,
             bytes_out: 0,
             waiting: Duration::ZERO,

@@ -11,7 +11,10 @@ use tidegate_control::{
 };
 use tidegate_runtime::{CoreApplication, Held, HeldStream, Inside};
 
-use super::{Service, error, record::Record};
+use super::{
+    Service, error,
+    record::{Record, Tried},
+};
 
 /// What is held for an exchange while a server works on it. Dropped, it gives back what it holds
 /// and nothing is learnt from it.
@@ -20,6 +23,8 @@ pub(super) struct InFlight {
     application: Rc<CoreApplication>,
     class: ClassId,
     started: Timestamp,
+    /// Where to note what only watches and would have refused it, if anybody wants to know.
+    noted: Option<Rc<Tried>>,
     lease: Lease,
 }
 
@@ -39,11 +44,13 @@ impl InFlight {
     pub(super) fn begin(service: &Rc<Service>, record: &mut Record, held: Held) -> Self {
         let started = held.started();
         record.start(started);
+        record.note_would_refuse(held.would_refuse());
         Self {
             service: Rc::clone(service),
             application: Rc::clone(record.application()),
             class: record.class(),
             started,
+            noted: record.tried(),
             lease: Lease::Permit(held),
         }
     }
@@ -51,7 +58,9 @@ impl InFlight {
     /// The server's message has ended; gives the time.
     pub(super) fn finish(self, status: StatusCode) -> Timestamp {
         let Lease::Permit(held) = self.lease else { return self.service.now() };
-        let now = held.finish(error::outcome(status));
+        let ended = held.finish(error::outcome(status));
+        note(self.noted.as_deref(), ended.would_refuse);
+        let now = ended.at;
         let time = now.since(self.started);
         self.application.class(self.class).record(Meter::SERVICE_TIME, time);
         self.service.local(self.application.application.id, |local| {
@@ -63,7 +72,7 @@ impl InFlight {
     /// The exchange failed.
     pub(super) fn fail(self, outcome: Outcome) {
         if let Lease::Permit(held) = self.lease {
-            held.finish(outcome);
+            note(self.noted.as_deref(), held.finish(outcome).would_refuse);
         }
     }
 
@@ -75,7 +84,10 @@ impl InFlight {
     pub(super) fn become_stream(&mut self) -> Result<(), Refusal> {
         match std::mem::replace(&mut self.lease, Lease::Neither) {
             Lease::Permit(held) => match held.into_stream() {
-                Ok(stream) => self.lease = Lease::Stream(stream),
+                Ok(stream) => {
+                    note(self.noted.as_deref(), stream.would_refuse());
+                    self.lease = Lease::Stream(stream);
+                }
                 Err(held) => {
                     self.lease = Lease::Permit(held);
                     return Err(Refusal::LongStreams);
@@ -120,5 +132,11 @@ impl InFlight {
 
     fn knob(&self, key: Key<Duration>) -> Duration {
         self.application.application.settings.values.get(key)
+    }
+}
+
+fn note(noted: Option<&Tried>, would_refuse: Option<Refusal>) {
+    if let Some(noted) = noted {
+        noted.note_would_refuse(would_refuse);
     }
 }

@@ -140,9 +140,13 @@ impl Service {
         };
         let bounds = Bounds::new(&view.snapshot.settings.host, values);
         let mut visit = None;
+        let mut would_refuse = None;
         let decision = if values.get(keys::MAINTENANCE) {
             Decision::Refuse(Refusal::Maintenance, None)
-        } else if let Err(RetryAfter(after)) = self.charge(application, &exchange, head, client) {
+        } else if let Err(RetryAfter(after)) = self
+            .charge(application, &exchange, head, client)
+            .map(|by_what_watches| would_refuse = by_what_watches)
+        {
             Decision::Refuse(Refusal::ClientRate, Some(after))
         } else if !bounds.admit(examined.length) {
             Decision::BadBody(ClientFault::TooLarge)
@@ -182,6 +186,7 @@ impl Service {
             bounds,
             visit,
         };
+        arrived.record.note_would_refuse(would_refuse);
         match decision {
             Decision::Ask(Entry::Start(held)) => Ruling::Start(arrived, held),
             Decision::Ask(Entry::Wait(waiting)) => Ruling::Wait(arrived, waiting),
@@ -196,31 +201,31 @@ impl Service {
         }
     }
 
-    /// Charges the client's rate, where there is one.
+    /// Charges the client's rate, where there is one. Tells if it would refuse the request, but only watches.
     fn charge(
         &self,
         application: &CoreApplication,
         exchange: &Exchange,
         head: Head<'_>,
         client: Option<IpAddr>,
-    ) -> Result<(), RetryAfter> {
+    ) -> Result<Option<Refusal>, RetryAfter> {
         let snapshot = &application.application;
         let values = &snapshot.settings.values;
         if values.get(keys::CLIENT_RATE).is_none() {
-            return Ok(());
+            return Ok(None);
         }
         let mode = ClientRateSettings::mode(values);
         if mode == Mode::Off {
-            return Ok(());
+            return Ok(None);
         }
         let key = client_key::rate_key(&snapshot.settings.client_key, client, head.headers);
         let taken = snapshot.state.with_clients(|clients, now| clients.take(now, key));
         if taken.is_err() && mode != Mode::Enforce {
             let class = application.class(exchange.class);
             class.add_labelled(Meter::WOULD_REFUSE, Refusal::ClientRate.index(), 1);
-            return Ok(());
+            return Ok(Some(Refusal::ClientRate));
         }
-        taken
+        taken.map(|()| None)
     }
 }
 

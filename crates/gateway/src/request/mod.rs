@@ -281,7 +281,7 @@ impl Service {
             return Ok((gathering.into_body(), held));
         }
         // The client is slower than we are: nobody waits for it with a permit in hand.
-        held.finish(Outcome::Ignore);
+        record.note_would_refuse(held.finish(Outcome::Ignore).would_refuse);
         let began = self.now();
         gathering.fill().await.map_err(|_| Ungathered::Failed)?;
         record.gathered(self.now().since(began));

@@ -65,11 +65,12 @@ struct LogFacts {
     detail: Option<String>,
 }
 
-/// The servers a request went to.
+/// What is noted of a request under way: the servers it went to, and what only watches and would have refused it.
 #[derive(Default)]
 pub(super) struct Tried {
     last: RefCell<Option<Arc<Server>>>,
     count: Cell<u32>,
+    would_refuse: Cell<Option<Refusal>>,
 }
 
 impl Tried {
@@ -77,6 +78,11 @@ impl Tried {
     pub(super) fn note(&self, server: &Arc<Server>) {
         self.last.replace(Some(Arc::clone(server)));
         self.count.set(self.count.get().saturating_add(1));
+    }
+
+    /// That would have refused it, if anything; the first that did is told.
+    pub(super) fn note_would_refuse(&self, refusal: Option<Refusal>) {
+        self.would_refuse.set(self.would_refuse.get().or(refusal));
     }
 
     fn server(&self) -> Option<Arc<Server>> {
@@ -196,6 +202,13 @@ impl Record {
         self.explain(refusal.name(), None);
     }
 
+    /// Something that only watches would have refused it.
+    pub(super) fn note_would_refuse(&self, refusal: Option<Refusal>) {
+        if let Some(log) = &self.log {
+            log.tried.note_would_refuse(refusal);
+        }
+    }
+
     /// Why it was not served, for the log: a reason, and what nobody but the log may see.
     pub(super) fn explain(&mut self, reason: &'static str, detail: Option<String>) {
         if let Some(log) = &mut self.log {
@@ -217,7 +230,7 @@ impl Record {
         }
     }
 
-    /// Where to note the servers it goes to, if anybody wants to know.
+    /// Where to note what becomes of it, if anybody wants to know.
     pub(super) fn tried(&self) -> Option<Rc<Tried>> {
         self.log.as_ref().map(|log| Rc::clone(&log.tried))
     }
@@ -333,7 +346,10 @@ impl Record {
 
     fn write(&self, log: LogFacts, status: Option<StatusCode>, now: Timestamp) {
         let reason = self.reason(&log, status);
-        let plain = log.reason.is_none() && status.is_some_and(|status| !status.is_server_error());
+        let would_refuse = log.tried.would_refuse.get();
+        let plain = log.reason.is_none()
+            && would_refuse.is_none()
+            && status.is_some_and(|status| !status.is_server_error());
         if plain && !self.service.samples() {
             return;
         }
@@ -358,6 +374,7 @@ impl Record {
             status: status.map_or(499, |status| status.as_u16()),
             reason,
             detail: log.detail,
+            would_refuse: would_refuse.map(Refusal::name),
             bytes_in: self.bytes_in,
             bytes_out: self.bytes_out,
             waiting: self.started.map_or_else(|| now.since(self.arrived), |at| at.since(self.arrived)),

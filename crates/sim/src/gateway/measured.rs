@@ -38,6 +38,8 @@ pub(super) struct Standing {
     /// By class.
     pub(super) costs: Vec<Option<u64>>,
     pub(super) queued: Vec<u64>,
+    /// Empty while nothing watches.
+    pub(super) would_wait: Vec<u64>,
 }
 
 impl Measured {
@@ -127,8 +129,13 @@ impl Measured {
         self.archives.record(path, self.began, to, reading);
         reading.clear();
         let levels = standing.queued.iter().zip(&standing.costs);
-        for ((path, reading), (queued, cost)) in self.classes.iter_mut().zip(levels) {
+        // Nothing while nothing watches.
+        let would_wait = standing.would_wait.iter().copied().chain(std::iter::repeat(0));
+        for (((path, reading), (queued, cost)), would_wait) in
+            self.classes.iter_mut().zip(levels).zip(would_wait)
+        {
             reading.level(Meter::QUEUED, *queued);
+            reading.level(Meter::WOULD_WAIT, would_wait);
             if let Some(cost) = cost {
                 reading.level(Meter::COST, *cost);
             }

@@ -36,6 +36,8 @@ pub(in crate::request) struct Entry {
     /// Why it was not served, or not to its end.
     pub(in crate::request) reason: Option<&'static str>,
     pub(in crate::request) detail: Option<String>,
+    /// What only watches and would have refused it.
+    pub(in crate::request) would_refuse: Option<&'static str>,
     pub(in crate::request) bytes_in: u64,
     pub(in crate::request) bytes_out: u64,
     /// From arrival until sent on.
@@ -76,6 +78,9 @@ impl Entry {
         }
         if let Some(detail) = &self.detail {
             fields.text("detail", detail.as_bytes());
+        }
+        if let Some(reason) = self.would_refuse {
+            fields.text("would_refuse", reason.as_bytes());
         }
         fields.raw("bytes_in", self.bytes_in);
         fields.raw("bytes_out", self.bytes_out);

@@ -27,6 +27,7 @@ fn entry(user_agent: &[u8]) -> Entry {
         status: 503,
         reason: Some("queue_full"),
         detail: None,
+        would_refuse: Some("ingress_rate"),
         bytes_in: 0,
         bytes_out: 12,
         waiting: Duration::from_micros(1500),
@@ -56,7 +57,7 @@ fn json_holds_every_stage() {
         String::from_utf8(line).unwrap(),
         "{\"time\":\"2024-02-29T12:34:56.789Z\",\"client\":\"192.0.2.7\",\"connection\":3,\"method\":\"GET\",\
          \"target\":\"/a\\\"c\\\"?b=d\",\"protocol\":\"HTTP/1.1\",\"host\":\"shop.example\",\"status\":503,\
-         \"reason\":\"queue_full\",\"bytes_in\":0,\"bytes_out\":12,\"waiting_time\":0.001500,\
+         \"reason\":\"queue_full\",\"would_refuse\":\"ingress_rate\",\"bytes_in\":0,\"bytes_out\":12,\"waiting_time\":0.001500,\
          \"total_time\":0.002000,\"request_id\":\"id-1\",\"user_agent\":\"agent \\\"1\\\"\"}\n"
     );
 }
