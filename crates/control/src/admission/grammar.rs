@@ -303,8 +303,11 @@ impl Driver {
         self.apply(&Op::Configure(Box::new(whole)));
         while !(self.waiting.is_empty() && self.permits.is_empty() && self.streams.is_empty()) {
             let before = (self.waiting.len(), self.permits.len(), self.streams.len());
+            // Only who is decided: a queue without bounds may be long, and each look goes through all of it.
             for position in (0..self.waiting.len()).rev() {
-                self.apply(&Op::Collect(position));
+                if self.waiting[position].decided {
+                    self.apply(&Op::Collect(position));
+                }
             }
             self.apply(&Op::EndStream);
             self.apply(&Op::Depart(0, Outcome::Success));
