@@ -25,8 +25,10 @@ pub(crate) fn settled_after(per_second: &[f64], level: f64) -> f64 {
 /// that follow; infinite if never.
 pub(crate) fn recovered_after(offered: &[f64], good: &[f64], from: usize) -> f64 {
     let end = offered.len().min(good.len());
+    // After the end of the load nothing is offered, and nothing recovers.
     let enough = |range: std::ops::Range<usize>| {
-        good[range.clone()].iter().sum::<f64>() >= 0.95 * offered[range].iter().sum::<f64>()
+        let offered = offered[range.clone()].iter().sum::<f64>();
+        offered > 0.0 && good[range].iter().sum::<f64>() >= 0.95 * offered
     };
     let holds = |at: usize| at + RECOVERED_FOR <= end && enough(at..at + RECOVERED_FOR) && enough(at..end);
     seconds((from..end).find(|at| holds(*at)).map(|at| at - from))
@@ -77,6 +79,8 @@ mod tests {
         let good = [90.0, 90.0, 90.0, 10.0, 20.0, 50.0, 50.0, 49.0, 50.0, 50.0];
         assert_eq!(recovered_after(&offered, &good, 3), 2.0);
         assert_eq!(recovered_after(&offered, &[0.0; 10], 3), f64::INFINITY);
+        let ended = [&offered[..], &[0.0; 5]].concat();
+        assert_eq!(recovered_after(&ended, &[0.0; 15], 3), f64::INFINITY, "the load is over");
         let mut figures = Figures::new();
         let phases = [(Duration::from_secs(3), 4.0), (Duration::from_secs(7), 0.5)];
         of_phases(&mut figures, &phases, 100.0, &offered, &good);
