@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use super::{
-    AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit, Standing,
+    AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit, Standing, StreamPermit,
     ingress::{Charged, IngressRates},
     levels::Levels,
     path::{Answer, Path},
@@ -132,14 +132,6 @@ pub struct Admission {
 
 /// Tellings of the capacity kept until somebody asks.
 const TELLINGS_MAX: usize = 64;
-
-/// An upgraded connection or long stream that is open. Not `Clone`, so that it is closed once.
-#[must_use = "a stream that is not closed is a place lost for ever"]
-#[derive(Debug, PartialEq, Eq)]
-pub struct StreamPermit {
-    class: ClassId,
-    would_refuse: Option<Refusal>,
-}
 
 impl Admission {
     /// Nothing in flight, buckets full, limits at their start.
@@ -695,18 +687,4 @@ impl Admission {
 fn holds_nothing(own: &AdmissionSettings) -> bool {
     let units = if own.algorithm == Algorithm::Fixed { own.limit.initial } else { own.limit.max };
     units == 0
-}
-
-impl StreamPermit {
-    /// The class of the exchange it began as.
-    #[must_use]
-    pub const fn class(&self) -> ClassId {
-        self.class
-    }
-
-    /// What would have refused it, if something that only watches would have.
-    #[must_use]
-    pub const fn would_refuse(&self) -> Option<Refusal> {
-        self.would_refuse
-    }
 }

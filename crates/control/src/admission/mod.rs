@@ -20,7 +20,7 @@ mod tests;
 use std::time::Duration;
 
 pub use levels::Levels;
-pub use machine::{Admission, StreamPermit};
+pub use machine::Admission;
 pub use settings::{AdmissionSettings, ClassSettings, OwnModes, Rate};
 
 use crate::{ClassId, Refusal, Ticket, Timestamp};
@@ -77,6 +77,14 @@ enum Standing {
     Outside { spell: u32 },
 }
 
+/// An upgraded connection or long stream that is open. Not `Clone`, so that it is closed once.
+#[must_use = "a stream that is not closed is a place lost for ever"]
+#[derive(Debug, PartialEq, Eq)]
+pub struct StreamPermit {
+    class: ClassId,
+    would_refuse: Option<Refusal>,
+}
+
 /// The answer to a client that leaves while its request waits.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
@@ -130,5 +138,19 @@ impl Permit {
     #[must_use]
     pub const fn age(&self, now: Timestamp) -> Duration {
         now.since(self.started)
+    }
+}
+
+impl StreamPermit {
+    /// The class of the exchange it began as.
+    #[must_use]
+    pub const fn class(&self) -> ClassId {
+        self.class
+    }
+
+    /// What would have refused it, if something that only watches would have.
+    #[must_use]
+    pub const fn would_refuse(&self) -> Option<Refusal> {
+        self.would_refuse
     }
 }
