@@ -133,7 +133,8 @@ fn calibrate(site: &Site) -> Result<f64, Failure> {
 }
 
 fn load(url: &str, offered: f64, span: Duration, table: &mut Table) -> Result<Report, Failure> {
-    let mut plan = Plan::new(url).duration(span);
+    // Who waits when the load ends would have the site to himself, and count beyond its capacity.
+    let mut plan = Plan::new(url).duration(span + PATIENCE).cooldown(PATIENCE);
     for (page, share) in PAGES {
         let class =
             ClassPlan::poisson(page.spec().name, offered * share).path(target(*page)).timeout(PATIENCE);
