@@ -88,11 +88,14 @@ impl Room {
         let excess = self.sessions.excess_per_s() + self.reported_excess;
         let newcomers = (capacity - excess).max(capacity * NEWCOMERS_MIN);
         let budget = thousandths(newcomers * self.settings.fill * length_s).max(1);
-        let pace = self.capacity.pace_per_s.unwrap_or(capacity * self.settings.fill);
-        let present = thousandths((pace - excess).max(pace * NEWCOMERS_MIN) * length_s).max(1);
         let was = self.table.budget();
         let moved = budget.abs_diff(was);
         let budget = if whatever || was == 0 || units(moved) > units(was) * STEP { budget } else { was };
+        // Not a little more than was promised, or newcomers would have it while others wait.
+        let present = self
+            .capacity
+            .pace_per_s
+            .map_or(budget, |pace| thousandths((pace - excess).max(pace * NEWCOMERS_MIN) * length_s).max(1));
         self.table.set_budget(budget, present);
         if was == 0 {
             self.open_filters();

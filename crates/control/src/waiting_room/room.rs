@@ -57,10 +57,10 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 ///
 /// let start = Timestamp::from_nanos(1_000_000_000_000);
 /// let mut room = Room::new(&settings, [1, 2], start);
-/// // Two work units a second: one goes on at once, the next two are promised the next second, and so on.
+/// // Two work units a second: two go on at once, the next two are promised the next second, and so on.
 /// room.observe(start, Capacity { per_s: Some(2.0), pace_per_s: None }, std::iter::empty());
 /// let mut seconds = Vec::new();
-/// for _ in 0..5 {
+/// for _ in 0..6 {
 ///     match room.ask(start, ClassId(0)) {
 ///         Answer::Enter(entry) => assert_eq!(entry.how, How::Direct),
 ///         Answer::Wait(place) => seconds.push(place.promise.at.since(start).as_millis()),

@@ -84,8 +84,12 @@ pub struct SlotTable {
     budgets: Vec<Work>,
     /// Of the present slot, over all lanes.
     present_budget: Work,
-    /// Work let into the present slot without a promise, and what of it is lost.
+    /// Work let into the present slot without a promise, and what has gone by unused.
     direct: Work,
+    /// What of it has gone by unused.
+    lost: Work,
+    /// Work let in without a promise that is due in the next slot.
+    borrowed: Work,
     /// Work of slots that are over which they could not do.
     over: Work,
     /// Budget over all lanes of slots to come.
@@ -124,6 +128,8 @@ impl SlotTable {
             budgets: vec![0; lanes],
             present_budget: 0,
             direct: 0,
+            lost: 0,
+            borrowed: 0,
             over: 0,
             budget: 0,
             due: vec![vec![0; slots]; lanes],
@@ -176,8 +182,7 @@ impl SlotTable {
         self.budget
     }
 
-    /// Goes to the slot of `now`; slots that are over are forgotten. In the present slot, what has gone by unused is
-    /// lost but for a quarter of a slot.
+    /// Goes to the slot of `now`; slots that are over are forgotten.
     pub fn advance(&mut self, now: Timestamp) {
         let slot = self.slot_of(now);
         if slot > self.present {
@@ -198,7 +203,7 @@ impl SlotTable {
             let done = if self.budget == 0 { Work::MAX } else { self.budget.saturating_mul(slept) };
             self.over = self.over.saturating_sub(done);
             self.present = slot;
-            self.direct = 0;
+            (self.direct, self.lost, self.borrowed) = (0, 0, 0);
             for cursor in &mut self.cursors {
                 *cursor = (*cursor).max(slot + 1);
             }
@@ -243,8 +248,9 @@ impl SlotTable {
         self.owed = self.present + 1;
     }
 
-    /// Takes a place in the present slot, whichever lane's budget it is; false if it has no room for anything now. Work
-    /// beyond what it can do flows into the next ones.
+    /// Takes a place in the present slot, whichever lane's budget it is; false if it has no room for anything now. What
+    /// has gone by unused is lost, but as much, a quarter of a slot at most, may be borrowed of the next slot as long as
+    /// that has room: nobody is promised a later one then. Work beyond what the slot can do is due in the next.
     #[must_use]
     pub fn take_now(&mut self, now: Timestamp, lane: usize, work: Work) -> bool {
         let at = self.index(self.present);
@@ -254,20 +260,24 @@ impl SlotTable {
             let work = u128::from(self.present_budget) * u128::from(nanos) / u128::from(self.length);
             u64::try_from(work).unwrap_or(u64::MAX)
         };
-        let lost = part(elapsed.saturating_sub(self.length / 4));
-        if self.direct > 0 && self.direct >= part(elapsed + self.length / 4) {
-            return false;
+        let unused = part(elapsed).saturating_sub(used);
+        self.direct += unused;
+        self.lost += unused;
+        let room = self.present_budget.saturating_sub(used + unused);
+        let over = work.saturating_sub(room);
+        if room == 0 {
+            let most = self.lost.min(part(self.length / 4));
+            if self.borrowed.saturating_add(over) > most || self.next(lane) != Some(1) {
+                return false;
+            }
         }
-        let Some(room) = self.present_budget.checked_sub(used.max(lost)).filter(|room| *room > 0) else {
-            return false;
-        };
-        // What was lost stays lost.
-        self.direct += lost.saturating_sub(used) + work.min(room);
-        if work > room {
+        self.direct += work - over;
+        if over > 0 {
             let (lane, next) = (self.lane(lane), self.present + 1);
             let at = self.index(next);
-            self.due[lane][at] = self.due[lane][at].saturating_add(work - room);
-            self.pour_into(lane, next, work - room);
+            self.borrowed = self.borrowed.saturating_add(over);
+            self.due[lane][at] = self.due[lane][at].saturating_add(over);
+            self.pour_into(lane, next, over);
         }
         true
     }
