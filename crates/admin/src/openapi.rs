@@ -2,7 +2,11 @@
 
 use serde_json::{Map, Value as Json, json};
 use tidegate_config::Role;
-use tidegate_control::{capacity::Cause, knobs::ChoiceSet as _, waiting_room::ROOM_COUNTS};
+use tidegate_control::{
+    capacity::Cause,
+    knobs::{ChoiceSet as _, Mode},
+    waiting_room::ROOM_COUNTS,
+};
 
 use crate::{
     events::Kind,
@@ -236,6 +240,12 @@ fn schemas() -> Json {
     let maybe = |name: &str| json!({ "type": [name, "null"] });
     let rates = json!({ "type": "object", "additionalProperties": { "type": "number" } });
     let list = |items: Json| json!({ "type": "array", "items": items });
+    let mode = json!({ "type": "string", "enum": Mode::NAMES });
+    let modes = |of: &[&str]| {
+        let or_null: Vec<_> = Mode::NAMES.iter().map(Some).chain([None]).collect();
+        let one = json!({ "type": ["string", "null"], "enum": or_null });
+        object(&of.iter().map(|control| (*control, one.clone())).collect::<Vec<_>>())
+    };
     let line = |max: usize| json!({ "type": ["string", "null"], "maxLength": max, "pattern": LINE });
     let (who, why) = (line(WHO_MAX), line(WHY_MAX));
     let value = json!({ "type": ["string", "number", "boolean", "null"] });
@@ -270,7 +280,9 @@ fn schemas() -> Json {
             ])),
             ("listeners", list(json!({ "type": "object" }))),
             ("applications", list(object(&[
-                ("name", text.clone()), ("mode", text.clone()), ("refusing", list(text.clone())),
+                ("name", text.clone()), ("mode", mode.clone()),
+                ("modes", described(modes(&["client", "ingress", "queue", "in_flight", "egress"]), "Of its own controls, in force; null: that one is not set. Of queue: of the classes that have no mode of their own.")),
+                ("refusing", list(text.clone())),
                 ("in_flight", whole.clone()), ("in_flight_limit", whole.clone()), ("capacity", maybe("number")),
                 ("estimate", described(json!({ "type": "object" }), "As in capacity, without costs, servers and events.")),
                 ("room", json!({
@@ -281,10 +293,15 @@ fn schemas() -> Json {
                     ]) },
                 })),
                 ("queued", whole.clone()), ("arrived", maybe("number")), ("goodput", maybe("number")),
-                ("refused", rates.clone()), ("responses", rates.clone()), ("room_rates", rates.clone()),
+                ("would_wait", described(maybe("integer"), "Requests that would be waiting, had what only watches acted; null: nothing watches.")),
+                ("refused", rates.clone()),
+                ("would_refuse", described(rates.clone(), "Would be refused, had what only watches acted, a second and by reason.")),
+                ("responses", rates.clone()), ("room_rates", rates.clone()),
                 ("classes", list(object(&[
-                    ("name", text.clone()), ("path", text.clone()), ("queued", maybe("integer")), ("arrived", maybe("number")),
-                    ("goodput", maybe("number")), ("refused", rates),
+                    ("name", text.clone()), ("path", text.clone()),
+                    ("modes", described(modes(&["ingress", "queue", "in_flight", "egress"]), "Of its own controls, in force; null: that one is not set.")),
+                    ("queued", maybe("integer")), ("would_wait", maybe("integer")), ("arrived", maybe("number")),
+                    ("goodput", maybe("number")), ("refused", rates.clone()), ("would_refuse", rates),
                     ("response_time", json!({ "type": ["object", "null"], "properties": {
                         "p50": number, "p95": number, "p99": number,
                     } })),

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value as Json, json};
-use tidegate_config::{Address, Listener};
+use tidegate_config::{self as config, Address, Listener};
 use tidegate_control::{
     Timestamp,
+    admission::Modes,
     archive::{Archive, Archives, Query, Stat},
-    knobs::keys,
+    client_rate::ClientRateSettings,
+    knobs::{ChoiceSet as _, keys},
     meters::Meter,
 };
 use tidegate_runtime::{Application, HostSample};
@@ -102,6 +104,7 @@ impl Api {
         let (settings, state) = (&application.settings, &application.state);
         let name = &settings.name;
         let levels = state.gate().levels();
+        let modes = Modes::of_application(&settings.values);
         // Those that are configured no more have ids still, and nothing to show.
         let configured = |class: &str| settings.classes.iter().any(|other| other.name == class);
         let classes: Vec<Json> = application
@@ -118,7 +121,9 @@ impl Api {
                     "priority": class.values.get(keys::PRIORITY),
                     "weight": class.values.get(keys::WEIGHT),
                     "goodput_within_s": class.values.get(keys::GOODPUT_WITHIN).as_secs_f64(),
+                    "modes": modes_of_class(modes, class),
                     "queued": levels.queued.get(index),
+                    "would_wait": levels.would_wait.get(index),
                     "cost": levels.costs.get(index).copied().flatten().map(units),
                 });
                 for (field, meter) in SUMMED {
@@ -139,12 +144,15 @@ impl Api {
             "name": name,
             "hosts": settings.hosts,
             "mode": settings.values.value(keys::MODE.knob()).to_string(),
+            "modes": modes_of_application(modes, settings),
             "algorithm": settings.values.value(keys::IN_FLIGHT_ALGORITHM.knob()).to_string(),
             "refusing": self.watch.refusing(name),
             "in_flight": levels.in_flight,
             "in_flight_limit": levels.limit,
             "capacity": levels.capacity.map(units),
             "queued": levels.queued.iter().sum::<u64>(),
+            // Without shadows there is nothing to count.
+            "would_wait": (!levels.would_wait.is_empty()).then(|| levels.would_wait.iter().sum::<u64>()),
             "long_streams": levels.long_streams,
             "awaiting_server": state.awaiting_server().read(),
             "lingering": state.lingering().read(),
@@ -159,6 +167,29 @@ impl Api {
         row["servers"] = servers(application, lately).into();
         row
     }
+}
+
+/// The modes in force of an application's own controls; null where one is not set.
+fn modes_of_application(modes: Modes, settings: &config::Application) -> Json {
+    let values = &settings.values;
+    json!({
+        "client": values.get(keys::CLIENT_RATE).map(|_| ClientRateSettings::mode(values).name()),
+        "ingress": values.get(keys::APPLICATION_INGRESS_RATE).map(|_| modes.ingress.name()),
+        "queue": modes.queue.name(),
+        "in_flight": modes.in_flight.name(),
+        "egress": values.get(keys::APPLICATION_EGRESS_RATE).map(|_| modes.egress.name()),
+    })
+}
+
+/// The same of a class's, in an application with those modes.
+fn modes_of_class(above: Modes, class: &config::Class) -> Json {
+    let (modes, values) = (above.of_class(&class.values), &class.values);
+    json!({
+        "ingress": values.get(keys::INGRESS_RATE).map(|_| modes.ingress.name()),
+        "queue": modes.queue.name(),
+        "in_flight": values.get(keys::CLASS_IN_FLIGHT_MAX).map(|_| modes.in_flight.name()),
+        "egress": values.get(keys::EGRESS_RATE).map(|_| modes.egress.name()),
+    })
 }
 
 /// Counts of classes that an application shows added up.

@@ -12,14 +12,14 @@ mod stream;
 
 use std::{fs, net::SocketAddr, path::Path, process::Command};
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use stream::Stream;
 use support::{
     Gateway, Start,
     admin::api,
     client::{Client, get},
     free_address,
-    origin::Origin,
+    origin::{Latch, Origin, respond},
 };
 
 /// A gateway before an origin that greets.
@@ -27,13 +27,18 @@ pub(crate) struct Front {
     pub(crate) gateway: Gateway,
     pub(crate) listen: SocketAddr,
     pub(crate) admin: SocketAddr,
-    _origin: Origin,
+    origin: Origin,
 }
 
 impl Front {
     /// With more configuration at the top and at the end, and more files beside it.
     pub(crate) fn start(top: &str, end: &str, files: &[(&str, &str)]) -> Self {
-        let (listen, admin, origin) = (free_address(), free_address(), Origin::hello());
+        Self::before(Origin::hello(), top, end, files)
+    }
+
+    /// The same before this one.
+    pub(crate) fn before(origin: Origin, top: &str, end: &str, files: &[(&str, &str)]) -> Self {
+        let (listen, admin) = (free_address(), free_address());
         let directory = tempfile::tempdir().expect("a directory for the test");
         for (name, text) in files {
             fs::write(directory.path().join(name), text).expect("write a file");
@@ -44,7 +49,7 @@ impl Front {
             origin.url()
         );
         let gateway = Gateway::run_in(directory, &configuration, &Start::default());
-        Self { gateway, listen, admin, _origin: origin }
+        Self { gateway, listen, admin, origin }
     }
 
     pub(crate) fn change(&self, body: &str) -> Json {
@@ -193,5 +198,59 @@ fn the_overview_shows_what_was_served() {
         tidegate(&["top", "--once", "--application", "shop", "--admin", &front.admin.to_string()]);
     assert_eq!(code, Some(2));
     assert!(said.contains("there is no \"shop\", but app"), "{said}");
+    front.gateway.stop_sound();
+}
+
+#[test]
+fn the_overview_shows_the_mode_of_each_control_that_is_set_and_who_would_wait() {
+    let latch = Latch::default();
+    let held = latch.clone();
+    let origin = Origin::start(move |_, stream| {
+        held.wait();
+        respond(stream, 200, b"")
+    });
+    let modes = "mode = \"watch\"\nclient = { rate = \"1000/s\", mode = \"off\" }\n\
+                 in_flight = { algorithm = \"fixed\", limit = 1 }\negress.rate = \"1000/s\"\n\
+                 [application.app.class.default]\nqueue.wait.max = \"none\"\n\
+                 [application.app.class.search]\ningress.rate = \"500/s\"\n\
+                 in_flight = { max = 5, mode = \"enforce\" }\nqueue.mode = \"off\"\n";
+    let front = Front::before(origin, "", modes, &[]);
+    let clients: Vec<Client> = (0..3)
+        .map(|_| {
+            let mut client = Client::connect(front.listen).expect("connect");
+            client.send_get("/", "").expect("ask");
+            client
+        })
+        .collect();
+    front.origin.await_requests(clients.len());
+    let seen = |overview: &Json| {
+        let application = &overview["applications"][0];
+        let class = |name| {
+            let classes = application["classes"].as_array().expect("a list");
+            classes.iter().find(|class| class["name"] == name).expect("it is there").clone()
+        };
+        let fields = |row: &Json| json!([row["modes"], row["queued"], row["would_wait"]]);
+        [fields(application), fields(&class("search")), fields(&class("default"))]
+    };
+    let unset = Json::Null;
+    let watched = json!({ "ingress": unset, "queue": "watch", "in_flight": unset, "egress": unset });
+    assert_eq!(
+        seen(&front.ask("/api/v1/overview")),
+        [
+            json!([
+                { "client": "off", "ingress": unset, "queue": "watch", "in_flight": "watch", "egress": "watch" }, 0, 2
+            ]),
+            json!([{ "ingress": "watch", "queue": "off", "in_flight": "enforce", "egress": unset }, 0, 0]),
+            json!([watched, 0, 2]),
+        ]
+    );
+    front.change(r#"{"changes": {"app/mode": "enforce"}}"#);
+    let [application, _, class] = seen(&front.ask("/api/v1/overview"));
+    assert_eq!((&application[0]["egress"], &application[2]), (&"enforce".into(), &unset), "nothing watches");
+    assert_eq!(class[2], unset);
+    latch.open();
+    for mut client in clients {
+        assert_eq!(client.response().expect("an answer").status, 200);
+    }
     front.gateway.stop_sound();
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 pub use levels::Levels;
 pub use machine::Admission;
-pub use settings::{AdmissionSettings, ClassSettings, OwnModes, Rate};
+pub use settings::{AdmissionSettings, ClassSettings, Modes, OwnModes, Rate};
 
 use crate::{ClassId, Refusal, Ticket, Timestamp};
 

@@ -73,13 +73,17 @@ pub struct OwnModes {
     pub egress: Option<Mode>,
 }
 
-/// The mode of each control.
+/// The mode in force of each control, whether or not it is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Modes {
-    pub(super) ingress: Mode,
-    pub(super) in_flight: Mode,
-    pub(super) queue: Mode,
-    pub(super) egress: Mode,
+pub struct Modes {
+    /// The rate of admission.
+    pub ingress: Mode,
+    /// The limit in flight: of an application what its algorithm finds, of a class its bound.
+    pub in_flight: Mode,
+    /// The bounds of queues; of an application: of its classes that have no mode of their own.
+    pub queue: Mode,
+    /// The rate of starts.
+    pub egress: Mode,
 }
 
 /// A rate with a burst, for a token bucket.
@@ -100,15 +104,9 @@ impl AdmissionSettings {
     #[must_use]
     pub fn from_values(application: &Values, classes: &[&Values]) -> Self {
         let rate = |rate: Option<PerSecond>, burst| rate.map(|PerSecond(per_s)| Rate { per_s, burst });
-        let own = |mode: Option<Chosen<Mode>>| mode.map(|mode| mode.0);
         Self {
             mode: application.get(keys::MODE).0,
-            modes: OwnModes {
-                ingress: own(application.get(keys::APPLICATION_INGRESS_MODE)),
-                in_flight: own(application.get(keys::APPLICATION_IN_FLIGHT_MODE)),
-                queue: own(application.get(keys::APPLICATION_QUEUE_MODE)),
-                egress: own(application.get(keys::APPLICATION_EGRESS_MODE)),
-            },
+            modes: OwnModes::of_application(application),
             algorithm: application.get(keys::IN_FLIGHT_ALGORITHM).0,
             limit: LimitBounds {
                 initial: units(application.get(keys::IN_FLIGHT_LIMIT)),
@@ -132,12 +130,7 @@ impl AdmissionSettings {
             classes: classes
                 .iter()
                 .map(|class| ClassSettings {
-                    modes: OwnModes {
-                        ingress: own(class.get(keys::INGRESS_MODE)),
-                        in_flight: own(class.get(keys::CLASS_IN_FLIGHT_MODE)),
-                        queue: own(class.get(keys::QUEUE_MODE)),
-                        egress: own(class.get(keys::EGRESS_MODE)),
-                    },
+                    modes: OwnModes::of_class(class),
                     ingress: rate(class.get(keys::INGRESS_RATE), class.get(keys::INGRESS_BURST)),
                     egress: rate(class.get(keys::EGRESS_RATE), class.get(keys::EGRESS_BURST)),
                     queue: queue(application, class),
@@ -151,8 +144,7 @@ impl AdmissionSettings {
 
     /// The mode of each control, where a class has none of its own.
     pub(super) fn modes_in_force(&self) -> Modes {
-        let mode = self.mode;
-        self.modes.over(Modes { ingress: mode, in_flight: mode, queue: mode, egress: mode })
+        self.modes.over(Modes::all(self.mode))
     }
 
     /// Whether anything that is set only watches, of what decides after admission's rates.
@@ -170,7 +162,51 @@ impl AdmissionSettings {
     }
 }
 
+impl Modes {
+    /// Those of an application, and of its classes that have none of their own.
+    ///
+    /// # Panics
+    ///
+    /// If the values are not an application's: a mistake in the program, not in its input.
+    #[must_use]
+    pub fn of_application(application: &Values) -> Self {
+        OwnModes::of_application(application).over(Self::all(application.get(keys::MODE).0))
+    }
+
+    /// Those of a class of the application whose they are.
+    ///
+    /// # Panics
+    ///
+    /// If the values are not a class's: a mistake in the program, not in its input.
+    #[must_use]
+    pub fn of_class(self, class: &Values) -> Self {
+        OwnModes::of_class(class).over(self)
+    }
+
+    const fn all(mode: Mode) -> Self {
+        Self { ingress: mode, in_flight: mode, queue: mode, egress: mode }
+    }
+}
+
 impl OwnModes {
+    fn of_application(application: &Values) -> Self {
+        Self {
+            ingress: own(application.get(keys::APPLICATION_INGRESS_MODE)),
+            in_flight: own(application.get(keys::APPLICATION_IN_FLIGHT_MODE)),
+            queue: own(application.get(keys::APPLICATION_QUEUE_MODE)),
+            egress: own(application.get(keys::APPLICATION_EGRESS_MODE)),
+        }
+    }
+
+    fn of_class(class: &Values) -> Self {
+        Self {
+            ingress: own(class.get(keys::INGRESS_MODE)),
+            in_flight: own(class.get(keys::CLASS_IN_FLIGHT_MODE)),
+            queue: own(class.get(keys::QUEUE_MODE)),
+            egress: own(class.get(keys::EGRESS_MODE)),
+        }
+    }
+
     /// The same, with what is above where there is none.
     pub(super) fn over(self, above: Modes) -> Modes {
         Modes {
@@ -242,6 +278,10 @@ impl Rate {
             (set, found) => found.or(set),
         }
     }
+}
+
+fn own(mode: Option<Chosen<Mode>>) -> Option<Mode> {
+    mode.map(|mode| mode.0)
 }
 
 fn units(count: u64) -> u32 {
