@@ -7,7 +7,7 @@ use tidegate_control::{ApplicationId, ClassId, Refusal, meters::Meter};
 use tidegate_runtime::{Readings, Subject};
 
 use crate::{
-    request_house::House,
+    request_house::{House, take},
     request_log::{house, lines, member},
     support::{Bed, PLAIN, eventually, get, read_response},
 };
@@ -157,4 +157,68 @@ fn the_log_tells_of_rates_of_admission_that_watch() {
     );
     let [refused, would] = counted(&house.finish());
     assert_eq!((refused, would), (vec![], vec![(Refusal::IngressRate, 1), (Refusal::ClientRate, 2)]));
+}
+
+/// A house whose limit in flight of one watches, before shadows that wait that long at most; /a is under way.
+fn one_at_once(wait_max: &str) -> (House, (TcpStream, crate::request_house::Exchange)) {
+    let house = house(
+        &format!(
+            "half_closed = \"gone\"\nin_flight = {{ algorithm = \"fixed\", limit = 1, mode = \"watch\" }}\n\
+             [application.app.class.default]\nqueue.wait.max = \"{wait_max}\"\n"
+        ),
+        "",
+    );
+    let first = begins(&house, "/a");
+    (house, first)
+}
+
+#[test]
+fn who_leaves_in_the_middle_of_a_response_is_logged_with_what_refused_his_shadow() {
+    let (house, first) = one_at_once("20ms");
+    // One leaves before the server's head, the other after it.
+    let (silent, begun) = (begins(&house, "/b"), begins(&house, "/c"));
+    let class = Subject::Class(ApplicationId(0), ClassId(0));
+    eventually("their shadows have waited for too long", || {
+        let totals = house.shared.totals().read();
+        totals.get(&class).is_some_and(|class| class.counts(Meter::WOULD_REFUSE).iter().sum::<u64>() == 2)
+    });
+    let ((mut client, mut at_server), (other, mut silent_at_server)) = (begun, silent);
+    at_server.send("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello");
+    let mut head = Vec::new();
+    while !head.ends_with(b"hello") {
+        head.extend(take(&mut client, 1));
+    }
+    drop((client, other));
+    // The line is written while the server is still busy.
+    assert_eq!(
+        logged(&lines(&house, 2)),
+        [("/b", "499", Some("wait_too_long")), ("/c", "499", Some("wait_too_long"))]
+    );
+    assert_eq!(house.gate().levels().in_flight, 3);
+    at_server.send("world");
+    silent_at_server.ok("too late");
+    is_served(first);
+    house.held(0);
+    let [_, would] = counted(&house.finish());
+    assert_eq!(would, [(Refusal::WaitTooLong, 2)]);
+}
+
+#[test]
+fn who_leaves_while_his_shadow_waits_takes_it_with_him() {
+    let (house, first) = one_at_once("none");
+    let (client, mut at_server) = begins(&house, "/b");
+    assert_eq!(house.gate().levels().would_wait, [1]);
+    drop(client);
+    assert_eq!(logged(&lines(&house, 1)), [("/b", "499", None)]);
+    let levels = house.gate().levels();
+    assert_eq!((levels.in_flight, levels.would_wait), (2, vec![0]), "the server goes on, nobody waits");
+    // What ends now frees nothing of the shadows' server, which works for the first.
+    at_server.ok("too late");
+    house.held(1);
+    let last = begins(&house, "/c");
+    assert_eq!(house.gate().levels().would_wait, [1]);
+    is_served(first);
+    is_served(last);
+    let [_, would] = counted(&house.finish());
+    assert_eq!(would, []);
 }

@@ -17,7 +17,9 @@ use std::{
 
 use tidegate_control::{
     ClassId, Refusal, Ticket, Timestamp,
-    admission::{Admission, AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit, StreamPermit},
+    admission::{
+        Admission, AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit, Shadow, StreamPermit,
+    },
     capacity::{CapacityEvent, CapacityState},
 };
 use tokio::sync::Notify;
@@ -131,6 +133,11 @@ impl Gate {
     pub fn arrive_again(&self, exchange: Exchange) -> Entry {
         let arrival = self.with(|admission, now| admission.arrive_again(now, exchange));
         self.entry(arrival)
+    }
+
+    /// The client of an exchange that goes on has left, whose shadow is this one. What has refused that, if anything has.
+    pub fn abandon(&self, shadow: Shadow) -> Option<Refusal> {
+        self.with(|admission, now| admission.abandon(now, shadow))
     }
 
     fn entry(&self, arrival: Arrival) -> Entry {
@@ -300,6 +307,12 @@ impl Held {
     #[must_use]
     pub fn would_refuse(&self) -> Option<Refusal> {
         self.permit.as_ref().and_then(Permit::would_refuse)
+    }
+
+    /// Its shadow, if that waited when it was granted: to be told of when its client leaves.
+    #[must_use]
+    pub fn shadow(&self) -> Option<Shadow> {
+        self.permit.as_ref().and_then(Permit::shadow)
     }
 
     fn give_back(&mut self, outcome: Outcome) -> Option<Ended> {

@@ -415,6 +415,9 @@ impl Front for Gateway {
         self.now = now;
         let Some(Held::Permit { permit, .. }) = self.held.get(request.slot()) else { return };
         self.measured.abandoned(permit.class());
+        if let Some(shadow) = permit.shadow() {
+            self.admission.abandon(now, shadow);
+        }
         if let Some(linger) = self.classes[permit.class().index()].linger {
             self.lingering.insert((permit.started() + linger, request.id));
         }

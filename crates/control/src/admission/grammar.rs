@@ -45,6 +45,8 @@ pub enum Op {
     Leave(usize),
     /// An exchange ends.
     Depart(usize, Outcome),
+    /// The client of an exchange leaves.
+    Abandon(usize),
     /// An exchange becomes a long stream.
     Stream(usize),
     /// A long stream ends.
@@ -68,6 +70,8 @@ pub enum Event {
     Left,
     /// The exchange became a stream.
     Streams,
+    /// The client left its exchange; what only watches has refused it for that reason.
+    Abandoned(Option<Refusal>),
     /// The exchange ended; what only watches would have refused it for that reason.
     Ended(Option<Refusal>),
 }
@@ -110,6 +114,7 @@ impl Op {
             6 | 7 => Self::Advance(Duration::from_micros(u64::from(next()) * 100)),
             8 => Self::Collect(usize::from(next())),
             9 => Self::Leave(usize::from(next())),
+            13 if kind >= 128 => Self::Abandon(usize::from(next())),
             10..=13 => Self::Depart(
                 usize::from(next()),
                 pick(next(), &[Outcome::Success, Outcome::Success, Outcome::Ignore, Outcome::Drop]),
@@ -341,6 +346,11 @@ impl Driver {
                 let Some(position) = position.checked_rem(self.permits.len()) else { return Event::Nothing };
                 let permit = self.permits.swap_remove(position);
                 Event::Ended(self.admission.depart(self.now, permit, outcome))
+            }
+            Op::Abandon(position) => {
+                let Some(position) = position.checked_rem(self.permits.len()) else { return Event::Nothing };
+                let shadow = self.permits[position].shadow();
+                Event::Abandoned(shadow.and_then(|shadow| self.admission.abandon(self.now, shadow)))
             }
             Op::Stream(position) => self.stream(position),
             Op::EndStream => {

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use super::{
-    AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit, Standing, StreamPermit,
+    AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit, Shadow, Standing, StreamPermit,
     ingress::{Charged, IngressRates},
     levels::Levels,
     path::{Answer, Path},
@@ -46,8 +46,8 @@ use crate::{
 /// - `enforce`: it acts.
 /// - `watch`: it holds for shadows only. While anything watches, each request that is not refused has a shadow on a second
 ///   path, on which what acts and what watches holds (`shadow.rs`). A request that starts though its shadow is
-///   refused is counted ([`drain_would_refuse`](Self::drain_would_refuse)) and told when it departs. Shadows that still wait
-///   when their exchange departs count as neither.
+///   refused is counted ([`drain_would_refuse`](Self::drain_would_refuse)) and told when it departs, or when its client leaves
+///   before that ([`abandon`](Self::abandon)). Shadows that still wait then count as neither.
 /// - `off`: it holds for nobody. A limit that is off learns nothing.
 ///
 /// Rates of admission decide before all else, and nobody pays twice: one that watches counts whom it would refuse and
@@ -259,7 +259,7 @@ impl Admission {
                         Some(_) => Standing::Outside { spell },
                         None => match shadows.arrive(self.now, &exchange, true) {
                             Answer::Start(_) => Standing::Counted,
-                            Answer::Wait(ticket) => Standing::Shadow { ticket, spell },
+                            Answer::Wait(ticket) => Standing::Shadow(Shadow { ticket, spell }),
                             Answer::Refuse(refusal) => {
                                 permit.would_refuse = Some(refusal);
                                 Standing::Outside { spell }
@@ -321,13 +321,21 @@ impl Admission {
         let Permit { class, weight, standing, would_refuse, .. } = *permit;
         let shadows = self.shadows.as_mut()?;
         match standing {
-            Standing::Shadow { ticket, spell } if spell == self.spell => {
+            Standing::Shadow(Shadow { ticket, spell }) if spell == self.spell => {
                 return shadows.end(self.now, ticket).or(would_refuse);
             }
             Standing::Outside { spell } if spell == self.spell => shadows.stand_in(self.now),
             _ => shadows.depart(self.now, class, weight),
         }
         would_refuse
+    }
+
+    /// The client of an exchange that goes on has left, whose [shadow](Permit::shadow) waited when it began: if that
+    /// waits still, it leaves too. Answers what has refused it, if anything has; [`depart`](Self::depart) does not again.
+    pub fn abandon(&mut self, now: Timestamp, shadow: Shadow) -> Option<Refusal> {
+        self.advance(now);
+        let shadows = self.shadows.as_mut().filter(|_| shadow.spell == self.spell)?;
+        shadows.abandon(self.now, shadow.ticket)
     }
 
     /// Moves an exchange from the in-flight limit to the limit of long streams: its connection was
@@ -541,7 +549,7 @@ impl Admission {
             shadow.zip(self.shadows.as_mut()).map(|(ticket, shadows)| (ticket, shadows.begin(ticket)));
         permit.standing = match begun {
             Some((_, Begun::InFlight)) => Standing::Counted,
-            Some((ticket, Begun::Waiting)) => Standing::Shadow { ticket, spell },
+            Some((ticket, Begun::Waiting)) => Standing::Shadow(Shadow { ticket, spell }),
             Some((_, Begun::Refused(refusal))) => {
                 permit.would_refuse = Some(refusal);
                 Standing::Outside { spell }

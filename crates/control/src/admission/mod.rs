@@ -71,10 +71,18 @@ pub struct Permit {
 enum Standing {
     /// Its weight is counted there as well.
     Counted,
-    /// Its shadow waited when it began. Holds in that spell of watching only.
-    Shadow { ticket: Ticket, spell: u32 },
+    /// Its shadow waited when it began.
+    Shadow(Shadow),
     /// It is none of those there, whose shadow was refused or has ended. Holds in that spell only.
     Outside { spell: u32 },
+}
+
+/// The shadow of an exchange that began while its shadow waited; of that spell of watching only. See
+/// [`Admission::abandon`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shadow {
+    ticket: Ticket,
+    spell: u32,
 }
 
 /// An upgraded connection or long stream that is open. Not `Clone`, so that it is closed once.
@@ -132,6 +140,15 @@ impl Permit {
     #[must_use]
     pub const fn would_refuse(&self) -> Option<Refusal> {
         self.would_refuse
+    }
+
+    /// Its shadow, if that waited when the exchange began.
+    #[must_use]
+    pub const fn shadow(&self) -> Option<Shadow> {
+        match self.standing {
+            Standing::Shadow(shadow) => Some(shadow),
+            Standing::Counted | Standing::Outside { .. } => None,
+        }
     }
 
     /// Time in flight at `now`.

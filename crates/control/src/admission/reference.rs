@@ -315,6 +315,16 @@ impl Reference {
         out.would_refuse
     }
 
+    fn abandon(&mut self, position: usize) -> Option<Refusal> {
+        let (permit, shadows) = (&mut self.permits[position], self.shadows.as_mut()?);
+        let Standing::Shadow(shadow) = permit.among_shadows else { return None };
+        let (has_left, refused) = shadows.abandon(shadow);
+        if has_left {
+            permit.among_shadows = Standing::Outside;
+        }
+        refused
+    }
+
     fn next_timeout(&self) -> Option<Timestamp> {
         let mut moments = Vec::new();
         moments.extend(self.acts.next_timeout());
@@ -354,6 +364,13 @@ impl Reference {
                 Some(position) => {
                     self.advance();
                     Event::Ended(self.depart(position, outcome))
+                }
+                None => Event::Nothing,
+            },
+            Op::Abandon(position) => match position.checked_rem(self.permits.len()) {
+                Some(position) => {
+                    self.advance();
+                    Event::Abandoned(self.abandon(position))
                 }
                 None => Event::Nothing,
             },

@@ -10,7 +10,8 @@
 //!   one that arrived first, whatever the weights ([`Path::stand_in`]).
 //! - A request whose shadow has ended so is from then on one of the second rule.
 //!
-//! Who is refused in truth, or leaves while he waits, has no shadow any more.
+//! Who is refused in truth, or leaves while he waits, has no shadow any more. Who leaves while his exchange is under way
+//! takes his shadow with him if that waits, and his exchange is one of the second rule.
 
 use super::{
     Exchange,
@@ -126,9 +127,24 @@ impl Path {
         }
     }
 
-    /// The exchange is over whose shadow waited when it began. What would have refused it meanwhile.
+    /// The client has left whose shadow waited when its exchange began, which goes on. What has refused it meanwhile.
+    pub(super) fn abandon(&mut self, now: Timestamp, ticket: Ticket) -> Option<Refusal> {
+        match self.entry(ticket)?.phase {
+            Phase::Granted { .. } => None,
+            phase => {
+                self.forget(now, ticket);
+                refused_for(phase)
+            }
+        }
+    }
+
+    /// The exchange is over whose shadow waited when it began. What would have refused it meanwhile, unless that was
+    /// told when its client left.
     pub(super) fn end(&mut self, now: Timestamp, ticket: Ticket) -> Option<Refusal> {
-        let entry = self.entry(ticket)?;
+        let Some(entry) = self.entry(ticket) else {
+            self.stand_in(now);
+            return None;
+        };
         let (phase, class, weight) = (entry.phase, entry.class, entry.weight);
         self.forget(now, ticket);
         if let Phase::Granted { .. } = phase {
@@ -136,10 +152,7 @@ impl Path {
             return None;
         }
         self.stand_in(now);
-        match phase {
-            Phase::Refused(refusal) => Some(refusal),
-            _ => None,
-        }
+        refused_for(phase)
     }
 
     /// An exchange is over that was none on this path: it stands for one whose request waits in truth.
@@ -169,5 +182,12 @@ impl Path {
             assert_eq!(self.ahead.get(&entry.sequence) == Some(&index), is_ahead, "who is ahead is known");
         }
         assert_eq!(self.ahead.len(), ahead, "nobody else is ahead");
+    }
+}
+
+const fn refused_for(phase: Phase) -> Option<Refusal> {
+    match phase {
+        Phase::Refused(refusal) => Some(refusal),
+        _ => None,
     }
 }

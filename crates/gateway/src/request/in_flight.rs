@@ -43,7 +43,7 @@ impl InFlight {
     /// The exchange of `record` begins.
     pub(super) fn begin(service: &Rc<Service>, record: &mut Record, held: Held) -> Self {
         let started = held.started();
-        record.start(started);
+        record.start(started, held.shadow());
         record.note_would_refuse(held.would_refuse());
         Self {
             service: Rc::clone(service),

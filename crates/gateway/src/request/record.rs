@@ -14,6 +14,7 @@ use std::{
 use http::{HeaderValue, Method, StatusCode, Uri, Version, header};
 use tidegate_control::{
     ClassId, Refusal, Timestamp,
+    admission::Shadow,
     knobs::keys,
     meters::{Meter, SpansLost},
 };
@@ -30,6 +31,8 @@ pub(super) struct Record {
     arrived: Timestamp,
     /// When it was sent on to a server.
     started: Option<Timestamp>,
+    /// Its shadow, if that waited then.
+    shadow: Option<Shadow>,
     /// When the server's head came.
     answered: Option<Timestamp>,
     /// When the server's message ended.
@@ -146,6 +149,7 @@ impl Record {
             class,
             arrived,
             started: None,
+            shadow: None,
             answered: None,
             served: None,
             gathering: Duration::ZERO,
@@ -174,9 +178,9 @@ impl Record {
         self.gathering = time;
     }
 
-    /// It is sent on.
-    pub(super) fn start(&mut self, now: Timestamp) {
-        self.started = Some(now);
+    /// It is sent on; its shadow, if that waits.
+    pub(super) fn start(&mut self, now: Timestamp, shadow: Option<Shadow>) {
+        (self.started, self.shadow) = (Some(now), shadow);
         self.cells().add(Meter::STARTED, 1);
         self.cells().record(Meter::WAITING_TIME, now.since(self.arrived));
     }
@@ -273,7 +277,13 @@ impl Drop for Record {
                 }
             }
             (_, _, None) => cells.add(Meter::LEFT, 1),
-            (_, _, Some(_)) => cells.add(Meter::ABANDONED, 1),
+            (_, _, Some(_)) => {
+                cells.add(Meter::ABANDONED, 1);
+                // Its exchange may go on for long; nobody reads of what becomes of that.
+                if let Some(shadow) = self.shadow {
+                    self.note_would_refuse(self.application.gate.abandon(shadow));
+                }
+            }
         }
         if self.bytes_in > 0 {
             cells.add(Meter::BYTES_IN, self.bytes_in);

@@ -284,6 +284,13 @@ impl Front for Shadowed {
         }
     }
 
+    fn abandoned(&mut self, now: Timestamp, request: &Request) {
+        self.pass(now);
+        if let Some(position) = self.permits.iter().position(|id| *id == request.id) {
+            self.apply(&Op::Abandon(position));
+        }
+    }
+
     fn begun(&mut self, now: Timestamp, request: &Request, _queued: Duration) {
         if self.random.chance(self.habits.streams) {
             self.pass(now);

@@ -515,6 +515,21 @@ impl World {
         }
     }
 
+    /// The client of an exchange has left whose shadow waited when it began. Whether that has left too, and what had
+    /// refused it.
+    pub(super) fn abandon(&mut self, sequence: u64) -> (bool, Option<Refusal>) {
+        let state = self.find(sequence).state;
+        if let State::Granted { .. } = state {
+            return (false, None);
+        }
+        self.remove(sequence);
+        self.dispatch();
+        match state {
+            State::Refused(refusal) => (true, Some(refusal)),
+            _ => (true, None),
+        }
+    }
+
     /// The exchange is over whose shadow waited when it began.
     pub(super) fn end(&mut self, sequence: u64) -> Option<Refusal> {
         let state = self.find(sequence).state;
