@@ -86,6 +86,8 @@ pub struct TracedRequest {
     pub status: Option<u16>,
     /// Why it was not served, or not to its end.
     pub reason: Option<&'static str>,
+    /// What only watches and would have refused it, by reason.
+    pub would_refuse: Option<&'static str>,
     /// Bytes of its body.
     pub bytes_in: u64,
     /// Bytes of its response's body.

@@ -109,6 +109,7 @@ fn traced(shared: &Shared, number: u64) -> TracedRequest {
         tries: 1,
         status: Some(200),
         reason: None,
+        would_refuse: None,
         bytes_in: 0,
         bytes_out: 14_000,
     }

@@ -80,6 +80,7 @@ fn served(request: &TracedRequest) -> Span {
     }
     attributes.extend(request.status.map(|status| whole("http.response.status_code", status)));
     attributes.extend(request.reason.map(|reason| text("tidegate.reason", reason)));
+    attributes.extend(request.would_refuse.map(|reason| text("tidegate.would_refuse", reason)));
     // What a client did wrong is no error of the server's (conventions for HTTP server spans).
     let error = request
         .status

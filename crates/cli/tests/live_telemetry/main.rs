@@ -277,6 +277,17 @@ fn a_trace_goes_on_through_the_gateway_and_what_is_not_sampled_is_left_alone() {
     assert_eq!((refused.status.map(|status| status.code), refused.parent_span_id.len()), (Some(2), 0));
     front.set("shop/maintenance", "false");
 
+    // What only watches lets it go on, and its span says what it would have done.
+    front.set("shop/ingress.mode", "\"watch\"");
+    front.set("shop/ingress.burst", "1");
+    front.set("shop/ingress.rate", "\"1/min\"");
+    assert_eq!([ask("/first", ""), ask("/would", "")], [200, 200]);
+    let would = collector.wait_for("the span of a request over the rate", |received| {
+        received.served("/would").first().map(|span| (*span).clone())
+    });
+    assert!(carries(&would.attributes, &[("tidegate.would_refuse", "ingress_rate")]), "{would:?}");
+    assert!(would.status.is_none(), "{would:?}");
+
     // Strangers are not gone by: a trace of our own, and nothing of theirs beside it.
     front.reload(&telemetry("trusted", "1.0"), 1);
     let mut client = Client::connect(front.listen).expect("connect");

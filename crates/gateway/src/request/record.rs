@@ -88,6 +88,10 @@ impl Tried {
         self.would_refuse.set(self.would_refuse.get().or(refusal));
     }
 
+    fn would_refuse(&self) -> Option<&'static str> {
+        self.would_refuse.get().map(Refusal::name)
+    }
+
     fn server(&self) -> Option<Arc<Server>> {
         self.last.borrow().clone()
     }
@@ -345,6 +349,7 @@ impl Record {
             tries: log.tried.count.get(),
             status: status.map(|status| status.as_u16()),
             reason: self.reason(log, status),
+            would_refuse: log.tried.would_refuse(),
             bytes_in: self.bytes_in,
             bytes_out: self.bytes_out,
         });
@@ -356,7 +361,7 @@ impl Record {
 
     fn write(&self, log: LogFacts, status: Option<StatusCode>, now: Timestamp) {
         let reason = self.reason(&log, status);
-        let would_refuse = log.tried.would_refuse.get();
+        let would_refuse = log.tried.would_refuse();
         let plain = log.reason.is_none()
             && would_refuse.is_none()
             && status.is_some_and(|status| !status.is_server_error());
@@ -384,7 +389,7 @@ impl Record {
             status: status.map_or(499, |status| status.as_u16()),
             reason,
             detail: log.detail,
-            would_refuse: would_refuse.map(Refusal::name),
+            would_refuse,
             bytes_in: self.bytes_in,
             bytes_out: self.bytes_out,
             waiting: self.started.map_or_else(|| now.since(self.arrived), |at| at.since(self.arrived)),

@@ -43,6 +43,7 @@ fn traced(shared: &Shared) -> TracedRequest {
         tries: 2,
         status: Some(200),
         reason: None,
+        would_refuse: None,
         bytes_in: 0,
         bytes_out: 6,
     }
@@ -126,6 +127,17 @@ fn who_failed_is_told_by_the_status_of_spans() {
     let left = TracedRequest { status: None, reason: Some("abandoned"), ..traced(&shared) };
     let left: Vec<Span> = spans(&left).collect();
     assert!(!error(&left[0]) && is_text(&left[0], "tidegate.reason", "abandoned"));
+}
+
+#[test]
+fn what_only_watches_and_would_have_refused_it_is_told_and_no_error() {
+    let shared = shared();
+    let would = TracedRequest { would_refuse: Some("queue_full"), ..traced(&shared) };
+    let would: Vec<Span> = spans(&would).collect();
+    assert!(is_text(&would[0], "tidegate.would_refuse", "queue_full"), "{would:?}");
+    assert!(would.iter().all(|span| span.status.is_none()), "it was served: {would:?}");
+    let unwatched: Vec<Span> = spans(&traced(&shared)).collect();
+    assert_eq!(value(&unwatched[0], "tidegate.would_refuse"), None);
 }
 
 #[test]
