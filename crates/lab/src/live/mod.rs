@@ -7,6 +7,7 @@ mod cell;
 mod configuration;
 mod interrupt;
 mod load;
+mod notes;
 mod peer;
 mod process;
 mod stand;
@@ -21,6 +22,7 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 
 use self::{
     cell::Cell,
+    notes::Notes,
     stand::{Processors, Stand},
 };
 use crate::{
@@ -94,7 +96,7 @@ pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Outcome, Lab
     }
     let repetitions = options.repetitions.unwrap_or(live.repetitions);
     let count = repetitions as usize * live.loads.len() * arms.len();
-    let mut runs = Vec::with_capacity(count);
+    let (mut runs, mut amiss) = (Vec::with_capacity(count), Notes::default());
     for repetition in 0..repetitions {
         for (load, factor) in live.loads.iter().enumerate() {
             for turn in 0..arms.len() {
@@ -105,10 +107,7 @@ pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Outcome, Lab
                     Cell { arm: arms[arm], web, live, load: *factor, capacity, on_the_way, follows, seed };
                 let measured = cell.run(&stand)?;
                 for note in measured.notes {
-                    let note = format!("{} at {factor}: {note}", arms[arm].name);
-                    if !notes.contains(&note) && notes.len() < 20 {
-                        notes.push(note);
-                    }
+                    amiss.add(arm, load, note);
                 }
                 runs.push(Run {
                     arm,
@@ -124,11 +123,13 @@ pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Outcome, Lab
         }
     }
     runs.sort_by_key(|run| (run.arm, run.load, run.repetition));
+    let arms: Vec<String> = arms.iter().map(|arm| arm.name.clone()).collect();
+    notes.extend(amiss.lines(&arms, &live.loads, repetitions));
     Ok(Outcome {
         mode: Mode::Live,
         seed: options.seed,
         repetitions,
-        arms: arms.iter().map(|arm| arm.name.clone()).collect(),
+        arms,
         loads: live.loads.clone(),
         capacity_per_s: Some(capacity),
         runs,
