@@ -45,9 +45,24 @@ export interface Listener {
   application: string | null;
 }
 
+/** Whether a control acts. */
+export type Mode = "off" | "watch" | "enforce";
+
+/** The mode in force of each control of an application; `null`: that one is not set. */
+export interface Modes {
+  client: Mode | null;
+  ingress: Mode | null;
+  /** Of classes that have none of their own. */
+  queue: Mode | null;
+  in_flight: Mode | null;
+  egress: Mode | null;
+}
+
 /** What is counted of a class, and summed of an application. */
 export interface Counts {
   queued: number;
+  /** Would be waiting, had what only watches acted; `null`: nothing watches. */
+  would_wait: number | null;
   arrived: Rate;
   started: Rate;
   goodput: Rate;
@@ -121,7 +136,7 @@ export interface Ahead {
 export interface Application extends Counts {
   name: string;
   hosts: string[];
-  mode: string;
+  modes: Modes;
   algorithm: string;
   in_flight: number;
   in_flight_limit: number;
@@ -139,6 +154,7 @@ export interface Application extends Counts {
 export interface Class extends Counts {
   name: string;
   path: string;
+  modes: Omit<Modes, "client">;
   priority: number;
   weight: number;
   goodput_within_s: number;

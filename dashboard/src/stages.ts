@@ -2,6 +2,7 @@
 
 import type { Ahead, Application, Counts, Overview, Rates, Room } from "./api";
 import { ago, number, percent, plural, rate, span } from "./format";
+import { type Standing, isPassedBy, standings } from "./modes";
 import { type StageId, algorithm, cause, method, refusal, serverError } from "./reasons";
 import type { Tab } from "./route";
 
@@ -34,16 +35,23 @@ export interface Stage {
   /** Where there is more of it. */
   tab?: Tab;
   losses: Loss[];
+  /** What of it does not act. */
+  standings: Standing[];
+  /** What that comes to that only watches. */
+  would?: string;
   /** What goes on from here, per second; `null` if that is counted in something else than requests. */
   onwards: number | null;
   onwardsUnit: string;
-  state: "idle" | "flowing" | "losing" | "off";
+  /** `off` is not there, and `passed` is there and asked nothing. */
+  state: "idle" | "flowing" | "losing" | "off" | "passed";
 }
 
 /** The stages of an application's path, from the client to the response. */
 export function stages(overview: Overview, application: Application): Stage[] {
   const { gateway } = overview;
   const lost = lossesByStage(application);
+  const resting = standings(application);
+  const isUnlimited = isPassedBy(application, "limit");
   const handshakes = Object.entries(gateway.tls_handshakes).filter(([kind]) => kind !== "failed");
   const full = sum(Object.fromEntries(handshakes.filter(([kind]) => kind.startsWith("full"))));
   const resumed = sum(Object.fromEntries(handshakes.filter(([kind]) => kind.startsWith("resumed"))));
@@ -122,9 +130,13 @@ export function stages(overview: Overview, application: Application): Stage[] {
       hint: "Requests wait here, class by class, while the servers are as busy as they should be.",
       figures: [
         { label: "waiting", value: plural(application.queued, "request") },
+        ...(application.would_wait === null
+          ? []
+          : [{ label: "would wait if all acted", value: plural(application.would_wait, "request") }]),
         { label: "waited (95 %)", value: waited ? span(Math.max(0, ...waits)) : "no wait" },
       ],
       losses: left("left waiting", "The client left before its turn came.", application.left),
+      ...(isUnlimited && isPassedBy(application, "queue") && application.queued === 0 ? { state: "passed" as const } : {}),
       onwards: application.started,
       onwardsUnit: "req/s",
     },
@@ -132,15 +144,8 @@ export function stages(overview: Overview, application: Application): Stage[] {
       id: "limit",
       name: "Limit",
       hint: "Lets only as much into the servers at once as they work on best; the rest waits.",
-      figures: [
-        { label: "in flight", value: `${number(application.in_flight)} of ${number(application.in_flight_limit)}` },
-        { label: application.algorithm === "fixed" ? "limit set by hand" : "limit found by", value: algorithm(application.algorithm) },
-      ],
-      gauge: {
-        value: application.in_flight,
-        max: application.in_flight_limit,
-        label: `${percent(application.in_flight / Math.max(1, application.in_flight_limit))} of the limit in use`,
-      },
+      ...limitOf(application),
+      ...(isUnlimited ? { state: "passed" as const } : {}),
       losses: [],
       onwards: application.started,
       onwardsUnit: "req/s",
@@ -179,13 +184,38 @@ export function stages(overview: Overview, application: Application): Stage[] {
     },
   ];
   return all.map((stage) => {
-    const complete = { ...stage, losses: [...lost[stage.id], ...stage.losses] };
+    const here = resting.filter((one) => one.stage === stage.id);
+    const complete = { ...stage, ...wouldBe(application, here, lost[stage.id]), standings: here, losses: [...lost[stage.id], ...stage.losses] };
     return { ...complete, state: stage.state ?? stateOf(complete) };
   });
 }
 
 /** A stage whose state follows from what it loses, unless it says it. */
-type Unjudged = Omit<Stage, "state"> & { state?: Stage["state"] };
+type Unjudged = Omit<Stage, "state" | "standings" | "would"> & { state?: Stage["state"] };
+
+/** What comes of what only watches, if anything does. */
+function wouldBe(application: Application, here: Standing[], lost: Loss[]): { would?: string } {
+  const [first] = here.filter((one) => one.mode === "watch");
+  if (first === undefined) return {};
+  if (first.stage === "limit") return { would: `${number(application.would_wait ?? 0)} would wait` };
+  const refused = lost.filter((loss) => loss.kind === "watched").reduce((added, loss) => added + loss.rate, 0);
+  return { would: `would refuse ${rate(refused)}` };
+}
+
+function limitOf(application: Application): Pick<Stage, "figures" | "gauge"> {
+  const { in_flight: now, in_flight_limit: limit, algorithm: name, modes } = application;
+  const found = { label: name === "fixed" ? "limit set by hand" : "limit found by", value: algorithm(name) };
+  const figures = [{ label: "in flight", value: inFlight(application) }];
+  if (modes.in_flight === "off") return { figures };
+  if (modes.in_flight === "watch") return { figures: [...figures, { label: "would let in", value: number(limit) }, found] };
+  const gauge = { value: now, max: limit, label: `${percent(now / Math.max(1, limit))} of the limit in use` };
+  return { figures: [...figures, found], gauge };
+}
+
+/** What is in flight, of as much as the limit lets in, if that acts. */
+export function inFlight({ in_flight: now, in_flight_limit: limit, modes }: Application): string {
+  return modes.in_flight === "enforce" ? `${number(now)} of ${number(limit)}` : number(now);
+}
 
 /** `goes` is what it does not refuse, a second. */
 function roomStage({ room, room_rates: rates }: Application, now: number, goes: number): Unjudged {

@@ -29,7 +29,7 @@ test("every refusal is shown once, at its stage, and none is lost on the way", (
 });
 
 test("what is only watched passes on and is told apart", () => {
-  const application = anApplication({ arrived: 100, mode: "watch", would_refuse: { ingress_rate: 40 } });
+  const application = anApplication({ arrived: 100, would_refuse: { ingress_rate: 40 } });
   const stage = by(stages(anOverview(application), application), "class");
   expect(stage.losses).toMatchObject([{ kind: "watched", rate: 40 }]);
   expect(stage.onwards).toBe(100);
@@ -121,4 +121,34 @@ test("the capacity is shown with where it comes from and why it moved, or that i
   const none = of({ algorithm: "fixed", estimate: { ...estimate, capacity_per_s: null } });
   expect([none.state, none.figures[0]?.value, none.hint.includes("given")]).toEqual(["off", "not known", true]);
   expect(of({ estimate: { ...estimate, capacity_per_s: null } }).figures[0]?.value).toBe("not found yet");
+});
+
+test("what only watches says what it would do, and what is off is passed by", () => {
+  const watching = { client: null, ingress: "watch", queue: "watch", in_flight: "watch", egress: null } as const;
+  const watch = anApplication({
+    modes: watching,
+    would_wait: 3,
+    would_refuse: { ingress_rate: 40, queue_full: 7, codel: 1 },
+    classes: [aClass("default", { modes: { ingress: null, queue: "watch", in_flight: null, egress: null } })],
+  });
+  const all = stages(anOverview(watch), watch);
+  expect([by(all, "class").would, by(all, "queue").would, by(all, "limit").would]).toEqual([
+    "would refuse 40 req/s", "would refuse 8 req/s", "3 would wait",
+  ]);
+  expect(by(all, "queue").figures).toContainEqual({ label: "would wait if all acted", value: "3 requests" });
+  // As much is in flight as comes: that is no share of a limit.
+  expect(by(all, "limit").figures.slice(0, 2)).toEqual([{ label: "in flight", value: "17" }, { label: "would let in", value: "20" }]);
+  expect(by(all, "limit").gauge).toBeUndefined();
+  expect(by(all, "servers")).toMatchObject({ standings: [] });
+  expect(by(all, "servers").would).toBeUndefined();
+  const off = anApplication({
+    modes: { client: null, ingress: null, queue: "off", in_flight: "off", egress: null },
+    classes: [aClass("default", { modes: { ingress: null, queue: "off", in_flight: null, egress: null } })],
+  });
+  const passed = stages(anOverview(off), off);
+  expect(passed.filter((stage) => stage.state === "passed").map((stage) => stage.id)).toEqual(["queue", "limit"]);
+  expect(by(passed, "limit").figures).toEqual([{ label: "in flight", value: "17" }]);
+  // A limit that acts fills the queue, whether or not that is bounded.
+  const bounded = anApplication({ ...off, modes: { ...off.modes, in_flight: "enforce" } });
+  expect(by(stages(anOverview(bounded), bounded), "queue").state).toBe("flowing");
 });

@@ -21,7 +21,7 @@ const COLUMNS: Array<Column<Class>> = [
   { key: "goodput", name: "Goodput, req/s", by: (one) => one.goodput, cell: (one) => <Share one={one} /> },
   { key: "refused", name: "Refused, req/s", by: (one) => sum(one.refused), cell: (one) => <Refused one={one} /> },
   { key: "left", name: "Left, req/s", by: (one) => gone(one), cell: (one) => number(gone(one)) },
-  { key: "queued", name: "Waiting", by: (one) => one.queued, cell: (one) => number(one.queued) },
+  { key: "queued", name: "Waiting", by: (one) => one.queued, cell: (one) => <Queued one={one} /> },
   { key: "wait", name: "Wait 95 %", by: (one) => one.waiting_time?.p95 ?? null, cell: (one) => span(one.waiting_time?.p95) },
   { key: "p50", name: "Response 50 %", by: (one) => one.response_time?.p50 ?? null, cell: (one) => span(one.response_time?.p50) },
   { key: "p95", name: "95 %", by: (one) => one.response_time?.p95 ?? null, cell: (one) => span(one.response_time?.p95) },
@@ -66,7 +66,7 @@ function Explained() {
         <dt>Left</dt>
         <dd>Clients that gave up: while their request waited, or before its answer was complete.</dd>
         <dt>Waiting</dt>
-        <dd>Requests in the class's queue now.</dd>
+        <dd>Requests in the class's queue now, and how many would be if what only watches acted.</dd>
         <dt>Wait 95 %</dt>
         <dd>From arrival until sent to a server: 95 of 100 requests waited less.</dd>
         <dt>Response</dt>
@@ -83,6 +83,11 @@ function Share({ one }: { one: Class }) {
       {number(one.goodput)}
     </span>
   );
+}
+
+function Queued({ one }: { one: Class }) {
+  if (!one.would_wait) return <>{number(one.queued)}</>;
+  return <span class="why"><small>would be {number(one.would_wait)}</small>{number(one.queued)}</span>;
 }
 
 function Refused({ one }: { one: Class }) {

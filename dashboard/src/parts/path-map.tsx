@@ -3,11 +3,13 @@
 import { number } from "../format";
 import { COLUMN, HEIGHT, type Reach, river } from "../river";
 import { address } from "../route";
+import type { Standing } from "../modes";
 import type { Loss, Stage } from "../stages";
 import { Bars } from "./bars";
 
 export function PathMap({ application, stages }: { application: string; stages: Stage[] }) {
   const lost = stages.flatMap((stage) => stage.losses.filter((loss) => loss.text !== "").map((loss) => ({ stage, loss })));
+  const resting = stages.flatMap((stage) => stage.standings);
   return (
     <div class="path" style={{ "--stages": stages.length }}>
       <Stream stages={stages} />
@@ -22,6 +24,7 @@ export function PathMap({ application, stages }: { application: string; stages: 
                   <a href={address({ view: "application", name: application, tab: stage.tab })}>{stage.name}</a>
                 )}
               </h3>
+              {stage.standings.length > 0 && <Standings standings={stage.standings} stage={stage.name} would={stage.would} />}
               <dl class="figures">
                 {stage.figures.map(({ label, value }) => (
                   <div key={label}>
@@ -45,8 +48,14 @@ export function PathMap({ application, stages }: { application: string; stages: 
           </li>
         ))}
       </ol>
-      {lost.length > 0 && (
+      {lost.length + resting.length > 0 && (
         <dl class="reasons" aria-label="What the reasons mean">
+          {resting.map((one) => (
+            <div key={one.name}>
+              <dt class={one.mode}>{one.name}</dt>
+              <dd>{one.text}</dd>
+            </div>
+          ))}
           {lost.map(({ stage, loss }) => (
             <div key={`${stage.id}-${loss.kind}-${loss.name}`}>
               <dt class={loss.kind}>{loss.name}</dt>
@@ -92,6 +101,20 @@ function isTold(loss: Loss): boolean {
 
 function sumOf(losses: Loss[]): number {
   return losses.filter(isGone).reduce((added, loss) => added + loss.rate, 0);
+}
+
+/** Badges of what does not act here; each leads to its knob. */
+function Standings({ standings, stage, would }: { standings: Standing[]; stage: string; would: string | undefined }) {
+  return (
+    <ul class="standings" aria-label={`What does not act at the stage ${stage}`}>
+      {standings.map((one) => (
+        <li key={one.name}>
+          <a class={`chip ${one.mode}`} href={address({ view: "knobs", place: one.place })} title={one.text}>{one.name}</a>
+        </li>
+      ))}
+      {would !== undefined && <li class="would">{would}</li>}
+    </ul>
+  );
 }
 
 function Losses({ losses, stage }: { losses: Loss[]; stage: string }) {

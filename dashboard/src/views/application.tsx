@@ -8,9 +8,10 @@ import { PathMap } from "../parts/path-map";
 import { RoomPart } from "../parts/room";
 import { Servers } from "../parts/servers";
 import { number, rate } from "../format";
+import { inShort } from "../modes";
 import { type Tab, address } from "../route";
 import { useShared } from "../state";
-import { stages, sum } from "../stages";
+import { inFlight, stages, sum } from "../stages";
 import { Condition } from "./applications";
 
 const TABS: ReadonlyArray<{ tab: Tab; name: string }> = [
@@ -33,16 +34,13 @@ export function ApplicationView({ name, tab }: { name: string; tab: Tab }) {
       </div>
     );
   }
+  const resting = inShort(application);
   return (
     <>
       <div class="headline">
         <h1>{application.name}</h1>
         <Condition application={application} />
-        {application.mode !== "enforce" && (
-          <p class="chip warn">
-            {application.mode === "watch" ? "Mode watch: refusals are only counted" : "Mode off: limits are not consulted"}
-          </p>
-        )}
+        {resting !== null && <p class="chip warn">{resting}</p>}
       </div>
       <Sentence application={application} />
       <nav class="tabs" aria-label={`Parts of ${name}`}>
@@ -69,7 +67,7 @@ export function ApplicationView({ name, tab }: { name: string; tab: Tab }) {
             <h2 id="path-title">The way of a request</h2>
             <p class="soft">
               What passes each stage now (mean of the last {number(overview.window_s)} s), what waits there, and in red what is
-              refused and why{application.room === null ? "" : ", in blue who is told a time to come back at"}.
+              refused and why{application.would_wait === null ? "" : ", in yellow what would be if what only watches acted"}{application.room === null ? "" : ", in blue who is told a time to come back at"}.
             </p>
             <PathMap application={name} stages={stages(overview, application)} />
           </section>
@@ -95,7 +93,7 @@ function Sentence({ application }: { application: Application }) {
       <span><b>{number(application.queued)}</b> waiting</span>
       {application.room !== null && <span><b>{number(application.room.waiting)}</b> in the waiting room</span>}
       <span>
-        <b>{number(application.in_flight)}</b> of <b>{number(application.in_flight_limit)}</b> in flight
+        <b>{inFlight(application)}</b> in flight
       </span>
     </p>
   );

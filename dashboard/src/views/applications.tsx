@@ -2,10 +2,11 @@
 
 import type { Application } from "../api";
 import { number, percent, rate } from "../format";
+import { inShort } from "../modes";
 import { refusal } from "../reasons";
 import { address } from "../route";
 import { useShared } from "../state";
-import { inService, sum } from "../stages";
+import { inFlight, inService, sum } from "../stages";
 import { ApplicationView } from "./application";
 
 export function ApplicationsView() {
@@ -41,16 +42,18 @@ export function ApplicationsView() {
 
 function Summary({ application }: { application: Application }) {
   const up = application.servers.filter(inService).length;
+  const resting = inShort(application);
   return (
     <a class="card summary" href={address({ view: "application", name: application.name, tab: "path" })}>
       <h2>{application.name}</h2>
       <p class="soft">{application.hosts.length === 0 ? "any host" : application.hosts.join(", ")}</p>
       <Condition application={application} />
+      {resting !== null && <p class="chip warn">{resting}</p>}
       <dl class="figures">
         <div><dt>arrive</dt><dd>{rate(application.arrived)}</dd></div>
         <div><dt>goodput</dt><dd>{rate(application.goodput)}</dd></div>
         <div><dt>waiting</dt><dd>{number(application.queued)}</dd></div>
-        <div><dt>in flight</dt><dd>{number(application.in_flight)} of {number(application.in_flight_limit)}</dd></div>
+        <div><dt>in flight</dt><dd>{inFlight(application)}</dd></div>
         <div><dt>servers</dt><dd>{up} of {application.servers.length} in service</dd></div>
       </dl>
     </a>

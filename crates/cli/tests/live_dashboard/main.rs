@@ -6,6 +6,7 @@
 mod support;
 
 mod browser;
+mod modes;
 mod room;
 
 use std::{
