@@ -1,5 +1,6 @@
 //! `tidegate top`: a running gateway live in a terminal.
 
+mod modes;
 mod table;
 
 use std::{

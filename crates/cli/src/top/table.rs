@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 
 use serde_json::Value as Json;
 
+use super::modes::controls_in;
+
 /// Between the parts of a line.
-const BETWEEN: &str = " · ";
+pub(super) const BETWEEN: &str = " · ";
 
 /// A line and how it looks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,15 +111,19 @@ fn of_application(application: &Json, at: f64) -> Vec<Line> {
         Some(capacity) => format!(" · capacity {capacity:.1}/s"),
         None => String::new(),
     };
+    // A limit that does not act bounds nothing.
+    let limit = match application["modes"]["in_flight"].as_str() {
+        Some("watch" | "off") => String::new(),
+        _ => format!(" of {}", whole(&application["in_flight_limit"])),
+    };
     let mut lines = vec![
         row(
             Tone::Title,
             format!(
-                "{} ({}) · {} of {} in flight{capacity} · {} waiting",
+                "{} ({}) · {}{limit} in flight{capacity} · {} waiting",
                 word(&application["name"]),
                 word(&application["mode"]),
                 whole(&application["in_flight"]),
-                whole(&application["in_flight_limit"]),
                 whole(&application["queued"]),
             ),
         ),
@@ -139,10 +145,7 @@ fn of_application(application: &Json, at: f64) -> Vec<Line> {
     if !refused.is_empty() {
         lines.push(row(Tone::Alarm, format!("  refused each second: {refused}")));
     }
-    let would = split(&application["would_refuse"]);
-    if !would.is_empty() {
-        lines.push(row(Tone::Alarm, format!("  would be refused each second: {would}")));
-    }
+    lines.extend(resting(application));
     lines.push(row(
         Tone::Head,
         format!(
@@ -202,6 +205,20 @@ fn of_application(application: &Json, at: f64) -> Vec<Line> {
         lines.push(row(Tone::Alarm, "  no server: every request is refused".to_owned()));
     }
     lines
+}
+
+/// What does not act, and what that comes to which only watches.
+fn resting(application: &Json) -> Vec<Line> {
+    let mut parts = Vec::new();
+    parts.extend(controls_in(application, "watch").map(|controls| format!("watch only: {controls}")));
+    parts.extend(controls_in(application, "off").map(|controls| format!("off: {controls}")));
+    let would = split(&application["would_refuse"]);
+    if !would.is_empty() {
+        parts.push(format!("would be refused each second: {would}"));
+    }
+    let waiting = application["would_wait"].as_u64().filter(|waiting| *waiting > 0);
+    parts.extend(waiting.map(|waiting| format!("would be waiting: {waiting}")));
+    parts.into_iter().map(|part| row(Tone::Alarm, format!("  {part}"))).collect()
 }
 
 /// Where the capacity comes from, and why it moved last.
@@ -279,12 +296,12 @@ const fn row(tone: Tone, text: String) -> Line {
     Line { tone, text }
 }
 
-fn each(list: &Json) -> impl Iterator<Item = &Json> {
+pub(super) fn each(list: &Json) -> impl Iterator<Item = &Json> {
     list.as_array().into_iter().flatten()
 }
 
 /// A text without what a terminal would take for orders.
-fn word(text: &Json) -> String {
+pub(super) fn word(text: &Json) -> String {
     text.as_str().unwrap_or("-").chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
@@ -442,5 +459,37 @@ mod tests {
             3,
             "missed, overdue, no server: {all:#?}"
         );
+    }
+
+    #[test]
+    fn what_only_watches_is_told_with_what_it_would_do() {
+        let class = json!({ "name": "search", "modes": { "ingress": "watch", "queue": "enforce" } });
+        let mut overview = json!({
+            "at": 4000.0, "window_s": 2.0, "gateway": {}, "applications": [{ "name": "shop",
+                "modes": { "client": "off", "queue": "enforce", "in_flight": "watch" }, "classes": [class],
+                "would_refuse": { "ingress_rate": 12.04 }, "would_wait": 3, "in_flight": 9, "in_flight_limit": 1, "servers": [{ "condition": "up" }] }],
+        });
+        let told = |overview: &Json| {
+            let lines = lines(overview, "x", None);
+            let alarms = lines.into_iter().filter(|line| line.tone == Tone::Alarm);
+            alarms.map(|line| line.text).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            told(&overview),
+            [
+                "  watch only: ingress · in_flight",
+                "  off: client",
+                "  would be refused each second: 12.0 ingress_rate",
+                "  would be waiting: 3",
+            ]
+        );
+        let title = |overview: &Json| lines(overview, "x", None).swap_remove(3).text;
+        assert!(title(&overview).contains(" 9 in flight"), "{}", title(&overview));
+        let application = &mut overview["applications"][0];
+        application["modes"] = json!({ "client": "enforce", "queue": "enforce", "in_flight": "enforce" });
+        application["classes"] = json!([]);
+        (application["would_refuse"], application["would_wait"]) = (json!({}), Json::Null);
+        assert!(told(&overview).is_empty(), "all acts: {:?}", told(&overview));
+        assert!(title(&overview).contains(" 9 of 1 in flight"), "{}", title(&overview));
     }
 }

@@ -244,6 +244,15 @@ fn the_overview_shows_the_mode_of_each_control_that_is_set_and_who_would_wait() 
             json!([watched, 0, 2]),
         ]
     );
+    let (_, shown, _) = tidegate(&["top", "--once", "--admin", &front.admin.to_string()]);
+    for line in [
+        "app (watch) · 3 in flight · 0 waiting",
+        "  watch only: ingress · queue (class default) · in_flight (of all together) · egress",
+        "  off: client · queue (class search)",
+        "  would be waiting: 2",
+    ] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
     front.change(r#"{"changes": {"app/mode": "enforce"}}"#);
     let [application, _, class] = seen(&front.ask("/api/v1/overview"));
     assert_eq!((&application[0]["egress"], &application[2]), (&"enforce".into(), &unset), "nothing watches");
