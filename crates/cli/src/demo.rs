@@ -25,12 +25,12 @@ const PAGE_COST: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(2);
 const CALIBRATION: Duration = Duration::from_secs(3);
 
-/// The pages visitors ask for, with their shares.
-const PAGES: &[(Interaction, f64)] = &[
-    (Interaction::Browse, 0.15),
-    (Interaction::SearchItemsInCategory, 0.35),
-    (Interaction::ViewItem, 0.35),
-    (Interaction::ViewBidHistory, 0.15),
+/// The pages visitors ask for, and how many of twenty for each.
+const PAGES: &[(Interaction, u32)] = &[
+    (Interaction::Browse, 3),
+    (Interaction::SearchItemsInCategory, 7),
+    (Interaction::ViewItem, 7),
+    (Interaction::ViewBidHistory, 3),
 ];
 
 #[derive(Debug, Args)]
@@ -120,10 +120,7 @@ fn start_site() -> Result<Site, Failure> {
 }
 
 fn calibrate(site: &Site) -> Result<f64, Failure> {
-    let mut plan =
-        Plan::new(format!("http://{}", site.address())).duration(CALIBRATION).warmup(CALIBRATION / 6);
-    plan = plan.class(ClassPlan::new("calibration", Arrivals::closed(2)).path(target(Interaction::ViewItem)));
-    let report = run_blocking(plan).map_err(Failure::work)?;
+    let report = run_blocking(calibration(&format!("http://{}", site.address()))).map_err(Failure::work)?;
     if report.total.goodput_per_s < 1.0 {
         return Err(Failure::work(
             "the demo site answered less than one page a second: is the machine busy?",
@@ -132,14 +129,29 @@ fn calibrate(site: &Site) -> Result<f64, Failure> {
     Ok(report.total.goodput_per_s)
 }
 
-fn load(url: &str, offered: f64, span: Duration, table: &mut Table) -> Result<Report, Failure> {
+/// Each visitor asks anew once he is answered, and the site answers them in turn: so the pages, which do not cost
+/// the same, come in the shares they have in the load.
+fn calibration(url: &str) -> Plan {
+    let plan = Plan::new(url).duration(CALIBRATION).warmup(CALIBRATION / 6);
+    PAGES.iter().fold(plan, |plan, (page, visitors)| {
+        let arrivals = Arrivals::closed(usize::try_from(*visitors).unwrap_or(usize::MAX));
+        plan.class(ClassPlan::new(page.spec().name, arrivals).path(target(*page)))
+    })
+}
+
+/// So many visitors a second.
+fn rush(url: &str, offered: f64, span: Duration) -> Plan {
     // Who waits when the load ends would have the site to himself, and count beyond its capacity.
-    let mut plan = Plan::new(url).duration(span + PATIENCE).cooldown(PATIENCE);
-    for (page, share) in PAGES {
-        let class =
-            ClassPlan::poisson(page.spec().name, offered * share).path(target(*page)).timeout(PATIENCE);
-        plan = plan.class(class);
-    }
+    let plan = Plan::new(url).duration(span + PATIENCE).cooldown(PATIENCE);
+    let all: u32 = PAGES.iter().map(|(_, visitors)| visitors).sum();
+    PAGES.iter().fold(plan, |plan, (page, visitors)| {
+        let rate = offered * f64::from(*visitors) / f64::from(all);
+        plan.class(ClassPlan::poisson(page.spec().name, rate).path(target(*page)).timeout(PATIENCE))
+    })
+}
+
+fn load(url: &str, offered: f64, span: Duration, table: &mut Table) -> Result<Report, Failure> {
+    let plan = rush(url, offered, span);
     let live = Arc::new(Live::new(&plan));
     let (done, ended) = mpsc::channel();
     let runner = {
@@ -262,5 +274,26 @@ impl Table {
         self.say("");
         self.say(&line("without the gateway", direct));
         self.say(&line("with the gateway", protected));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_capacity_is_found_with_the_pages_of_the_load() {
+        let pages = |plan: &Plan| {
+            let page = |class: &ClassPlan| (class.path.clone().unwrap(), class.arrivals.to_string());
+            plan.classes.iter().map(page).collect::<Vec<_>>()
+        };
+        let found = pages(&calibration("http://127.0.0.1:1"));
+        let load = pages(&rush("http://127.0.0.1:1", 20.0, Duration::from_secs(4)));
+        assert_eq!(found.len(), PAGES.len());
+        let as_load = found.into_iter().map(|(path, arrivals)| {
+            let visitors = arrivals.strip_prefix("closed:").unwrap().to_owned();
+            (path, format!("poisson:{visitors}/s"))
+        });
+        assert_eq!(as_load.collect::<Vec<_>>(), load);
     }
 }
