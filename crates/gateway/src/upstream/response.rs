@@ -1,8 +1,8 @@
 //! Response heads that say one thing only: what is ambiguous is refused, not passed on.
 
-use std::{mem::MaybeUninit, ops::Range};
+use std::mem::MaybeUninit;
 
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Response, StatusCode, Version,
     header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING},
@@ -23,8 +23,6 @@ pub(super) struct Room {
     /// to keep all that was read along with them.
     bytes: BytesMut,
     fields: HeaderMap,
-    /// Where names and values lie among the bytes.
-    places: Vec<(Range<usize>, Range<usize>)>,
 }
 
 impl Room {
@@ -53,28 +51,25 @@ pub(super) fn parse(input: &mut BytesMut, room: &mut Room) -> Result<Option<Resp
     };
     let status = head.code.and_then(|code| StatusCode::from_u16(code).ok()).ok_or("no status of HTTP")?;
     let version = if head.version == Some(1) { Version::HTTP_11 } else { Version::HTTP_10 };
-    // Where names and values lie, for one copy to do for all of them.
-    let start = input.as_ptr().addr();
-    let place = |bytes: &[u8]| {
-        let at = bytes.as_ptr().addr().saturating_sub(start);
-        if bytes.is_empty() { 0..0 } else { at..at + bytes.len() }
-    };
-    room.places.clear();
-    let fields = head.headers.iter().filter(|field| !is_keep_alive(field));
-    room.places.extend(fields.map(|field| (place(field.name.as_bytes()), place(field.value))));
+    // One copy does for all values.
     room.bytes.extend_from_slice(&input[..len]);
-    input.advance(len);
     let bytes = room.bytes.split().freeze();
     if len > BYTES_KEPT {
         room.bytes = BytesMut::new();
     }
+    let start = input.as_ptr().addr();
+    let copied = |value: &[u8]| {
+        let at = value.as_ptr().addr().saturating_sub(start);
+        if value.is_empty() { Bytes::new() } else { bytes.slice(at..at + value.len()) }
+    };
     let mut headers = std::mem::take(&mut room.fields);
-    headers.reserve(room.places.len());
-    for (name, value) in room.places.drain(..) {
-        let name = HeaderName::from_bytes(&bytes[name]).map_err(|error| error.to_string())?;
-        let value = HeaderValue::from_maybe_shared(bytes.slice(value)).map_err(|error| error.to_string())?;
+    headers.reserve(head.headers.len());
+    for field in head.headers.iter().filter(|field| !is_keep_alive(field)) {
+        let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|error| error.to_string())?;
+        let value = HeaderValue::from_maybe_shared(copied(field.value)).map_err(|error| error.to_string())?;
         headers.append(name, value);
     }
+    input.advance(len);
     let mut response = Response::new(());
     (*response.status_mut(), *response.version_mut(), *response.headers_mut()) = (status, version, headers);
     Ok(Some(response))
