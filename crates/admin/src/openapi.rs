@@ -1,5 +1,8 @@
 //! `/api/v1/openapi.json`: what the API takes and answers, in OpenAPI 3.1.
 
+mod room_report;
+
+use room_report::{heard, revoked_passes, room_report, used_tokens};
 use serde_json::{Map, Value as Json, json};
 use tidegate_config::Role;
 use tidegate_control::{
@@ -421,7 +424,12 @@ fn schemas() -> Json {
             ("next_wait_s", described(maybe("number"), "What the next visitor is told; null: nothing can be promised.")),
             ("work_per_s", maybe("number")), ("work_for_newcomers_per_s", number.clone()),
             ("work_of_sessions_per_s", number.clone()), ("no_show_share", number.clone()),
-            ("opens_at", described(maybe("number"), "When doors open or the round is drawn.")),
+            ("opens_at", described(maybe("number"), "When doors open or the round is drawn, of everybody who is of no group.")),
+            ("groups", described(list(object(&[
+                ("class", described(words.clone(), "The class that has what is the group's.")), ("classes", list(words.clone())),
+                ("method", words.clone()), ("opens_at", maybe("number")),
+                ("lots", described(whole.clone(), "People with a lot that is not drawn.")), ("next_wait_s", maybe("number")),
+            ])), "Groups of classes that have doors or a share of their own.")),
             ("reported_at", described(maybe("number"), "Role generate: when the check reported last that has been silent for longest.")),
             ("report_overdue", described(flag.clone(), "Role generate: it has not in time, and its last capacity counts.")),
             ("report_lost", described(flag.clone(), "Role generate: no check has for so long that the floor holds.")),
@@ -483,95 +491,6 @@ fn with_more(mut object: Json, members: &[(&str, Json)]) -> Json {
         object["properties"][*name] = schema.clone();
     }
     object
-}
-
-/// What the check of a waiting room tells the generator.
-fn room_report() -> Json {
-    let most = 1e15;
-    let rate =
-        |about: &str| described(json!({ "type": ["number", "null"], "minimum": 0, "maximum": most }), about);
-    let by_class = |about: &str| {
-        let values = json!({ "type": "number", "minimum": 0, "maximum": most });
-        let all =
-            json!({ "type": ["object", "null"], "maxProperties": 1024, "additionalProperties": values });
-        described(all, about)
-    };
-    let people = |more: Option<(&str, Json)>| {
-        let mut entry = object(&[
-            ("at_ns", json!({ "type": "integer", "minimum": 0, "maximum": i64::MAX })),
-            ("class", json!({ "type": "string" })),
-            ("people", json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX })),
-        ]);
-        if let Some((name, schema)) = more {
-            entry["properties"][name] = schema;
-            if let Some(required) = entry["required"].as_array_mut() {
-                required.push(name.into());
-            }
-        }
-        json!({ "type": ["array", "null"], "maxItems": 1024, "items": entry })
-    };
-    let work = json!({ "type": "number", "minimum": 0, "maximum": most });
-    let (returned, again) = (people(None), people(Some(("work", work))));
-    closed(
-        &[],
-        &[
-            ("capacity_per_s", rate("Work units a second; null: not known.")),
-            ("pace_per_s", rate("Work units a second that may come now.")),
-            ("costs", by_class("Work units of a request, by class.")),
-            ("follow", rate("Work units that a session does after its first request.")),
-            ("excess_per_s", rate("Work units a second that passes do beyond what was charged.")),
-            (
-                "returned",
-                described(
-                    returned,
-                    "People who came at their time since the last report: a moment in their slot, in nanoseconds since 1970.",
-                ),
-            ),
-            ("missed", by_class("Promises missed since the last report, by class.")),
-            (
-                "again",
-                described(
-                    again,
-                    "New times given to these: a moment in their slot, and the work units of all of them.",
-                ),
-            ),
-            ("used", described(used_tokens(), "Promises used since the last report.")),
-            ("revoked", described(revoked_passes(), "Passes revoked since the last report.")),
-            (
-                "heard",
-                described(heard(), "What the last answer had; null: all that is known is to be heard."),
-            ),
-        ],
-    )
-}
-
-/// Promises that were used, by slot: their numbers one after another.
-fn used_tokens() -> Json {
-    let entry = object(&[
-        ("at_ns", json!({ "type": "integer", "minimum": 0, "maximum": i64::MAX })),
-        ("numbers", json!({ "type": "string", "pattern": "^([0-9a-f]{16})*$" })),
-    ]);
-    json!({ "type": ["array", "null"], "maxItems": 1024, "items": entry })
-}
-
-fn revoked_passes() -> Json {
-    let entry = object(&[
-        ("number", json!({ "type": "string", "pattern": "^[0-9a-f]{16}$" })),
-        ("until_ns", json!({ "type": "integer", "minimum": 0, "maximum": i64::MAX })),
-    ]);
-    json!({ "type": ["array", "null"], "maxItems": 1024, "items": entry })
-}
-
-/// How far a check has heard what others have told.
-fn heard() -> Json {
-    let count = json!({ "type": "integer", "minimum": 0, "maximum": i64::MAX });
-    let mut mark = object(&[
-        ("list", json!({ "type": "string", "pattern": "^[0-9a-f]{16}$" })),
-        ("revoked", count.clone()),
-        ("used", count),
-    ]);
-    mark["type"] = json!(["object", "null"]);
-    mark
 }
 
 fn operation(

@@ -325,12 +325,17 @@ pub(crate) fn read_keys(answer: &Json) -> Option<Vec<ApplicationKey>> {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_config::ClassWaitingRoom;
     use tidegate_control::knobs::{Scope, Values};
 
     use super::*;
 
     fn classes(names: &[&str]) -> Vec<Class> {
-        let class = |name: &&str| Class { name: (*name).to_owned(), values: Values::defaults(Scope::Class) };
+        let class = |name: &&str| Class {
+            name: (*name).to_owned(),
+            values: Values::defaults(Scope::Class),
+            waiting_room: ClassWaitingRoom::default(),
+        };
         names.iter().map(class).collect()
     }
 

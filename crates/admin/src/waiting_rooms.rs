@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use http::StatusCode;
 use serde_json::{Map, Value as Json, json};
+use tidegate_config::Class;
 use tidegate_control::{
     ClassId, Timestamp,
     knobs::{ChoiceSet, keys},
     meters::Meter,
-    waiting_room::{ROOM_COUNTS, SlotView},
+    waiting_room::{GroupView, ROOM_COUNTS, SlotView},
 };
 use tidegate_runtime::{Application, Readings, Shared, Subject};
 
@@ -125,7 +126,6 @@ fn class_ids(application: &Application) -> impl Iterator<Item = ClassId> {
 fn standing(application: &Application) -> Map<String, Json> {
     let values = &application.settings.values;
     let standing = application.state.waiting_room().standing();
-    let at = |at: Timestamp| at.as_nanos() as f64 / 1e9;
     let standing = json!({
         "method": values.get(keys::ROOM_METHOD).0.name(),
         "role": values.get(keys::ROOM_ROLE).0.name(),
@@ -135,8 +135,9 @@ fn standing(application: &Application) -> Map<String, Json> {
         "work_for_newcomers_per_s": standing.for_newcomers,
         "work_of_sessions_per_s": standing.sessions_per_s,
         "no_show_share": standing.no_show,
-        "opens_at": standing.opens.map(at),
-        "reported_at": standing.reported.map(at),
+        "opens_at": standing.opens.map(seconds),
+        "groups": groups(application),
+        "reported_at": standing.reported.map(seconds),
         "report_overdue": standing.overdue,
         "report_lost": standing.lost,
     });
@@ -144,6 +145,27 @@ fn standing(application: &Application) -> Map<String, Json> {
         Json::Object(standing) => standing,
         _ => Map::new(),
     }
+}
+
+/// Groups of classes that are configured, with their classes.
+fn groups(application: &Application) -> Json {
+    let configured = |name: &str| application.settings.classes.iter().find(|class| class.name == name);
+    let views: Vec<GroupView> = application.state.waiting_room().with(|room, now| room.groups(now).collect());
+    let describe = |group: &GroupView| {
+        let name = &configured(application.class_name(group.class))?.name;
+        let is_of = |class: &&Class| class.name == *name || class.waiting_room.group.as_ref() == Some(name);
+        let classes: Vec<&str> =
+            application.settings.classes.iter().filter(is_of).map(|class| class.name.as_str()).collect();
+        Some(json!({
+            "class": name,
+            "classes": classes,
+            "method": group.method.name(),
+            "opens_at": group.opens.map(seconds),
+            "lots": group.lots,
+            "next_wait_s": group.next.map(|wait| wait.as_secs_f64()),
+        }))
+    };
+    Json::Array(views.iter().filter_map(describe).collect())
 }
 
 /// Who waits for slots to come, from now on, added up to at most [`BARS_MAX`] spans of the same length.

@@ -7,7 +7,7 @@ use tidegate_control::knobs::{self, Knob, Scope, Value, Values};
 use crate::{
     faults::closest,
     read::{disagreement, disagreements, no_such},
-    settings::Settings,
+    settings::{ClassWaitingRoom, Settings},
 };
 
 /// The path of a knob: `connections.max`, `shop/in_flight.limit`, `shop/checkout/priority`,
@@ -197,7 +197,9 @@ impl Settings {
             }
         }
         if faults.is_empty() {
-            faults.extend(before.iter().filter_map(|(path, at, _)| contradiction(path, self.values(*at))));
+            faults.extend(before.iter().filter_map(|(path, at, _)| {
+                contradiction(path, self.values(*at)).or_else(|| self.is_of_group(path, *at))
+            }));
         }
         if !faults.is_empty() {
             for (path, location, value) in before.into_iter().rev() {
@@ -248,6 +250,22 @@ impl Settings {
                 let names = self.applications[at].servers.iter().map(|known| known.name.as_str());
                 Location::Server(at, find(path, Scope::Server, server, names)?)
             }
+        })
+    }
+
+    /// How a class says what its group in the waiting room says.
+    fn is_of_group(&self, path: &KnobPath, location: Location) -> Option<KnobFault> {
+        let Location::Class(at, class) = location else { return None };
+        let application = &self.applications[at];
+        let class = &application.classes[class];
+        let group = class.waiting_room.group.as_ref()?;
+        let is_other =
+            ClassWaitingRoom::OF_GROUP.contains(&path.knob) && class.values.value(path.knob) != Value::None;
+        let target = Target::Class { application: application.name.clone(), class: group.clone() };
+        is_other.then(|| KnobFault::Disagrees {
+            path: path.clone(),
+            what: format!("is that of its waiting_room.group \"{group}\""),
+            mend: format!("set {}", KnobPath { target, knob: path.knob }),
         })
     }
 
@@ -422,6 +440,26 @@ mod tests {
             "app/in_flight.min: 2000 is more than in_flight.max, which is 1000: lower in_flight.min or raise in_flight.max"
         );
         assert_eq!(settings, before);
+    }
+
+    #[test]
+    fn doors_of_a_group_are_those_of_the_class_that_has_them() {
+        let mut settings = settings();
+        let mut boxes = settings.applications[0].classes[0].clone();
+        boxes.name = "boxes".to_owned();
+        boxes.waiting_room.group = Some("default".to_owned());
+        settings.applications[0].classes.push(boxes);
+        let before = settings.clone();
+        let (own, of_group) =
+            (path("app/boxes/waiting_room.method"), path("app/default/waiting_room.method"));
+        assert_eq!(
+            settings.set(&own, Value::Choice("closed")).unwrap_err().to_string(),
+            "app/boxes/waiting_room.method: is that of its waiting_room.group \"default\": set app/default/waiting_room.method"
+        );
+        assert_eq!(settings, before);
+        assert_eq!(settings.set(&own, Value::None), Ok(()));
+        assert_eq!(settings.set(&of_group, Value::Choice("closed")), Ok(()));
+        assert_eq!(settings.set(&path("app/boxes/waiting_room.queues"), Value::Flag(false)), Ok(()));
     }
 
     #[test]

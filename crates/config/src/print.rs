@@ -220,6 +220,9 @@ impl Printer {
         self.knobs(&application.values);
         for class in &application.classes {
             self.line(&format!("\n[{table}.class.{}]", quoted_key(&class.name)));
+            let room = &class.waiting_room;
+            self.maybe("waiting_room.group", room.group.as_deref().map(quoted));
+            self.maybe("waiting_room.closed_message", room.closed_message.as_deref().map(quoted));
             self.knobs(&class.values);
         }
         for known in &application.rules {

@@ -11,8 +11,9 @@ use crate::{
     faults::{Fault, FaultList, Faults},
     names::ServerUrl,
     settings::{
-        Address, AdminAccess, Application, Certificate, Class, ClientAuth, ClientKey, Listener, ListenerTls,
-        Server, Settings, TlsVersion, Upstream, UpstreamProtocol, UpstreamTls, WaitingRoom, WorkerGroup,
+        Address, AdminAccess, Application, Certificate, Class, ClassWaitingRoom, ClientAuth, ClientKey,
+        Listener, ListenerTls, Server, Settings, TlsVersion, Upstream, UpstreamProtocol, UpstreamTls,
+        WaitingRoom, WorkerGroup,
     },
 };
 
@@ -123,7 +124,11 @@ impl Settings {
             name: "app".to_owned(),
             hosts: Vec::new(),
             values: Values::defaults(Scope::Application),
-            classes: vec![Class { name: "default".to_owned(), values: Values::defaults(Scope::Class) }],
+            classes: vec![Class {
+                name: "default".to_owned(),
+                values: Values::defaults(Scope::Class),
+                waiting_room: ClassWaitingRoom::default(),
+            }],
             rules: Vec::new(),
             servers: vec![server],
             upstream,

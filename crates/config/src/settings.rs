@@ -3,7 +3,12 @@
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
 use ipnet::IpNet;
-use tidegate_control::{archive::Layout, classify::RuleSpec, controller::OnFailure, knobs::Values};
+use tidegate_control::{
+    archive::Layout,
+    classify::RuleSpec,
+    controller::OnFailure,
+    knobs::{Knob, Values},
+};
 
 /// The whole of a configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -374,6 +379,28 @@ pub struct Class {
     pub name: String,
     /// Its knobs.
     pub values: Values,
+    /// What of its place in the waiting room is no knob.
+    pub waiting_room: ClassWaitingRoom,
+}
+
+/// What of a class's place in the waiting room is structure; the rest are knobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClassWaitingRoom {
+    /// The class of the same application whose doors, draws and share it has; `None`: its own.
+    pub group: Option<String>,
+    /// What its visitors are told while its doors are closed; `None`: what the application says.
+    pub closed_message: Option<String>,
+}
+
+impl ClassWaitingRoom {
+    /// Knobs of a class that are none where it is of the group of another, which has them.
+    pub const OF_GROUP: &'static [Knob] = &[
+        Knob::CLASS_ROOM_METHOD,
+        Knob::CLASS_ROOM_OPENS_AT,
+        Knob::CLASS_ROOM_ORDER,
+        Knob::CLASS_ROOM_ROUND,
+        Knob::ROOM_SHARE,
+    ];
 }
 
 /// An upstream server.

@@ -100,7 +100,7 @@ impl ApplicationState {
         let mut classes = self.classes.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for class in &settings.classes {
             match classes.iter_mut().find(|other| other.name == class.name) {
-                Some(other) => other.values = class.values.clone(),
+                Some(other) => other.clone_from(class),
                 None => classes.push(class.clone()),
             }
         }
@@ -170,7 +170,9 @@ fn admission_settings(settings: &config::Application, classes: &[config::Class])
 
 fn room_settings(settings: &config::Application, classes: &[config::Class]) -> RoomSettings {
     let values: Vec<&Values> = classes.iter().map(|class| &class.values).collect();
-    RoomSettings::from_values(&settings.values, &values)
+    let group = |class: &config::Class| class_id(classes, class.waiting_room.group.as_ref()?);
+    let names = classes.iter().map(|class| (class.name.as_str(), group(class)));
+    RoomSettings::from_values(&settings.values, &values).in_groups(names)
 }
 
 /// The id of a class by its position among the known ones.

@@ -88,6 +88,16 @@ impl Application {
         self.classes.get(class.index()).map_or("", |class| &class.name)
     }
 
+    /// What visitors of a class are told while the waiting room's doors are closed; `None`: a sentence of ours.
+    #[must_use]
+    pub fn closed_message(&self, class: ClassId) -> Option<&str> {
+        let own = self.classes.get(class.index());
+        let of_name = |name: &String| self.classes.iter().find(|class| class.name == *name);
+        let group = own.and_then(|class| class.waiting_room.group.as_ref()).and_then(of_name).or(own);
+        let message = group.and_then(|class| class.waiting_room.closed_message.as_ref());
+        message.or(self.settings.waiting_room.closed_message.as_ref()).map(String::as_str)
+    }
+
     /// The knobs of a class; those of the default class for an id that is not of this application.
     #[must_use]
     pub fn class_values(&self, class: ClassId) -> &Values {

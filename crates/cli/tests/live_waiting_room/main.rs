@@ -3,6 +3,7 @@
 #[path = "../live_dashboard/browser.rs"]
 mod browser;
 mod forms;
+mod groups;
 mod roles;
 #[path = "../support/mod.rs"]
 mod support;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use http::HeaderValue;
 use tidegate_control::{
-    knobs::{Scope, Values},
+    knobs::{Knob, Scope, Value, Values},
     rewrite::Rewriter,
 };
 
@@ -14,8 +14,8 @@ use crate::{
     names,
     names::ServerUrl,
     settings::{
-        Application, Class, HeaderEdit, Rewrite, RoomReport, Server, ServerAddress, Upstream,
-        UpstreamProtocol, UpstreamTls, WaitingRoom,
+        Application, Class, ClassWaitingRoom, HeaderEdit, Rewrite, RoomReport, Server, ServerAddress,
+        Upstream, UpstreamProtocol, UpstreamTls, WaitingRoom,
     },
 };
 
@@ -109,10 +109,6 @@ fn waiting_room(section: &Section<'_>) -> WaitingRoom {
         true => Some(None),
         false => names::client_key(text).map(Some),
     });
-    let message = |text: &str| {
-        let is_line = !text.is_empty() && text.len() <= 1000 && !text.chars().any(char::is_control);
-        is_line.then(|| text.to_owned())
-    };
     let end = |text: &str| (!text.is_empty() && text.is_ascii()).then(|| text.to_owned());
     let default = WaitingRoom::default();
     WaitingRoom {
@@ -127,6 +123,12 @@ fn waiting_room(section: &Section<'_>) -> WaitingRoom {
         generate_url: section.parsed("waiting_room.generate_url", names::origin),
         report: room_report(section),
     }
+}
+
+/// What visitors are told while doors are closed.
+fn message(text: &str) -> Option<String> {
+    let is_line = !text.is_empty() && text.len() <= 1000 && !text.chars().any(char::is_control);
+    is_line.then(|| text.to_owned())
 }
 
 fn room_report(section: &Section<'_>) -> Option<RoomReport> {
@@ -150,14 +152,18 @@ fn room_report(section: &Section<'_>) -> Option<RoomReport> {
 /// The classes, the default class first.
 fn classes(section: &Section<'_>) -> Vec<Class> {
     let default = section.text("default_class").unwrap_or("default");
-    let mut classes: Vec<_> = section
-        .named("class")
-        .into_iter()
+    let sections = section.named("class");
+    let mut classes: Vec<_> = sections
+        .iter()
         .map(|(name, class)| {
             if !names::is_class_name(name) {
-                fault_name(&class, name, "class");
+                fault_name(class, name, "class");
             }
-            Class { name: name.to_owned(), values: knobs(&class, Scope::Class) }
+            let waiting_room = ClassWaitingRoom {
+                group: class.text("waiting_room.group").map(str::to_owned),
+                closed_message: class.parsed("waiting_room.closed_message", message),
+            };
+            Class { name: (*name).to_owned(), values: knobs(class, Scope::Class), waiting_room }
         })
         .collect();
     match classes.iter().position(|class| class.name == default) {
@@ -171,11 +177,46 @@ fn classes(section: &Section<'_>) -> Vec<Class> {
                 let (what, mend) = no_such("class", default, classes.iter().map(|class| class.name.as_str()));
                 section.fault("default_class", what, mend);
             }
-            let values = Values::defaults(Scope::Class);
-            classes.insert(0, Class { name: default.to_owned(), values });
+            let (values, waiting_room) = (Values::defaults(Scope::Class), ClassWaitingRoom::default());
+            classes.insert(0, Class { name: default.to_owned(), values, waiting_room });
         }
     }
+    for (name, class) in &sections {
+        judge_group(name, class, &classes);
+    }
     classes
+}
+
+/// A group is named by one of its classes, which has what is the group's.
+fn judge_group(name: &str, section: &Section<'_>, classes: &[Class]) {
+    let of_name = |name: &str| classes.iter().find(|class| class.name == name);
+    let Some(class) = of_name(name) else { return };
+    let Some(group) = &class.waiting_room.group else { return };
+    let Some(named) = of_name(group) else {
+        let others = classes.iter().map(|class| class.name.as_str()).filter(|other| *other != name);
+        let (what, mend) = no_such("class", group, others);
+        return section.fault("waiting_room.group", what, mend);
+    };
+    if group == name {
+        return section.fault(
+            "waiting_room.group",
+            "is the class itself",
+            "leave it out, or name another class",
+        );
+    }
+    if let Some(further) = &named.waiting_room.group {
+        return section.fault(
+            "waiting_room.group",
+            format!("names a class that is itself of the group \"{}\"", further.escape_debug()),
+            "name that class",
+        );
+    }
+    let written = ClassWaitingRoom::OF_GROUP.iter().filter(|knob| class.values.value(**knob) != Value::None);
+    let message = class.waiting_room.closed_message.as_ref().map(|_| "waiting_room.closed_message");
+    for key in written.copied().map(Knob::name).chain(message) {
+        let mend = format!("leave it out, or write it in the class \"{}\"", group.escape_debug());
+        section.fault(key, "is that of its waiting_room.group", mend);
+    }
 }
 
 /// The servers, and whether they are spoken to in TLS, if they say so.

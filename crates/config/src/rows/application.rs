@@ -216,7 +216,20 @@ pub(crate) static CLASS: Table = Table {
     title: "[application.NAME.class.CLASS]",
     doc: "A class of requests. CLASS is the second part of its knob paths.",
     scope: Some(Scope::Class),
-    rows: &[],
+    rows: &[
+        Row {
+            name: "waiting_room.group",
+            shape: Shape::Text("the name of another class"),
+            absent: Absent::Means("its own doors, or the application's"),
+            doc: "The class with which it is one group in the waiting room: it has that one's method, opens_at, order, round, share and closed_message.",
+        },
+        Row {
+            name: "waiting_room.closed_message",
+            shape: Shape::Text("a text of one line"),
+            absent: Absent::Means("what the application's says"),
+            doc: "What visitors of the class, and of those that name it in waiting_room.group, are told while their doors are closed.",
+        },
+    ],
 };
 
 /// An upstream server.

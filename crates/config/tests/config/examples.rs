@@ -2,10 +2,10 @@
 
 use std::{fs, path::Path};
 
-use tidegate_config::{Address, ClientAuth, ClientKey, LogFormat, Role, ServerAddress, Settings};
+use tidegate_config::{Address, Class, ClientAuth, ClientKey, LogFormat, Role, ServerAddress, Settings};
 use tidegate_control::{
     classify::{PathSpec, ValueSpec},
-    knobs::{Bytes, Mode, PerSecond, RoomMethod, RoomRole, keys},
+    knobs::{Bytes, ClassRoomMethod, Mode, PerSecond, RoomMethod, RoomRole, keys},
 };
 
 fn example(name: &str) -> Settings {
@@ -50,6 +50,20 @@ fn waiting_room() {
     assert_eq!(class("members").values.get(keys::ROOM_SHARE), Some(0.33));
     assert!(!class("partners").values.get(keys::ROOM_QUEUES));
     assert!(shop.waiting_room.assets.iter().any(|end| end == ".css"));
+}
+
+#[test]
+fn waiting_room_of_groups() {
+    let settings = example("waiting-room-groups.toml");
+    let theatre = &settings.applications[0];
+    let class = |name: &str| theatre.classes.iter().find(|class| class.name == name).expect("a class");
+    let (tickets, boxes, archive) = (class("tickets"), class("boxes"), class("archive"));
+    let method = |class: &Class| class.values.get(keys::CLASS_ROOM_METHOD).map(|chosen| chosen.0);
+    assert_eq!(method(tickets), Some(ClassRoomMethod::Event));
+    assert_eq!(tickets.values.get(keys::CLASS_ROOM_OPENS_AT), Some(1_796_115_600));
+    assert_eq!((method(boxes), boxes.waiting_room.group.as_deref()), (None, Some("tickets")));
+    assert_eq!(method(archive), Some(ClassRoomMethod::Closed));
+    assert!(archive.waiting_room.closed_message.is_some());
 }
 
 #[test]

@@ -222,9 +222,23 @@ fn rule() -> impl Strategy<Value = RuleSpec> {
 }
 
 fn classes() -> impl Strategy<Value = Vec<Class>> {
-    vec(knobs_of(Scope::Class), 1..3).prop_map(|all| {
+    let message = || option::of("[ -~]{1,20}");
+    (vec((knobs_of(Scope::Class), message()), 1..3), any::<bool>()).prop_map(|(all, follows)| {
         let named = all.into_iter().enumerate();
-        named.map(|(at, values)| Class { name: format!("class-{at}"), values }).collect()
+        let class = |(at, (values, closed_message))| {
+            let waiting_room = ClassWaitingRoom { group: None, closed_message };
+            Class { name: format!("class-{at}"), values, waiting_room }
+        };
+        let mut classes: Vec<Class> = named.map(class).collect();
+        if follows {
+            let group = Some("class-0".to_owned());
+            classes.push(Class {
+                name: "follows".to_owned(),
+                values: Values::defaults(Scope::Class),
+                waiting_room: ClassWaitingRoom { group, closed_message: None },
+            });
+        }
+        classes
     })
 }
 

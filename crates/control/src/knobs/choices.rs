@@ -114,6 +114,10 @@ choices! {
     ClassRoomMethod {
         /// First come, first served.
         Fifo = "fifo",
+        /// Those who come within a round are shuffled at its end.
+        Random = "random",
+        /// Doors open at a time; those who came before are shuffled or in order.
+        Event = "event",
         /// Everybody waits for the next slot at least.
         Wait = "wait",
         /// Nobody new is let in; promises that are out are kept.
@@ -150,5 +154,19 @@ choices! {
         TooManyRequests = "429",
         /// 503 Service Unavailable.
         ServiceUnavailable = "503",
+    }
+}
+
+impl ClassRoomMethod {
+    /// The same, of the whole room.
+    #[must_use]
+    pub const fn of_room(self) -> RoomMethod {
+        match self {
+            Self::Fifo => RoomMethod::Fifo,
+            Self::Random => RoomMethod::Random,
+            Self::Event => RoomMethod::Event,
+            Self::Wait => RoomMethod::Wait,
+            Self::Closed => RoomMethod::Closed,
+        }
     }
 }

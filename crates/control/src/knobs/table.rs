@@ -353,9 +353,15 @@ knobs! {
         ROOM_QUEUES: bool = "waiting_room.queues", Kind::Flag, Value::Flag(true),
             "Whether requests of the class go through the waiting room; else they pass it by.";
         CLASS_ROOM_METHOD: Option<Chosen<ClassRoomMethod>> = "waiting_room.method", choice::<ClassRoomMethod>(), Value::None,
-            "Who of the class gets which place; none: as waiting_room.method of the application says, and where that is off, there is no room. Classes that say the same are a group with doors of their own.";
+            "Who of the class, and of classes that name it in waiting_room.group, gets which place; none: as waiting_room.method of the application says. Where that is off, there is no room.";
+        CLASS_ROOM_OPENS_AT: Option<u64> = "waiting_room.opens_at", count(1, 253_402_300_799), Value::None,
+            "Method event: when their doors open, seconds since 1970; none: as the application's waiting_room.opens_at says.";
+        CLASS_ROOM_ORDER: Option<Chosen<RoomOrder>> = "waiting_room.order", choice::<RoomOrder>(), Value::None,
+            "Method event: in which order those of them who came before the doors open are let in; none: as the application's waiting_room.order says.";
+        CLASS_ROOM_ROUND: Option<Span> = "waiting_room.round", span(S, HOUR), Value::None,
+            "Method random: length of their rounds; none: as the application's waiting_room.round says.";
         ROOM_SHARE: Option<f64> = "waiting_room.share", ratio(0.001, 1.0), Value::None,
-            "Share of each slot kept for the class; where they add up to more than one, each gets its part. What nobody of it has taken when the slot comes is anybody's.";
+            "Share of each slot kept for the class and those that name it in waiting_room.group; where they add up to more than one, each gets its part. What none of them has taken when the slot comes is anybody's.";
     }
     Server {
         SERVER_WEIGHT: u64 = "weight", count(1, 10_000), Value::Count(100),

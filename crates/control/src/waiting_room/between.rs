@@ -283,7 +283,7 @@ impl Untold {
     }
 }
 
-/// A check's name as a number; 0 is none's.
-fn fingerprint(name: &str) -> u64 {
+/// A name, of a check or a class, as a number; 0 is none's.
+pub(super) fn fingerprint(name: &str) -> u64 {
     name.bytes().fold(mix(name.len() as u64), |sum, byte| mix(sum ^ u64::from(byte))) | 1
 }

@@ -6,29 +6,47 @@
 //!
 //! ```text
 //! position = hash(number, secret) / 2⁶⁴ · work      shuffled
-//! position = work of those who came before          in order
+//! position = work of those who came before          in order: the last 44 bits of the number
 //! slot     = s + ⌊position / b⌋
 //! ```
 //!
 //! Shuffled positions are independent of each other, so a slot takes `b` of work in the mean: with n people a slot the number
 //! has a standard deviation of √n, which the short queue evens out.
 //!
-//! Memory: one entry a round, 16 rounds at most; a lot of a round that is no longer known is treated like one who comes late.
+//! Each group of classes draws by itself, since its doors are its own. Rounds that are drawn at one moment and are laid
+//! into the same lane of the table are laid side by side, each with its part of `b`, so that no group goes before another.
+//!
+//! Memory: one entry a round, 16 drawn ones of a group at most and one that is open; a lot of a round that is no longer known
+//! is treated like one who comes late.
 //!
 //! Source: none; a keyed hash in place of a permutation is folklore.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
-use super::{mix, slot_table::Work};
+use super::{
+    mix,
+    settings::Group,
+    slot_table::{SlotTable, Work},
+};
 use crate::{Timestamp, knobs::RoomOrder};
 
-/// Rounds remembered.
-pub(super) const ROUNDS_MAX: usize = 16;
+/// Drawn rounds of a group that are remembered.
+const ROUNDS_MAX: usize = 16;
+/// Groups that draw by themselves, besides everybody; as many as a configuration has classes.
+pub(super) const GROUPS_MAX: usize = 256;
+/// Rounds there are at most.
+pub(super) const ALL_ROUNDS_MAX: usize = (GROUPS_MAX + 1) * (ROUNDS_MAX + 1);
+
+/// Of the number of a lot that is drawn in order, what says the work before it: as much as a snapshot takes for possible.
+const IN_ORDER: u64 = (1 << 44) - 1;
 
 /// The rounds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Draws {
-    pub(super) rounds: VecDeque<Round>,
+    /// Not drawn yet, one of each group at most.
+    open: Vec<Round>,
+    /// The oldest first.
+    drawn: VecDeque<Round>,
 }
 
 /// Lots that are drawn together.
@@ -39,9 +57,20 @@ pub(super) struct Round {
     /// When it is drawn.
     pub(super) closes: Timestamp,
     pub(super) order: RoomOrder,
+    /// Whose it is.
+    pub(super) group: Group,
     pub(super) work: Work,
     pub(super) people: u64,
     pub(super) drawn: Option<Drawn>,
+}
+
+impl Round {
+    /// The number of the next lot that is drawn in order: the work before it, and marks of the round, since promises of one
+    /// slot are told apart by their numbers.
+    pub(super) fn next_in_order(&self, secret: u64) -> u64 {
+        let marks = mix(self.key.as_nanos() ^ secret) & !IN_ORDER;
+        marks | self.work.min(IN_ORDER)
+    }
 }
 
 /// Where a drawn round lies.
@@ -55,8 +84,8 @@ pub(super) struct Drawn {
 /// What there is to say of a lot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Lot {
-    /// It is drawn then.
-    Pending(Timestamp),
+    /// It is drawn then, with those of so many people.
+    Pending(Timestamp, u64),
     /// Its slot, and where in it, millionths.
     Drawn(u64, u32),
     /// Its round is forgotten.
@@ -64,46 +93,98 @@ pub(super) enum Lot {
 }
 
 impl Draws {
-    /// The round that is open and closes at `closes`; begins one if there is none.
-    pub(super) fn open(&mut self, closes: Timestamp, order: RoomOrder) -> &mut Round {
-        let is_open = self.rounds.back().is_some_and(|round| round.drawn.is_none());
-        if !is_open {
-            if self.rounds.len() >= ROUNDS_MAX {
-                self.rounds.pop_front();
-            }
-            // Two rounds of one name: doors that opened and were closed again. Downwards, since doors without a time open
-            // at the end of time, after which there is none.
+    /// The rounds of another process.
+    pub(super) fn of(rounds: impl Iterator<Item = Round>) -> Self {
+        let (drawn, open): (Vec<_>, Vec<_>) = rounds.partition(|round| round.drawn.is_some());
+        Self { open, drawn: drawn.into() }
+    }
+
+    /// All of them.
+    pub(super) fn rounds(&self) -> impl Iterator<Item = &Round> {
+        self.drawn.iter().chain(&self.open)
+    }
+
+    /// The open round of a group; begins one that closes at `closes` if there is none.
+    pub(super) fn open(&mut self, group: Group, closes: Timestamp, order: RoomOrder) -> &mut Round {
+        let known = self.open.iter().position(|round| round.group == group);
+        let at = known.unwrap_or_else(|| {
+            // Two rounds of one name: those of two groups, or doors that opened and were closed again. Downwards, since
+            // doors without a time open at the end of time, after which there is none.
             let mut key = closes;
-            while self.rounds.iter().any(|round| round.key == key) {
-                key = key - std::time::Duration::from_millis(1);
+            while self.rounds().any(|round| round.key == key) {
+                key = key - Duration::from_millis(1);
             }
-            self.rounds.push_back(Round { key, closes, order, work: 0, people: 0, drawn: None });
-        }
-        let last = self.rounds.len() - 1;
-        &mut self.rounds[last]
+            self.open.push(Round { key, closes, order, group, work: 0, people: 0, drawn: None });
+            self.open.len() - 1
+        });
+        &mut self.open[at]
     }
 
-    /// The round that is open.
-    pub(super) fn pending(&mut self) -> Option<&mut Round> {
-        self.rounds.back_mut().filter(|round| round.drawn.is_none())
+    /// The rounds that are open.
+    pub(super) fn pending(&mut self) -> impl Iterator<Item = &mut Round> {
+        self.open.iter_mut()
     }
 
-    /// When the open round is drawn.
+    /// When the next open round is drawn.
     pub(super) fn closes(&self) -> Option<Timestamp> {
-        self.rounds.back().filter(|round| round.drawn.is_none()).map(|round| round.closes)
+        self.open.iter().map(|round| round.closes).min()
+    }
+
+    /// When the open round of a group is drawn.
+    pub(super) fn closes_of(&self, group: Group) -> Option<Timestamp> {
+        self.open.iter().find(|round| round.group == group).map(|round| round.closes)
+    }
+
+    /// Work and people of the rounds that are `due`.
+    pub(super) fn sum(&self, due: impl Fn(&Round) -> bool) -> (Work, u64) {
+        let due = self.open.iter().filter(|round| due(round));
+        due.fold((0, 0), |(work, people), round| (round.work.saturating_add(work), round.people + people))
+    }
+
+    /// Draws the rounds that are `due`: side by side into slots from `slot` on, of which each takes `budget`.
+    pub(super) fn draw(&mut self, slot: u64, budget: Work, due: impl Fn(&Round) -> bool) {
+        let (all, _) = self.sum(&due);
+        let Self { open, drawn } = self;
+        for round in open.extract_if(.., |round| due(round)) {
+            let part = u128::from(budget) * u128::from(round.work);
+            let part = u64::try_from(part.div_ceil(u128::from(all.max(1)))).unwrap_or(budget);
+            let of_group = |other: &&Round| other.group == round.group;
+            if drawn.iter().filter(of_group).count() >= ROUNDS_MAX
+                && let Some(oldest) = drawn.iter().position(|other| other.group == round.group)
+            {
+                drawn.remove(oldest);
+            }
+            drawn.push_back(Round { drawn: Some(Drawn { slot, budget: part }), ..round });
+        }
+    }
+
+    /// Drawn rounds lie in a table whose slots are of another length than `before`.
+    pub(super) fn lay_into(&mut self, table: &SlotTable, before: Duration) {
+        let (was, is) = (before.as_nanos().max(1), table.length().as_nanos());
+        for drawn in self.drawn.iter_mut().filter_map(|round| round.drawn.as_mut()).filter(|_| was != is) {
+            let begin = was.saturating_mul(u128::from(drawn.slot));
+            drawn.slot = u64::try_from(begin / is).unwrap_or(u64::MAX);
+            let budget = u128::from(drawn.budget) * is / was;
+            drawn.budget = u64::try_from(budget).unwrap_or(drawn.budget).max(1);
+        }
+    }
+
+    /// People with lots of a group that are not drawn.
+    pub(super) fn people_of(&self, group: Group) -> u64 {
+        self.sum(|round| round.group == group).1
     }
 
     /// People with lots that are not drawn.
     pub(super) fn people(&self) -> u64 {
-        self.rounds.back().filter(|round| round.drawn.is_none()).map_or(0, |round| round.people)
+        self.sum(|_| true).1
     }
 
     /// What there is to say of a lot.
     pub(super) fn lot(&self, key: Timestamp, number: u64, secret: u64) -> Lot {
-        let Some(round) = self.rounds.iter().find(|round| round.key == key) else { return Lot::Unknown };
-        let Some(drawn) = round.drawn else { return Lot::Pending(round.closes) };
+        let Some(round) = self.rounds().find(|round| round.key == key) else { return Lot::Unknown };
+        let Some(drawn) = round.drawn else { return Lot::Pending(round.closes, round.people) };
         let position = match round.order {
-            RoomOrder::InOrder => number.min(round.work),
+            RoomOrder::InOrder => (number & IN_ORDER).min(round.work),
             RoomOrder::Shuffled => {
                 let share = u128::from(mix(number ^ secret));
                 u64::try_from((share * u128::from(round.work)) >> 64).unwrap_or(round.work)
@@ -118,20 +199,40 @@ impl Draws {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::waiting_room::room::whole_ms;
+    use crate::{ClassId, waiting_room::room::whole_ms};
 
     #[test]
     fn rounds_that_close_at_one_time_have_a_name_each_also_at_the_end_of_time() {
         for closes in [whole_ms(Timestamp::FAR_FUTURE), Timestamp::from_nanos(1_000_000_000)] {
             let mut draws = Draws::default();
             for _ in 0..3 * ROUNDS_MAX {
-                draws.open(closes, RoomOrder::Shuffled).drawn = Some(Drawn { slot: 1, budget: 1 });
-                let mut keys: Vec<Timestamp> = draws.rounds.iter().map(|round| round.key).collect();
+                for group in [None, Some(ClassId(0)), Some(ClassId(1))] {
+                    draws.open(group, closes, RoomOrder::Shuffled).work += 1;
+                }
+                let mut keys: Vec<Timestamp> = draws.rounds().map(|round| round.key).collect();
                 assert!(keys.iter().all(|key| whole_ms(*key) == *key), "as tokens carry them: {keys:?}");
+                assert!(keys.len() <= 3 * (ROUNDS_MAX + 1), "so many are known, and no more");
                 keys.sort_unstable();
                 keys.dedup();
-                assert_eq!(keys.len(), draws.rounds.len());
+                assert_eq!(keys.len(), draws.rounds().count());
+                draws.draw(1, 1, |_| true);
             }
+        }
+    }
+
+    #[test]
+    fn rounds_drawn_at_one_moment_lie_side_by_side() {
+        let mut draws = Draws::default();
+        let closes = Timestamp::from_nanos(1_000_000_000);
+        for (group, work) in [(None, 900), (Some(ClassId(1)), 100)] {
+            draws.open(group, closes, RoomOrder::InOrder).work = work;
+        }
+        let keys: Vec<Timestamp> = draws.rounds().map(|round| round.key).collect();
+        draws.draw(7, 10, |_| true);
+        // Both have their last in the hundredth slot, since ten of a thousand are in each.
+        for (key, last) in keys.into_iter().zip([899, 99]) {
+            assert_eq!(draws.lot(key, 0, 0), Lot::Drawn(7, 0));
+            assert!(matches!(draws.lot(key, last, 0), Lot::Drawn(106, _)), "{:?}", draws.lot(key, last, 0));
         }
     }
 }

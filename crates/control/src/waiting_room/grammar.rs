@@ -105,14 +105,28 @@ pub fn settings(mut next: impl FnMut() -> u8) -> RoomSettings {
         report_keep: Duration::from_secs(60),
         floor: None,
         classes: (0..=pick(&[0, 1, 2]))
-            .map(|_| ClassRoom {
+            .map(|name| ClassRoom {
                 queues: pick(&[0, 1, 1, 1]) == 1,
-                method: match pick(&[0, 0, 0, 0, 0, 1, 2, 3]) {
+                name: name + 1,
+                group: u16::try_from(pick(&[9, 9, 9, 0, 1, 2])).ok().filter(|id| *id < 9).map(ClassId),
+                method: match pick(&[0, 0, 0, 0, 0, 1, 2, 3, 4, 5]) {
                     0 => None,
                     1 => Some(ClassRoomMethod::Fifo),
                     2 => Some(ClassRoomMethod::Wait),
+                    3 => Some(ClassRoomMethod::Random),
+                    4 => Some(ClassRoomMethod::Event),
                     _ => Some(ClassRoomMethod::Closed),
                 },
+                opens_at: match pick(&[0, 0, 20, 70]) {
+                    0 => None,
+                    after => Some(START + Duration::from_secs(after)),
+                },
+                order: match pick(&[0, 0, 1, 2]) {
+                    0 => None,
+                    1 => Some(RoomOrder::InOrder),
+                    _ => Some(RoomOrder::Shuffled),
+                },
+                round: (pick(&[0, 0, 1]) == 1).then_some(Duration::from_secs(3)),
                 share: match pick(&[0, 0, 1]) {
                     0 => None,
                     _ => Some(0.2),
@@ -305,7 +319,31 @@ impl Driver {
                 ),
             }
         }
+        if known && promise.kind == Kind::Lot && self.unchanged && self.settings.is_on() {
+            self.drawn_when_its_doors_open(&promise, answer);
+        }
         self.answered(promise.class, answer, Some(promise));
+    }
+
+    /// A lot of an event waits for the doors of its own group, and for no others.
+    fn drawn_when_its_doors_open(&self, lot: &Promise, answer: Answer) {
+        let classes = &self.settings.classes;
+        let class = &classes[lot.class.index()];
+        let doors = class.group.and_then(|leader| classes.get(leader.index())).unwrap_or(class);
+        let is_event = match doors.method {
+            Some(method) => method == ClassRoomMethod::Event,
+            None => self.settings.method == RoomMethod::Event,
+        };
+        if !class.queues || !is_event {
+            return;
+        }
+        let opens = doors.opens_at.or(self.settings.opens_at);
+        if opens.is_none_or(|opens| self.now < opens) {
+            assert!(matches!(answer, Answer::Wait(place) if place.promise == *lot), "{opens:?}: {answer:?}");
+        } else if self.room.table.budget() > 0 {
+            let still = matches!(answer, Answer::Wait(place) if place.promise.kind == Kind::Lot);
+            assert!(!still, "its doors have opened at {opens:?}: {answer:?}");
+        }
     }
 
     fn answered(&mut self, class: ClassId, answer: Answer, came_with: Option<Promise>) {

@@ -53,7 +53,7 @@ pub use room::Room;
 pub use settings::{ClassRoom, RoomSettings, SessionSettings};
 pub use slot_table::{Block, LANES_MAX, Places, SLOTS_MAX, SlotTable, Work};
 pub use snapshot::{RoomSnapshot, SnapshotFault};
-pub use standing::{SlotView, Standing};
+pub use standing::{GroupView, SlotView, Standing};
 
 use crate::{ClassId, Refusal, Timestamp};
 
@@ -88,7 +88,7 @@ pub enum Kind {
 /// The right to go on without waiting again, for further requests. Plain facts: signed, it is a cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pass {
-    /// The class through which its holder came in; it holds for all of the application.
+    /// The class through which its holder came in; it holds for all of the application but classes with other doors.
     pub class: ClassId,
     /// First use.
     pub begun: Timestamp,
@@ -193,7 +193,7 @@ pub enum PassAnswer {
         /// The pass as it is to be set again, since it was used.
         renewed: Option<Pass>,
     },
-    /// The pass is over: a visitor like others.
+    /// The pass is over, or opens other doors than those of the request: a visitor like others.
     Over,
 }
 

@@ -1,12 +1,13 @@
 //! What becomes of the room as time passes: slots that begin and end, filters that open, rounds that are drawn.
 
 use super::{
-    Room, RoomCount,
-    draws::{Drawn, Round},
+    LANES_MAX, Room, RoomCount,
+    draws::Round,
     room::{CREDIT_EPOCH, LATE_PLACES, UNIT, nanos},
+    settings::Group,
     slot_table::SLOTS_MAX,
 };
-use crate::Timestamp;
+use crate::{Timestamp, knobs::RoomMethod};
 
 impl Room {
     /// Fires what is due: slots that are over, doors that open.
@@ -94,24 +95,39 @@ impl Room {
         }
     }
 
-    /// Draws the round whose time has come.
+    /// Draws the rounds whose time has come, each into the lane of its group.
     pub(super) fn draw(&mut self) {
         let now = self.now;
-        let Some(Round { closes, work, people, .. }) = self.draws.pending().map(|round| *round) else {
-            return;
-        };
-        let budget = self.table.budget();
-        if closes > now || budget == 0 {
+        if self.draws.closes().is_none_or(|closes| closes > now) || self.table.budget() == 0 {
             return;
         }
-        let ahead = match self.table.next(0) {
-            Some(1) if self.table.waiting() == 0 => 0,
-            ahead => ahead.unwrap_or(self.table.horizon()),
-        };
-        let slot = self.table.present() + ahead;
-        if let Some(round) = self.draws.pending() {
-            round.drawn = Some(Drawn { slot, budget });
+        let nobody_waits = self.table.waiting() == 0;
+        for lane in 0..LANES_MAX {
+            let lanes = &self.lanes;
+            let lane_of =
+                |group: Group| group.and_then(|class| lanes.get(class.index()).copied()).unwrap_or(0);
+            let due = |round: &Round| round.closes <= now && lane_of(round.group) == lane;
+            let (work, people) = self.draws.sum(due);
+            if work > 0 {
+                let stretch = self.table.stretch(lane, work, nobody_waits);
+                self.draws.draw(stretch.slot, stretch.budget(), due);
+                self.table.fill(&stretch, work, people);
+            }
         }
-        self.table.fill(slot, work, people);
+    }
+
+    /// Open rounds are drawn when doors open as they are set now.
+    pub(super) fn set_doors(&mut self) {
+        let (now, settings) = (self.now, &self.settings);
+        for round in self.draws.pending() {
+            let doors = settings.doors_of(round.group);
+            match doors.method {
+                RoomMethod::Event => round.closes = doors.opens_at.unwrap_or(Timestamp::FAR_FUTURE),
+                RoomMethod::Random => round.closes = round.closes.min(now + doors.round),
+                RoomMethod::Closed | RoomMethod::Wait => {}
+                // Who has a lot is not left waiting for doors that will not open.
+                RoomMethod::Off | RoomMethod::Fifo => round.closes = now,
+            }
+        }
     }
 }

@@ -175,6 +175,7 @@ impl Room {
             self.lanes = lanes;
             self.table = SlotTable::new(settings.slot, settings.horizon, &shares, self.now);
             self.table.go_on_with(was.over());
+            self.draws.lay_into(&self.table, was.length());
             self.make();
             for (slot, work, people) in was.iter() {
                 let at = self.table.slot_of(was.begin(slot));
@@ -187,16 +188,7 @@ impl Room {
                 self.no_shows.put_sums(place, came, absent);
             }
         }
-        let (method, opens_at) = (settings.method, settings.opens_at);
-        if let Some(round) = self.draws.pending() {
-            match method {
-                RoomMethod::Event => round.closes = opens_at.unwrap_or(Timestamp::FAR_FUTURE),
-                RoomMethod::Random => round.closes = round.closes.min(self.now + settings.round),
-                RoomMethod::Closed | RoomMethod::Wait => {}
-                // Who has a lot is not left waiting for doors that will not open.
-                RoomMethod::Off | RoomMethod::Fifo => round.closes = self.now,
-            }
-        }
+        self.set_doors();
         self.set_budget(true);
         self.draw();
     }
@@ -211,21 +203,22 @@ impl Room {
         if self.settings.role == RoomRole::Check {
             return Answer::Elsewhere { with_promise: false };
         }
-        match self.settings.method_of(class) {
+        let doors = self.settings.doors_of(Some(class));
+        match doors.method {
             RoomMethod::Closed => {
                 self.count(class, RoomCount::Closed);
                 Answer::Refuse(Refusal::RoomClosed)
             }
-            RoomMethod::Event if self.settings.opens_at.is_none_or(|opens| now < opens) => {
-                let closes = self.settings.opens_at.unwrap_or(Timestamp::FAR_FUTURE);
-                self.lot(class, closes, self.settings.order)
+            RoomMethod::Event if doors.opens_at.is_none_or(|opens| now < opens) => {
+                self.lot(class, doors.opens_at.unwrap_or(Timestamp::FAR_FUTURE), doors.order)
             }
             RoomMethod::Random => {
-                let nobody_waits = self.table.waiting() == 0 && self.draws.people() == 0;
+                let nobody_waits =
+                    self.table.waiting() == 0 && self.draws.people_of(self.settings.group_of(class)) == 0;
                 if nobody_waits && self.take_now(class) {
                     return self.enter(class, How::Direct, true);
                 }
-                let round = nanos(self.settings.round).max(1);
+                let round = nanos(doors.round).max(1);
                 let closes = Timestamp::from_nanos((self.now.as_nanos() / round + 1).saturating_mul(round));
                 self.lot(class, closes, RoomOrder::Shuffled)
             }
@@ -254,7 +247,7 @@ impl Room {
         let at = match promise.kind {
             Kind::Place => promise.at,
             Kind::Lot => match self.draws.lot(promise.at, promise.number, self.secrets[1]) {
-                Lot::Pending(_) => return self.early(promise),
+                Lot::Pending(..) => return self.early(promise),
                 Lot::Unknown => return self.comes_late(class, promise),
                 Lot::Drawn(slot, offset) => {
                     let at = whole_ms(self.table.within(slot, offset));
@@ -344,9 +337,9 @@ impl Room {
         let lot = match promise.kind {
             Kind::Place => None,
             Kind::Lot => match self.draws.lot(promise.at, promise.number, self.secrets[1]) {
-                Lot::Pending(closes) => {
+                Lot::Pending(closes, people) => {
                     let at = closes.min(now + LOOK_AGAIN);
-                    return Estimate { at, ahead: self.draws.people(), behind: 0, waited, early: true };
+                    return Estimate { at, ahead: people, behind: 0, waited, early: true };
                 }
                 Lot::Drawn(slot, offset) => Some(whole_ms(self.table.within(slot, offset))),
                 Lot::Unknown => Some(now),
@@ -365,7 +358,8 @@ impl Room {
         let class = self.known(class);
         let Some(SessionSettings { idle, total }) = self.settings.sessions else { return PassAnswer::Over };
         let last = pass.begun + total;
-        if self.now >= pass.until.min(last) || self.sessions.is_revoked(pass.number) {
+        let is_over = self.now >= pass.until.min(last) || self.sessions.is_revoked(pass.number);
+        if is_over || !self.settings.holds_for(self.known(pass.class), class) {
             return PassAnswer::Over;
         }
         self.sessions.used(self.cost(class));
@@ -507,9 +501,10 @@ impl Room {
         // Between a draw that could not be made for want of capacity and the next, lots go on into the same round.
         let closes = whole_ms(closes);
         let drawn = self.number();
-        let round = self.draws.open(closes, order);
+        let group = self.settings.group_of(class);
+        let round = self.draws.open(group, closes, order);
         let (number, at) = match round.order {
-            RoomOrder::InOrder => (round.work, round.key),
+            RoomOrder::InOrder => (round.next_in_order(self.secrets[1]), round.key),
             RoomOrder::Shuffled => (drawn, round.key),
         };
         round.work = round.work.saturating_add(work);

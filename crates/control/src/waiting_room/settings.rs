@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::slot_table::LANES_MAX;
+use super::{between::fingerprint, draws::GROUPS_MAX, slot_table::LANES_MAX};
 use crate::{
     ClassId, Timestamp,
     knobs::{ClassRoomMethod, PerSecond, RoomMethod, RoomOrder, RoomRole, Values, keys},
@@ -65,10 +65,48 @@ pub struct SessionSettings {
 pub struct ClassRoom {
     /// Whether it goes through the room.
     pub queues: bool,
-    /// Who of it gets which place; `None`: as in the whole room.
+    /// By which it is known to a process after this one; the room names it in what survives.
+    pub name: u64,
+    /// The class whose doors, draws and share it has, and not its own; `None`: it has its own.
+    pub group: Option<ClassId>,
+    /// Who of it gets which place; `None`: as in the whole room, as all of these.
     pub method: Option<ClassRoomMethod>,
+    /// When its doors open.
+    pub opens_at: Option<Timestamp>,
+    /// The order in which who came before is let in.
+    pub order: Option<RoomOrder>,
+    /// Length of its rounds.
+    pub round: Option<Duration>,
     /// Share of each slot kept for it.
     pub share: Option<f64>,
+}
+
+impl Default for ClassRoom {
+    /// One that waits with everybody.
+    fn default() -> Self {
+        Self {
+            queues: true,
+            name: 0,
+            group: None,
+            method: None,
+            opens_at: None,
+            order: None,
+            round: None,
+            share: None,
+        }
+    }
+}
+
+/// Whom a draw is of: a class and those that have its doors, or everybody else.
+pub(super) type Group = Option<ClassId>;
+
+/// How a group gets its places.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Doors {
+    pub(super) method: RoomMethod,
+    pub(super) opens_at: Option<Timestamp>,
+    pub(super) order: RoomOrder,
+    pub(super) round: Duration,
 }
 
 impl RoomSettings {
@@ -90,9 +128,7 @@ impl RoomSettings {
             clock_tolerance: application.get(keys::ROOM_CLOCK_TOLERANCE),
             overbook_max: application.get(keys::ROOM_OVERBOOK_MAX),
             extra: application.get(keys::ROOM_EXTRA),
-            opens_at: application
-                .get(keys::ROOM_OPENS_AT)
-                .map(|seconds| Timestamp::EPOCH + Duration::from_secs(seconds)),
+            opens_at: application.get(keys::ROOM_OPENS_AT).map(since_1970),
             order: application.get(keys::ROOM_ORDER).0,
             round: application.get(keys::ROOM_ROUND),
             block: u32::try_from(application.get(keys::ROOM_BLOCK)).unwrap_or(u32::MAX),
@@ -105,13 +141,28 @@ impl RoomSettings {
             floor: application.get(keys::CAPACITY_FLOOR).map(|PerSecond(per_s)| per_s),
             classes: classes
                 .iter()
-                .map(|class| ClassRoom {
+                .zip(1..)
+                .map(|(class, name)| ClassRoom {
                     queues: class.get(keys::ROOM_QUEUES),
+                    name,
+                    group: None,
                     method: class.get(keys::CLASS_ROOM_METHOD).map(|chosen| chosen.0),
+                    opens_at: class.get(keys::CLASS_ROOM_OPENS_AT).map(since_1970),
+                    order: class.get(keys::CLASS_ROOM_ORDER).map(|chosen| chosen.0),
+                    round: class.get(keys::CLASS_ROOM_ROUND),
                     share: class.get(keys::ROOM_SHARE),
                 })
                 .collect(),
         }
+    }
+
+    /// With the classes' names, and the class whose group each is of; both dense by id.
+    #[must_use]
+    pub fn in_groups<'n>(mut self, classes: impl Iterator<Item = (&'n str, Option<ClassId>)>) -> Self {
+        for (class, (name, group)) in self.classes.iter_mut().zip(classes) {
+            (class.name, class.group) = (fingerprint(name), group);
+        }
+        self
     }
 
     /// Whether there is a room at all.
@@ -122,30 +173,74 @@ impl RoomSettings {
 
     /// Who of a class gets which place.
     pub(super) fn method_of(&self, class: ClassId) -> RoomMethod {
-        let own = self.classes.get(class.index()).and_then(|class| class.method).filter(|_| self.is_on());
-        match own {
-            None => self.method,
-            Some(ClassRoomMethod::Fifo) => RoomMethod::Fifo,
-            Some(ClassRoomMethod::Wait) => RoomMethod::Wait,
-            Some(ClassRoomMethod::Closed) => RoomMethod::Closed,
+        self.doors_of(Some(class)).method
+    }
+
+    /// How a group, or the group of a class, gets its places.
+    pub(super) fn doors_of(&self, group: Group) -> Doors {
+        let whole =
+            Doors { method: self.method, opens_at: self.opens_at, order: self.order, round: self.round };
+        let own = group.and_then(|class| self.classes.get(self.leader(class).index()));
+        let Some(own) = own.filter(|_| self.is_on()) else { return whole };
+        Doors {
+            method: own.method.map_or(whole.method, ClassRoomMethod::of_room),
+            opens_at: own.opens_at.or(whole.opens_at),
+            order: own.order.unwrap_or(whole.order),
+            round: own.round.unwrap_or(whole.round),
         }
+    }
+
+    /// With whom a class draws: those of one group have something of their own, doors or a share. Groups beyond the first
+    /// [`GROUPS_MAX`] classes draw with everybody.
+    pub(super) fn group_of(&self, class: ClassId) -> Group {
+        let leader = self.leader(class);
+        let has_share = self.classes.get(leader.index()).is_some_and(|own| own.share.is_some());
+        let has_own = leader.index() < GROUPS_MAX && (has_share || self.owner_of_doors(class).is_some());
+        has_own.then_some(leader)
+    }
+
+    /// Whether a pass of one who came in through a class holds for another: where both have the same doors, or the other
+    /// has none that one has to wait for, being first come, first served.
+    pub(super) fn holds_for(&self, through: ClassId, class: ClassId) -> bool {
+        self.owner_of_doors(through) == self.owner_of_doors(class)
+            || matches!(self.method_of(class), RoomMethod::Fifo | RoomMethod::Off)
+    }
+
+    /// Whose doors a class has; `None`: those of the whole room.
+    fn owner_of_doors(&self, class: ClassId) -> Group {
+        let leader = self.leader(class);
+        let own = self.classes.get(leader.index())?;
+        let has_doors =
+            own.method.is_some() || own.opens_at.is_some() || own.order.is_some() || own.round.is_some();
+        has_doors.then_some(leader)
+    }
+
+    /// The class whose doors and share a class has: mostly itself.
+    fn leader(&self, class: ClassId) -> ClassId {
+        let group = self.classes.get(class.index()).and_then(|class| class.group);
+        group.filter(|leader| leader.index() < self.classes.len()).unwrap_or(class)
     }
 
     /// Shares kept for classes, lane by lane from 1, and the lane of each class. Classes beyond the last lane are
     /// everybody.
     pub(super) fn lanes(&self) -> (Vec<f64>, Vec<usize>) {
         let mut shares = Vec::new();
-        let lanes = self
-            .classes
-            .iter()
-            .map(|class| match class.share {
-                Some(share) if shares.len() + 1 < LANES_MAX => {
+        let own: Vec<usize> = (0..)
+            .zip(&self.classes)
+            .map(|(id, class)| match class.share {
+                Some(share) if shares.len() + 1 < LANES_MAX && self.leader(ClassId(id)) == ClassId(id) => {
                     shares.push(share);
                     shares.len()
                 }
                 _ => 0,
             })
             .collect();
+        let lane_of = |id| own.get(self.leader(ClassId(id)).index()).copied().unwrap_or(0);
+        let lanes = (0..).zip(&self.classes).map(|(id, _)| lane_of(id)).collect();
         (shares, lanes)
     }
+}
+
+fn since_1970(seconds: u64) -> Timestamp {
+    Timestamp::EPOCH + Duration::from_secs(seconds)
 }

@@ -69,6 +69,29 @@ pub trait Places {
     fn give_back(&mut self, block: &Block);
 }
 
+/// Where work lies that is promised at once: from a slot on, so much of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stretch {
+    pub(super) slot: u64,
+    lane: usize,
+    /// Of the lane's part of a slot.
+    own: Work,
+    /// Of everybody's.
+    common: Work,
+}
+
+impl Stretch {
+    /// Work of a slot in everybody's lane.
+    pub(super) const fn of_all(slot: u64, common: Work) -> Self {
+        Self { slot, lane: 0, own: 0, common }
+    }
+
+    /// Work of a slot.
+    pub(super) const fn budget(&self) -> Work {
+        self.own.saturating_add(self.common)
+    }
+}
+
 /// The slot table of one process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SlotTable {
@@ -339,15 +362,39 @@ impl SlotTable {
         self.owe(slot, work, counted);
     }
 
-    /// Promises `work` in all to slots from `from` on, as much to each as it can do, for `people`.
-    pub fn fill(&mut self, from: u64, work: Work, people: u64) {
+    /// Where a lane has room for work that is promised at once: in its own part of slots, or, where it is done sooner so, in
+    /// that and everybody's. Begins in the present slot where nobody waits.
+    pub(super) fn stretch(&self, lane: usize, work: Work, nobody_waits: bool) -> Stretch {
+        // A lane that has nothing of a slot is everybody's.
+        let lane = Some(self.lane(lane)).filter(|lane| self.budgets[*lane] > 0).unwrap_or(0);
+        let first = |lane| {
+            let slot = self.search(lane).unwrap_or(self.present + self.horizon);
+            if nobody_waits && slot == self.present + 1 { self.present } else { slot }
+        };
+        let of = |slot, own, common| Stretch { slot, lane, own, common };
+        if lane == 0 {
+            // Where all is kept for lanes, who is drawn has to go somewhere.
+            let budget = if self.budgets[0] > 0 { self.budgets[0] } else { self.budget };
+            return of(first(0), 0, budget);
+        }
+        let alone = of(first(lane), self.budgets[lane], 0);
+        let with_all = of(first(lane).max(first(0)), self.budgets[lane], self.budgets[0]);
+        let ends = |stretch: Stretch| stretch.slot + work.div_ceil(stretch.budget().max(1));
+        if ends(alone) <= ends(with_all) { alone } else { with_all }
+    }
+
+    /// Promises `work` in all to the slots of a stretch, as much to each as it says, for `people`.
+    pub(super) fn fill(&mut self, stretch: &Stretch, work: Work, people: u64) {
         let last = self.present + self.horizon;
         let (mut rest, mut left) = (work, people);
-        let mut slot = from.max(self.present);
-        while rest > 0 && slot <= last && self.budget > 0 {
-            let part = if slot == last { rest } else { rest.min(self.budget) };
+        let mut slot = stretch.slot.max(self.present);
+        while rest > 0 && slot <= last && stretch.budget() > 0 {
+            let part = if slot == last { rest } else { rest.min(stretch.budget()) };
+            let own = part.min(stretch.own);
             let at = self.index(slot);
-            self.due[0][at] = self.due[0][at].saturating_add(part);
+            for (lane, part) in [(stretch.lane, own), (0, part - own)] {
+                self.due[lane][at] = self.due[lane][at].saturating_add(part);
+            }
             let share = u128::from(people) * u128::from(part) / u128::from(work.max(1));
             let share = u64::try_from(share).unwrap_or(left).min(left);
             self.people.add(at, u32::try_from(share).unwrap_or(u32::MAX));

@@ -11,14 +11,17 @@ use std::time::Duration;
 
 use super::{
     LANES_MAX, Room, Work,
-    draws::{Drawn, ROUNDS_MAX, Round},
-    slot_table::SLOTS_MAX,
+    draws::{ALL_ROUNDS_MAX, Drawn, Draws, Round},
+    settings::Group,
+    slot_table::{SLOTS_MAX, Stretch},
 };
-use crate::{Timestamp, capacity::COST_CLASSES, knobs::RoomOrder};
+use crate::{ClassId, Timestamp, capacity::COST_CLASSES, knobs::RoomOrder};
 
-const VERSION: u8 = 2;
-/// The first version, without the work of slots that are over, is read too.
+const VERSION: u8 = 3;
+/// Older versions are read too: the first is without the work of slots that are over, the second without whose a round is,
+/// which was everybody's.
 const FIRST: u8 = 1;
+const SECOND: u8 = 2;
 
 /// The room's state, as plain data.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,7 +37,8 @@ pub struct RoomSnapshot {
     /// Came and absent, by class.
     no_shows: Vec<(f64, f64)>,
     slots: Vec<SlotRow>,
-    rounds: Vec<Round>,
+    /// With the name of the class whose group it is of; 0 is everybody's.
+    rounds: Vec<(u64, Round)>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -91,7 +95,7 @@ impl Room {
             follow: self.sessions.sums(),
             no_shows: self.no_shows.sums().collect(),
             slots,
-            rounds: self.draws.rounds.iter().copied().collect(),
+            rounds: self.draws.rounds().map(|round| (self.name_of(round.group), *round)).collect(),
         }
     }
 
@@ -117,7 +121,13 @@ impl Room {
             self.no_shows.put_sums(place, *came, *absent);
         }
         self.sessions.put_sums(snapshot.follow.0, snapshot.follow.1);
-        self.draws.rounds = snapshot.rounds.iter().copied().collect();
+        let classes = &self.settings.classes;
+        self.draws = Draws::of(snapshot.rounds.iter().map(|(name, round)| {
+            let known = (0..).zip(classes).find(|(_, class)| class.name == *name && *name > 0);
+            Round { group: known.map(|(id, _)| ClassId(id)), ..*round }
+        }));
+        self.draws.lay_into(&self.table, snapshot.slot);
+        self.set_doors();
         self.issued_work_max = snapshot.issued_work_max;
         // Nobody has done it meanwhile.
         self.table.go_on_with(snapshot.over);
@@ -131,11 +141,15 @@ impl Room {
             Some(ahead) => self.table.present() + ahead,
             None => self.table.present() + self.table.horizon(),
         };
-        self.table.fill(end, snapshot.issued_work_max, 0);
+        self.table.fill(&Stretch::of_all(end, self.table.budget()), snapshot.issued_work_max, 0);
         // What this second has let in already is not known either.
         let present = self.table.present();
         self.table.put(present, 0, snapshot.budget, 0);
         self.table.pour();
+    }
+
+    fn name_of(&self, group: Group) -> u64 {
+        group.and_then(|class| self.settings.classes.get(class.index())).map_or(0, |class| class.name)
     }
 }
 
@@ -173,7 +187,8 @@ impl RoomSnapshot {
             row.classes.iter().for_each(|(made, unseen)| put(u64::from(*made) << 32 | u64::from(*unseen)));
         }
         put(self.rounds.len() as u64);
-        for round in &self.rounds {
+        for (name, round) in &self.rounds {
+            put(*name);
             put(round.key.as_nanos());
             put(round.closes.as_nanos());
             put(u64::from(round.order == RoomOrder::InOrder));
@@ -221,13 +236,14 @@ impl RoomSnapshot {
             slots.push(row);
         }
         let mut rounds = Vec::new();
-        for _ in 0..reader.count(ROUNDS_MAX as u64)? {
+        for _ in 0..reader.count(ALL_ROUNDS_MAX as u64)? {
+            let name = if *version <= SECOND { 0 } else { reader.number()? };
             let (key, closes) = (reader.time()?, reader.time()?);
             let order = if reader.number()? == 1 { RoomOrder::InOrder } else { RoomOrder::Shuffled };
             let (work, people) = (reader.work()?, reader.number()?);
             let (slot, budget) = (reader.number()?, reader.work()?);
             let drawn = (slot != u64::MAX).then_some(Drawn { slot, budget });
-            rounds.push(Round { key, closes, order, work, people, drawn });
+            rounds.push((name, Round { key, closes, order, group: None, work, people, drawn }));
         }
         if !reader.rest.is_empty() {
             return Err(reader.damaged());

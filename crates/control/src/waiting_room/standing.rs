@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ALL_COUNTS, Room, RoomCount, budget::units};
+use super::{ALL_COUNTS, Room, RoomCount, budget::units, room::whole_ms, settings::Group};
 use crate::{ClassId, Timestamp, knobs::RoomMethod};
 
 /// How things stand.
@@ -10,7 +10,8 @@ use crate::{ClassId, Timestamp, knobs::RoomMethod};
 pub struct Standing {
     /// People with a time to come, or a lot.
     pub waiting: u64,
-    /// Wait of the next visitor of the default class; `None`: the horizon is full, or doors are closed.
+    /// Wait of the next visitor of the default class, at least; `None`: the horizon is full, or doors are closed or open at
+    /// a time not known yet.
     pub next: Option<Duration>,
     /// Capacity, work units a second.
     pub capacity: Option<f64>,
@@ -20,7 +21,7 @@ pub struct Standing {
     pub sessions_per_s: f64,
     /// Largest share of no-shows of any class.
     pub no_show: f64,
-    /// When doors open, or the round is drawn.
+    /// When the doors open of everybody who is of no group, or their round is drawn.
     pub opens: Option<Timestamp>,
     /// Role `generate`: when the check last reported that has been silent for longest, if any ever did.
     pub reported: Option<Timestamp>,
@@ -28,6 +29,21 @@ pub struct Standing {
     pub overdue: bool,
     /// Role `generate`: no check has reported for so long that the floor holds.
     pub lost: bool,
+}
+
+/// A group of classes, which has doors or a share of its own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GroupView {
+    /// The class that has what is the group's.
+    pub class: ClassId,
+    /// Who of it gets which place.
+    pub method: RoomMethod,
+    /// When its doors open, or its round is drawn.
+    pub opens: Option<Timestamp>,
+    /// People with lots that are not drawn.
+    pub lots: u64,
+    /// As [`Standing::next`], of its next visitor.
+    pub next: Option<Duration>,
 }
 
 /// One slot, as people look at it.
@@ -61,28 +77,58 @@ impl Room {
     /// How things stand.
     #[must_use]
     pub fn standing(&self, now: Timestamp) -> Standing {
+        let now = now.max(self.now);
         let length = self.table.length();
-        let is_closed = self.settings.method_of(ClassId(0)) == RoomMethod::Closed;
-        let next = match self.table.next(self.lanes.first().copied().unwrap_or(0)) {
-            _ if is_closed => None,
-            _ if !self.knows_capacity() => Some(Duration::ZERO),
-            // Nobody waits, and the next one would not either.
-            Some(1) if self.table.waiting() == 0 => Some(Duration::ZERO),
-            Some(slots) => Some(length.saturating_mul(u32::try_from(slots).unwrap_or(u32::MAX))),
-            None => None,
-        };
         Standing {
             waiting: self.table.waiting() + self.draws.people(),
-            next,
+            next: self.next_of(ClassId(0), now),
             capacity: self.capacity.per_s,
             for_newcomers: units(self.table.budget()) / length.as_secs_f64(),
             sessions_per_s: self.sessions.per_s(),
             no_show: self.no_shows.shares().fold(0.0, f64::max),
-            opens: self.draws.closes().filter(|closes| *closes < Timestamp::FAR_FUTURE),
+            opens: self.opens_of(None, now),
             reported: self.reported(),
-            overdue: self.is_overdue(now.max(self.now)),
-            lost: self.is_lost(now.max(self.now)),
+            overdue: self.is_overdue(now),
+            lost: self.is_lost(now),
         }
+    }
+
+    /// How groups stand, by the class that has what is the group's.
+    pub fn groups(&self, now: Timestamp) -> impl Iterator<Item = GroupView> + '_ {
+        let now = now.max(self.now);
+        let classes = (0..).zip(&self.settings.classes).map(|(id, _)| ClassId(id));
+        classes.filter(|class| self.settings.group_of(*class) == Some(*class)).map(move |class| GroupView {
+            class,
+            method: self.settings.method_of(class),
+            opens: self.opens_of(Some(class), now),
+            lots: self.draws.people_of(Some(class)),
+            next: self.next_of(class, now),
+        })
+    }
+
+    fn next_of(&self, class: ClassId, now: Timestamp) -> Option<Duration> {
+        let doors = self.settings.doors_of(Some(class));
+        match (doors.method, self.table.next(self.lanes.get(class.index()).copied().unwrap_or(0))) {
+            (RoomMethod::Closed, _) => None,
+            (RoomMethod::Event, _) if doors.opens_at.is_none_or(|opens| now < opens) => {
+                doors.opens_at.map(|opens| opens.since(now))
+            }
+            _ if !self.knows_capacity() => Some(Duration::ZERO),
+            // Nobody waits, and the next one would not either.
+            (_, Some(1)) if self.table.waiting() == 0 => Some(Duration::ZERO),
+            (_, Some(slots)) => {
+                Some(self.table.length().saturating_mul(u32::try_from(slots).unwrap_or(u32::MAX)))
+            }
+            (_, None) => None,
+        }
+    }
+
+    fn opens_of(&self, group: Group, now: Timestamp) -> Option<Timestamp> {
+        let doors = self.settings.doors_of(group);
+        let set = doors.opens_at.filter(|opens| doors.method == RoomMethod::Event && *opens > now);
+        // As it is named in tokens: to a millisecond.
+        let is_known = |closes: &Timestamp| *closes < whole_ms(Timestamp::FAR_FUTURE);
+        self.draws.closes_of(group).filter(is_known).or(set)
     }
 
     /// Who waits, slot by slot, of slots that have anybody.

@@ -2,6 +2,7 @@
 
 mod apart;
 mod between;
+mod groups;
 mod places;
 mod twice;
 
@@ -122,7 +123,7 @@ proptest! {
         if let Ok(snapshot) = RoomSnapshot::from_bytes(&bytes) {
             room_of(&settings(), 10.0).restore(s(1.0), &snapshot);
         }
-        for version in [1, 2] {
+        for version in [1, 2, 3] {
             let versioned = [&[version], &bytes[..]].concat();
             if let Ok(snapshot) = RoomSnapshot::from_bytes(&versioned) {
                 room_of(&settings(), 10.0).restore(s(1.0), &snapshot);
@@ -275,10 +276,7 @@ fn methods_are_switched_live() {
 #[test]
 fn a_full_horizon_refuses_and_a_class_has_its_share() {
     let mut settings = RoomSettings { horizon: Duration::from_secs(10), ..settings() };
-    settings.classes = vec![
-        ClassRoom { queues: true, method: None, share: None },
-        ClassRoom { queues: true, method: None, share: Some(0.2) },
-    ];
+    settings.classes = vec![ClassRoom::default(), ClassRoom { share: Some(0.2), ..ClassRoom::default() }];
     let mut room = Room::new(&settings, [1, 2], START);
     tell(&mut room, START, 10.0);
     let promises = ask(&mut room, START, 200);
@@ -290,7 +288,7 @@ fn a_full_horizon_refuses_and_a_class_has_its_share() {
 
 #[test]
 fn a_group_of_classes_has_doors_of_its_own() {
-    let of = |method| ClassRoom { queues: true, method, share: None };
+    let of = |method| ClassRoom { method, ..ClassRoom::default() };
     let with = |method, own: [Option<ClassRoomMethod>; 2]| {
         let classes = vec![of(None), of(own[0]), of(own[1])];
         RoomSettings { method, opens_at: Some(s(60.0)), classes, ..settings() }
@@ -392,7 +390,7 @@ fn a_pass_slides_ends_and_is_revoked() {
 #[test]
 fn who_may_pass_by_does_until_the_end_of_it_whatever_the_method() {
     let mut settings = settings();
-    settings.classes.push(ClassRoom { queues: true, method: None, share: None });
+    settings.classes.push(ClassRoom::default());
     let mut room = room_of(&settings, 1.0);
     let bypass = Bypass { class: ClassId(1), issued: START, until: s(60.0), number: 7 };
     for method in [RoomMethod::Fifo, RoomMethod::Wait, RoomMethod::Closed, RoomMethod::Event] {

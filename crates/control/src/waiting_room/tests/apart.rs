@@ -223,7 +223,7 @@ fn the_capacity_is_that_of_all_checks_and_the_loss_of_one_takes_away_its_part() 
 #[test]
 fn costs_and_sessions_are_the_mean_of_the_checks_by_their_capacities() {
     let mut settings = of(RoomRole::Generate);
-    settings.classes.push(ClassRoom { queues: true, method: None, share: None });
+    settings.classes.push(ClassRoom::default());
     settings.sessions =
         Some(SessionSettings { idle: Duration::from_secs(60), total: Duration::from_secs(600) });
     let mut generator = Room::new(&settings, [1, 2], START);

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use super::*;
 
 /// The table as its documentation says it, without cursors.
-struct Naive {
-    budgets: Vec<Work>,
-    due: Vec<Vec<Work>>,
-    over: Work,
+pub(super) struct Naive {
+    pub(super) budgets: Vec<Work>,
+    pub(super) due: Vec<Vec<Work>>,
+    pub(super) over: Work,
 }
 
 impl Naive {
@@ -27,7 +27,7 @@ impl Naive {
         booked
     }
 
-    fn earliest(&self, lane: usize) -> Option<usize> {
+    pub(super) fn earliest(&self, lane: usize) -> Option<usize> {
         let booked = self.booked(lane);
         (1..booked.len()).find(|slot| booked[*slot] < self.budgets[lane])
     }
@@ -37,7 +37,7 @@ impl Naive {
         (self.over + due).saturating_sub(self.budgets.iter().sum())
     }
 
-    fn advance(&mut self) {
+    pub(super) fn advance(&mut self) {
         self.over = self.excess();
         for lane in &mut self.due {
             lane.remove(0);

@@ -95,7 +95,7 @@ impl Shut {
                 token: application.signer.place(&promise, desk.binding).to_string(),
             },
             Out::Refuse(Refusal::RoomClosed) => {
-                refused(Refusal::RoomClosed, settings.waiting_room.closed_message.clone())
+                refused(Refusal::RoomClosed, application.closed_message(desk.class).map(str::to_owned))
             }
             Out::Refuse(refusal) => refused(refusal, None),
             Out::Elsewhere(token) => match settings.waiting_room.generate_url.clone() {

@@ -1,0 +1,422 @@
+//! Groups of classes: doors, draws and shares of their own.
+
+use std::collections::BTreeMap;
+
+use super::{places::Naive, *};
+use crate::knobs::RoomOrder;
+
+const SHOP: ClassId = ClassId(0);
+const TICKETS: ClassId = ClassId(1);
+const NEWS: ClassId = ClassId(2);
+const BALCONY: ClassId = ClassId(3);
+
+fn of(method: ClassRoomMethod) -> ClassRoom {
+    ClassRoom { method: Some(method), ..ClassRoom::default() }
+}
+
+fn event(opens: f64, order: RoomOrder) -> ClassRoom {
+    ClassRoom { opens_at: Some(s(opens)), order: Some(order), ..of(ClassRoomMethod::Event) }
+}
+
+/// Everybody first come, first served, and these: shop, tickets, news, and the balcony's tickets.
+fn with(tickets: ClassRoom, news: ClassRoom) -> RoomSettings {
+    let balcony = ClassRoom { group: Some(TICKETS), ..ClassRoom::default() };
+    let classes = [ClassRoom::default(), tickets, news, balcony];
+    let classes = (1..).zip(classes).map(|(name, class)| ClassRoom { name, ..class });
+    RoomSettings { classes: classes.collect(), ..settings() }
+}
+
+fn ask_as(room: &mut Room, now: Timestamp, class: ClassId, people: usize) -> Vec<Promise> {
+    (0..people).filter_map(|_| promise(room.ask(now, class))).collect()
+}
+
+/// What a lot has become.
+fn place(room: &mut Room, now: Timestamp, lot: &Promise) -> Timestamp {
+    match room.come_back(now, lot.class, lot) {
+        Answer::Wait(place) if place.promise.kind == Kind::Place => place.promise.at,
+        Answer::Enter(_) => now,
+        other => panic!("it is drawn: {other:?}"),
+    }
+}
+
+/// Slots until so much is done, one after the other.
+fn slots_for(work: Work, pace: Work) -> usize {
+    let (mut left, mut slots) = (work, 0);
+    while left > 0 {
+        left = left.saturating_sub(pace);
+        slots += 1;
+    }
+    slots
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Doors of some groups open at once, before slots that are promised to others in part.
+    #[test]
+    fn draws_lie_where_a_naive_table_has_room(
+        groups in prop::collection::vec((0..60_usize, prop::option::of(1..=3_u8), 0..3_usize), 1..5),
+        (before, members) in (0..100_usize, 0..20_usize),
+        per_s in 1..30_u32,
+    ) {
+        const HORIZON: usize = 600;
+        // The first class waits whatever happens; each of the others is a group, or of the group of one before it.
+        let own = |share: Option<u8>| {
+            let share = share.map(|tenths| f64::from(tenths) / 10.0);
+            ClassRoom { share, ..event(60.0, RoomOrder::InOrder) }
+        };
+        let mut classes = vec![ClassRoom::default()];
+        let mut leaders = vec![0];
+        for (at, (_, share, with)) in groups.iter().enumerate() {
+            let leader = if *with == 0 { leaders[at] } else { at + 1 };
+            let group = (leader > 0 && leader != at + 1).then(|| ClassId(u16::try_from(leader).unwrap()));
+            leaders.push(if group.is_some() { leader } else { at + 1 });
+            classes.push(ClassRoom { group, ..own(*share) });
+        }
+        let id = |at: usize| ClassId(u16::try_from(at).unwrap());
+        let horizon = Duration::from_secs(HORIZON as u64);
+        let settings = RoomSettings { method: RoomMethod::Wait, horizon, classes: classes.clone(), ..settings() };
+        let mut room = room_of(&settings, f64::from(per_s));
+
+        // Lanes, as their documentation says.
+        let budget = u64::from(per_s) * 1000;
+        let mut lanes = vec![0; classes.len()];
+        let mut naive = Naive { budgets: vec![budget], due: Vec::new(), over: 0 };
+        let kept: Vec<usize> = (1..classes.len())
+            .filter(|at| leaders[*at] == *at && classes[*at].share.is_some())
+            .collect();
+        let shares: Vec<f64> = kept.iter().filter_map(|at| classes[*at].share).collect();
+        let sum = shares.iter().sum::<f64>().max(1.0);
+        for (lane, (at, share)) in (1..).zip(kept.iter().zip(&shares)) {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "small")]
+            naive.budgets.push((budget as f64 * (share / sum)) as Work);
+            lanes[*at] = lane;
+        }
+        for at in 1..classes.len() {
+            lanes[at] = lanes[leaders[at]];
+        }
+        naive.budgets[0] -= naive.budgets[1..].iter().sum::<Work>();
+        naive.due = vec![vec![0; HORIZON + 1]; naive.budgets.len()];
+
+        // Lots, in turn, so that classes of a group mix; then people who are promised a time.
+        let mut lots: Vec<Promise> = Vec::new();
+        for turn in 0..60 {
+            for (at, (people, _, _)) in (1..).zip(&groups) {
+                if turn < *people {
+                    lots.extend(promise(room.ask(START, id(at))));
+                }
+            }
+        }
+        room.advance(s(59.0));
+        let mut waiting = 0;
+        for _ in 0..before + members {
+            let slot = naive.earliest(0).unwrap();
+            naive.due[0][slot] += 1000;
+            let told = promise(room.ask(s(59.0), id(0))).unwrap();
+            prop_assert_eq!(told.at.since(s(59.0)).as_secs(), slot as u64);
+            waiting += usize::from(slot > 1);
+        }
+        room.advance(s(60.0));
+        naive.advance();
+
+        let mut pace_of: BTreeMap<usize, (usize, Work)> = BTreeMap::new();
+        for lane in 0..naive.budgets.len() {
+            let here: Vec<usize> = lots.iter().map(|lot| leaders[lot.class.index()]).filter(|at| lanes[*at] == lane).collect();
+            let all = here.len() as Work * 1000;
+            if all == 0 {
+                continue;
+            }
+            let first = |lane| match naive.earliest(lane).unwrap_or(HORIZON) {
+                1 if waiting == 0 => 0,
+                slot => slot,
+            };
+            let (own, common) = (naive.budgets[lane], naive.budgets[0]);
+            let alone = (first(lane), [own, 0]);
+            let both = (first(lane).max(first(0)), [own, common]);
+            let ends = |(slot, pace): (usize, [Work; 2])| slot + slots_for(all, pace[0] + pace[1]);
+            let (slot, pace) = if lane == 0 || ends(alone) <= ends(both) { alone } else { both };
+            let mut left = all;
+            for due in slot..=HORIZON {
+                for (lane, pace) in [(lane, pace[0]), (0, pace[1])] {
+                    let part = left.min(pace);
+                    naive.due[lane][due] += part;
+                    left -= part;
+                }
+            }
+            prop_assert_eq!(left, 0);
+            for group in here.iter().copied() {
+                let part = here.iter().filter(|other| **other == group).count() as Work * 1000;
+                pace_of.insert(group, (slot, ((pace[0] + pace[1]) * part).div_ceil(all)));
+            }
+        }
+        let mut work_before: BTreeMap<usize, Work> = BTreeMap::new();
+        for lot in &lots {
+            let group = leaders[lot.class.index()];
+            let (first, pace) = pace_of[&group];
+            let before = work_before.entry(group).or_default();
+            let expected = first + slots_for(*before + 1, pace) - 1;
+            *before += u64::from(lot.work);
+            let found = place(&mut room, s(60.0), lot).since(s(60.0)).as_secs();
+            prop_assert_eq!(found, expected as u64, "{:?} in {:?}", lot, pace_of);
+        }
+        for (lane, at) in [(0, 0)].into_iter().chain((1..).zip(kept)) {
+            let expected = naive.earliest(lane).into_iter().chain(naive.earliest(0)).min();
+            // Doors are open: the next one is told a time, or goes on in the present slot.
+            let next = promise(room.ask(s(60.0), id(at))).map(|told| told.at.since(s(60.0)).as_secs());
+            if let (Some(next), Some(expected)) = (next, expected) {
+                prop_assert_eq!(next, expected as u64, "lane {}", lane);
+                let lane = if naive.earliest(lane) == Some(expected) { lane } else { 0 };
+                naive.due[lane][expected] += 1000;
+            }
+        }
+        room.check_invariants();
+    }
+}
+
+#[test]
+fn each_group_draws_by_itself_when_its_own_doors_open() {
+    let mut room = room_of(&with(event(60.0, RoomOrder::InOrder), event(120.0, RoomOrder::Shuffled)), 10.0);
+    let tickets: Vec<Promise> =
+        (0..40).flat_map(|n| ask_as(&mut room, START, [TICKETS, BALCONY][n % 2], 1)).collect();
+    let news = ask_as(&mut room, START, NEWS, 100);
+    assert!(
+        tickets.iter().all(|lot| lot.kind == Kind::Lot && lot.at == s(60.0)),
+        "both classes of the group"
+    );
+    assert!(news.iter().all(|lot| lot.kind == Kind::Lot && lot.at == s(120.0)));
+    assert_eq!(how(room.ask(START, SHOP)), Some(How::Direct), "everybody else waits for no doors");
+    let standing = room.standing(START);
+    assert_eq!((standing.waiting, standing.opens), (140, None), "everybody else has no doors");
+    let second = Duration::from_secs(1);
+    let view = |class, opens: u32, lots| GroupView {
+        class,
+        method: RoomMethod::Event,
+        opens: Some(s(f64::from(opens))),
+        lots,
+        next: Some(second * opens),
+    };
+    assert_eq!(room.groups(START).collect::<Vec<_>>(), [view(TICKETS, 60, 40), view(NEWS, 120, 100)]);
+    assert_eq!((room.look(START, &tickets[0]).ahead, room.look(START, &news[0]).ahead), (40, 100));
+
+    let now = s(60.0);
+    let drawn: Vec<Timestamp> = tickets.iter().map(|lot| place(&mut room, now, lot)).collect();
+    assert!(drawn.is_sorted(), "in the order in which they came, whichever class: {drawn:?}");
+    assert!(*drawn.last().unwrap() < s(65.0), "40 at ten a second");
+    assert_eq!(promise(room.come_back(now, NEWS, &news[0])), Some(news[0]), "theirs have not opened");
+
+    room.advance(s(120.0));
+    let drawn: Vec<Timestamp> = news.iter().map(|lot| place(&mut room, s(120.0), lot)).collect();
+    assert!(!drawn.is_sorted() && drawn.iter().all(|at| *at < s(131.0)), "{drawn:?}");
+}
+
+#[test]
+fn doors_of_a_group_are_switched_live_and_others_stay_as_they_are() {
+    let later = || event(120.0, RoomOrder::InOrder);
+    let mut room = room_of(&with(event(60.0, RoomOrder::InOrder), later()), 10.0);
+    let tickets = ask_as(&mut room, START, BALCONY, 10);
+    let news = ask_as(&mut room, START, NEWS, 10);
+    // Put off by half a minute.
+    room.configure(s(50.0), &with(event(90.0, RoomOrder::InOrder), later()));
+    assert_eq!(promise(room.come_back(s(61.0), BALCONY, &tickets[0])), Some(tickets[0]));
+    assert_eq!(room.groups(s(61.0)).next().map(|group| group.opens), Some(Some(s(90.0))));
+    // Opened at once.
+    room.configure(s(62.0), &with(of(ClassRoomMethod::Fifo), later()));
+    assert!(place(&mut room, s(62.0), &tickets[9]) < s(64.0));
+    assert_eq!(promise(room.come_back(s(62.0), NEWS, &news[0])), Some(news[0]));
+    // Closed, with all of the group.
+    room.configure(s(70.0), &with(of(ClassRoomMethod::Closed), later()));
+    for class in [TICKETS, BALCONY] {
+        assert_eq!(room.ask(s(70.0), class), Answer::Refuse(Refusal::RoomClosed));
+    }
+    let closed = room.groups(s(70.0)).next().unwrap();
+    assert_eq!((closed.method, closed.opens, closed.next), (RoomMethod::Closed, None, None));
+    assert_eq!(how(room.ask(s(70.0), SHOP)), Some(How::Direct));
+    // Doors that open at a time not known yet.
+    room.configure(s(75.0), &with(of(ClassRoomMethod::Event), later()));
+    let unknown = ask_as(&mut room, s(75.0), TICKETS, 3);
+    let group = room.groups(s(75.0)).next().unwrap();
+    assert_eq!((unknown.len(), group.lots, group.opens, group.next), (3, 3, None, None));
+    // They have no doors of their own any more: those of everybody, for those with a lot too.
+    room.configure(s(80.0), &with(of(ClassRoomMethod::Closed), ClassRoom::default()));
+    assert!(place(&mut room, s(80.0), &news[0]) < s(82.0));
+}
+
+#[test]
+fn rounds_of_one_group_go_on_while_another_waits_for_its_doors() {
+    let random = ClassRoom { round: Some(Duration::from_secs(5)), ..of(ClassRoomMethod::Random) };
+    let mut room = room_of(&with(event(3600.0, RoomOrder::Shuffled), random), 10.0);
+    let tickets = ask_as(&mut room, START, TICKETS, 50);
+    let mut rounds = 0;
+    for minute in 0..30_u32 {
+        let now = s(f64::from(minute) * 60.0 + 1.0);
+        let lots = ask_as(&mut room, now, NEWS, 100);
+        assert!(lots.len() >= 90, "as long as nobody of its own has a lot, one goes on: {}", lots.len());
+        assert!(lots.iter().all(|lot| lot.at <= now + Duration::from_secs(5)));
+        let then = now + Duration::from_secs(6);
+        let mut places: Vec<Timestamp> = lots.iter().map(|lot| place(&mut room, then, lot)).collect();
+        assert!(!places.is_sorted());
+        places.sort_unstable();
+        assert!(places[places.len() - 1] < then + Duration::from_secs(12), "{places:?}");
+        rounds += 1;
+        assert_eq!(
+            promise(room.come_back(then, TICKETS, &tickets[0])),
+            Some(tickets[0]),
+            "{rounds} rounds later"
+        );
+    }
+    assert!(rounds > 16, "more than are remembered of one group");
+}
+
+#[test]
+fn doors_that_open_together_let_in_both_groups_at_once_by_their_numbers() {
+    let mut room = room_of(&with(event(60.0, RoomOrder::InOrder), event(60.0, RoomOrder::InOrder)), 10.0);
+    let tickets = ask_as(&mut room, START, TICKETS, 300);
+    let news = ask_as(&mut room, START, NEWS, 100);
+    let keys = [tickets[0].at, news[0].at];
+    assert_ne!(keys[0], keys[1], "each draw has a name of its own");
+    let mut by_second: BTreeMap<u64, [u32; 2]> = BTreeMap::new();
+    for (group, lots) in [tickets, news].iter().enumerate() {
+        for lot in lots {
+            let second = place(&mut room, s(60.0), lot).since(s(60.0)).as_secs();
+            by_second.entry(second).or_default()[group] += 1;
+        }
+    }
+    assert_eq!(by_second.len(), 40, "400 people, ten a second: {by_second:?}");
+    for (second, people) in by_second {
+        assert!((7..=8).contains(&people[0]) && (2..=3).contains(&people[1]), "{second}: {people:?}");
+    }
+}
+
+#[test]
+fn classes_of_a_group_have_one_share_together_and_draw_within_it() {
+    let tickets = ClassRoom { share: Some(0.2), ..of(ClassRoomMethod::Fifo) };
+    let mut room = room_of(&with(tickets, ClassRoom::default()), 10.0);
+    ask_as(&mut room, START, SHOP, 400);
+    let both: Vec<Promise> =
+        (0..6).flat_map(|n| ask_as(&mut room, START, [TICKETS, BALCONY][n % 2], 1)).collect();
+    assert_eq!(slots(&both), [1, 1, 2, 2, 3, 3], "two a second are kept for both together");
+
+    // Their doors open while all else is promised to others: their lots lie in what is kept for them.
+    let mut room = room_of(
+        &with(ClassRoom { share: Some(0.2), ..event(60.0, RoomOrder::InOrder) }, ClassRoom::default()),
+        10.0,
+    );
+    let lots = ask_as(&mut room, START, BALCONY, 20);
+    ask_as(&mut room, s(59.5), SHOP, 800);
+    let drawn: Vec<u64> =
+        lots.iter().map(|lot| place(&mut room, s(60.0), lot).since(s(60.0)).as_secs()).collect();
+    assert_eq!(drawn, (0..20).map(|n| n / 2 + 1).collect::<Vec<_>>(), "two a second from the next second on");
+    let next = ask_as(&mut room, s(60.0), SHOP, 20)[0];
+    assert!(next.at >= s(159.0), "and nobody else is promised later for it: {}", next.at);
+
+    // Nobody else waits: they have all of it.
+    let mut room = room_of(
+        &with(ClassRoom { share: Some(0.2), ..event(60.0, RoomOrder::InOrder) }, ClassRoom::default()),
+        10.0,
+    );
+    let lots = ask_as(&mut room, START, TICKETS, 100);
+    let last = place(&mut room, s(60.0), &lots[99]);
+    assert!(last < s(70.0), "{last}");
+    let next = ask_as(&mut room, s(60.1), SHOP, 20);
+    assert!(next.iter().all(|promise| promise.at >= s(69.0)), "{:?}", slots(&next));
+}
+
+#[test]
+fn a_pass_opens_its_own_doors_and_where_there_are_none() {
+    let sessions = SessionSettings { idle: Duration::from_secs(600), total: Duration::from_secs(3600) };
+    let with_passes = |settings| RoomSettings { sessions: Some(sessions), ..settings };
+    let pass = |room: &mut Room, now, class| match room.ask(now, class) {
+        Answer::Enter(Entry { pass: Some(pass), .. }) => pass,
+        other => panic!("there is room: {other:?}"),
+    };
+    let holds = |room: &mut Room, class, pass: &Pass| {
+        matches!(room.pass(s(61.0), class, pass), PassAnswer::Enter { .. })
+    };
+    let doors = with_passes(with(event(60.0, RoomOrder::Shuffled), event(120.0, RoomOrder::Shuffled)));
+    let mut room = room_of(&doors, 10.0);
+    let of_shop = pass(&mut room, START, SHOP);
+    let of_tickets = pass(&mut room, s(60.5), BALCONY);
+    let held = [SHOP, TICKETS, BALCONY, NEWS].map(|class| holds(&mut room, class, &of_shop));
+    assert_eq!(held, [true, false, false, false], "the shop's lets nobody past the doors of others");
+    let held = [SHOP, TICKETS, BALCONY, NEWS].map(|class| holds(&mut room, class, &of_tickets));
+    assert_eq!(held, [true, true, true, false], "who is in goes where he likes, but through other doors");
+    // Doors that close are closed for newcomers.
+    room.configure(s(61.0), &with_passes(with(of(ClassRoomMethod::Closed), of(ClassRoomMethod::Fifo))));
+    let held = [SHOP, TICKETS, BALCONY, NEWS].map(|class| holds(&mut room, class, &of_tickets));
+    assert_eq!(held, [true; 4]);
+    let held = [SHOP, TICKETS, BALCONY, NEWS].map(|class| holds(&mut room, class, &of_shop));
+    assert_eq!(held, [true, false, false, true]);
+    // A share is no door.
+    let members = ClassRoom { share: Some(0.2), ..ClassRoom::default() };
+    let all = RoomSettings { method: RoomMethod::Event, opens_at: Some(s(1.0)), ..with(members, members) };
+    room.configure(s(61.0), &with_passes(all));
+    assert!([SHOP, TICKETS, NEWS].into_iter().all(|class| holds(&mut room, class, &of_shop)));
+}
+
+#[test]
+fn what_was_drawn_stays_where_it_was_drawn_when_slots_become_longer_or_shorter() {
+    let doors = with(event(60.0, RoomOrder::InOrder), ClassRoom::default());
+    let lots_and_room = || {
+        let mut room = room_of(&doors, 10.0);
+        let lots = ask_as(&mut room, START, TICKETS, 200);
+        room.advance(s(60.0));
+        (lots, room)
+    };
+    for slot_ms in [500_u64, 4000] {
+        let slot = Duration::from_millis(slot_ms);
+        let other = RoomSettings { slot, ..doors.clone() };
+        let (lots, mut live) = lots_and_room();
+        let bytes = live.snapshot(s(60.0)).to_bytes();
+        live.configure(s(60.0), &other);
+        let mut restarted = room_of(&other, 10.0);
+        restarted.restore(s(60.0), &RoomSnapshot::from_bytes(&bytes).unwrap());
+        for mut room in [live, restarted] {
+            for (number, lot) in (0_u32..).zip(&lots).skip(50) {
+                let at = place(&mut room, s(60.0), lot);
+                let due = s(60.0 + f64::from(number) / 10.0);
+                assert!(at <= due + slot && due <= at + slot, "{slot:?}, {number}: {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn draws_of_groups_survive_the_process_and_what_the_second_version_wrote_is_read() {
+    let before = with(event(60.0, RoomOrder::InOrder), event(120.0, RoomOrder::Shuffled));
+    let mut room = room_of(&before, 10.0);
+    let (tickets, news) = (ask_as(&mut room, START, BALCONY, 30), ask_as(&mut room, START, NEWS, 30));
+    let bytes = room.snapshot(s(1.0)).to_bytes();
+    let snapshot = RoomSnapshot::from_bytes(&bytes).unwrap();
+    // The next process knows the classes by other numbers: tickets and news have changed places.
+    let mut after = before.clone();
+    after.classes.swap(1, 2);
+    after.classes[3].group = Some(NEWS);
+    let mut next = room_of(&after, 10.0);
+    next.restore(s(2.0), &snapshot);
+    assert_eq!(next.standing(s(2.0)).waiting, 60);
+    let as_now =
+        |lot: &Promise| Promise { class: if lot.class == NEWS { TICKETS } else { lot.class }, ..*lot };
+    for lot in &tickets {
+        assert!(place(&mut next, s(60.0), lot) < s(65.0));
+    }
+    assert_eq!(promise(next.come_back(s(61.0), TICKETS, &as_now(&news[0]))), Some(as_now(&news[0])));
+    for lot in &news {
+        assert!(place(&mut next, s(120.0), &as_now(lot)) < s(124.0));
+    }
+
+    // As the second version wrote it: one round, which was everybody's.
+    let doors = RoomSettings { method: RoomMethod::Event, opens_at: Some(s(60.0)), ..settings() };
+    let mut room = room_of(&doors, 10.0);
+    let lots = ask(&mut room, START, 30);
+    let bytes = room.snapshot(s(1.0)).to_bytes();
+    // The last round's seven numbers come after its group's name.
+    let name = bytes.len() - 8 * 8;
+    assert_eq!(bytes[name..name + 8], [0; 8], "everybody's");
+    let second = [&[2], &bytes[1..name], &bytes[name + 8..]].concat();
+    let read = RoomSnapshot::from_bytes(&second).unwrap();
+    assert_eq!(read, RoomSnapshot::from_bytes(&bytes).unwrap());
+    let mut next = room_of(&doors, 10.0);
+    next.restore(s(2.0), &read);
+    assert_eq!(promise(next.come_back(s(3.0), ONE, &lots[0])), Some(lots[0]));
+    assert!(place(&mut next, s(60.0), &lots[29]) < s(64.0));
+}
