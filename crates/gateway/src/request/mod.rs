@@ -10,7 +10,7 @@
 //! 5. `dispatch`: a server is chosen and tried, and another; `in_flight` holds the permit meanwhile,
 //!    `linger` if the client leaves;
 //! 6. `response`, `read_ahead`, `response_body`, `upgrade`: the answer, brought off the server faster
-//!    than a slow client takes it;
+//!    than a slow client takes it; `turn`: when a short one goes out;
 //! 7. `answer`, `refusal`, `accept`, `error`, `unread`: what a client sees instead;
 //! 8. `record`, `access_log`: what is counted and logged, on every path exactly once.
 
@@ -39,6 +39,7 @@ mod response;
 mod response_body;
 mod service_time;
 mod trace_context;
+mod turn;
 mod unread;
 mod upgrade;
 mod waiting_room;
@@ -89,6 +90,9 @@ use crate::{
     connection::{Connection, Protocol},
     upstream::Upstreams,
 };
+
+/// Bytes of a body that waits for its turn to be written.
+const SHORT_MAX: u64 = 8 * 1024;
 
 /// Serves requests on one core.
 pub(crate) struct Service {
@@ -223,12 +227,17 @@ impl Service {
                 Err(Unanswered::new(record, failure))
             }
         };
-        relayed.unwrap_or_else(|unanswered| {
+        let response = relayed.unwrap_or_else(|unanswered| {
             let Unanswered { record, failure } = *unanswered;
             let mut response = fail(record, failure, received.as_deref(), &asked);
             response.headers_mut().insert(request_id::FIELD, forwarded.request_id.clone());
             response
-        })
+        });
+        // The permit has gone back. What is long goes out at once, while the processor's cache holds it.
+        if response.body().size_hint().upper().is_some_and(|bytes| bytes <= SHORT_MAX) {
+            turn::others_first().await;
+        }
+        response
     }
 
     /// What becomes of a request by what was decided; waits if that is to wait.
