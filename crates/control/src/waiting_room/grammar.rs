@@ -329,7 +329,8 @@ impl Driver {
     fn drawn_when_its_doors_open(&self, lot: &Promise, answer: Answer) {
         let classes = &self.settings.classes;
         let class = &classes[lot.class.index()];
-        let doors = class.group.and_then(|leader| classes.get(leader.index())).unwrap_or(class);
+        let leader = class.group.and_then(|leader| classes.get(leader.index()));
+        let doors = leader.filter(|leader| leader.group.is_none()).unwrap_or(class);
         let is_event = match doors.method {
             Some(method) => method == ClassRoomMethod::Event,
             None => self.settings.method == RoomMethod::Event,

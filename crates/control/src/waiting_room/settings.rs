@@ -215,10 +215,12 @@ impl RoomSettings {
         has_doors.then_some(leader)
     }
 
-    /// The class whose doors and share a class has: mostly itself.
+    /// The class whose doors and share a class has: mostly itself. One that is of a group leads none.
     fn leader(&self, class: ClassId) -> ClassId {
         let group = self.classes.get(class.index()).and_then(|class| class.group);
-        group.filter(|leader| leader.index() < self.classes.len()).unwrap_or(class)
+        let leads =
+            |leader: &ClassId| self.classes.get(leader.index()).is_some_and(|leader| leader.group.is_none());
+        group.filter(leads).unwrap_or(class)
     }
 
     /// Shares kept for classes, lane by lane from 1, and the lane of each class. Classes beyond the last lane are

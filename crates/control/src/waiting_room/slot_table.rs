@@ -372,10 +372,13 @@ impl SlotTable {
             if nobody_waits && slot == self.present + 1 { self.present } else { slot }
         };
         let of = |slot, own, common| Stretch { slot, lane, own, common };
+        if lane == 0 && self.budgets[0] == 0 {
+            // All is kept for lanes, but who is drawn has to go somewhere.
+            let slot = (0..self.budgets.len()).map(first).min().unwrap_or(self.present);
+            return of(slot, 0, self.budget);
+        }
         if lane == 0 {
-            // Where all is kept for lanes, who is drawn has to go somewhere.
-            let budget = if self.budgets[0] > 0 { self.budgets[0] } else { self.budget };
-            return of(first(0), 0, budget);
+            return of(first(0), 0, self.budgets[0]);
         }
         let alone = of(first(lane), self.budgets[lane], 0);
         let with_all = of(first(lane).max(first(0)), self.budgets[lane], self.budgets[0]);
@@ -557,6 +560,12 @@ impl SlotTable {
             let part = ((self.budget as f64 * self.shares[lane]) as u64).min(left);
             self.budgets[lane] = part;
             left -= part;
+        }
+        // Where all is kept for lanes, what rounding leaves is nobody's to wait for.
+        if self.shares[0] < 1e-9
+            && let Some(last) = self.budgets[1..].last_mut()
+        {
+            *last += std::mem::take(&mut left);
         }
         self.budgets[0] = left;
     }

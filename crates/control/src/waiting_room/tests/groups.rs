@@ -52,10 +52,11 @@ fn slots_for(work: Work, pace: Work) -> usize {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Doors of some groups open at once, before slots that are promised to others in part.
+    /// Doors of some groups open at once, before slots that are promised to others in part. Something of each slot is
+    /// everybody's.
     #[test]
     fn draws_lie_where_a_naive_table_has_room(
-        groups in prop::collection::vec((0..60_usize, prop::option::of(1..=3_u8), 0..3_usize), 1..5),
+        groups in prop::collection::vec((0..60_usize, prop::option::of(1..=2_u8), 0..3_usize), 1..5),
         (before, members) in (0..100_usize, 0..20_usize),
         per_s in 1..30_u32,
     ) {
@@ -170,6 +171,21 @@ proptest! {
             }
         }
         room.check_invariants();
+    }
+}
+
+#[test]
+fn where_all_is_kept_for_groups_everybody_else_is_drawn_too() {
+    for shares in [[0.1, 0.3, 0.3, 0.3], [0.7, 0.7, 0.1, 0.1]] {
+        let everybody = event(60.0, RoomOrder::InOrder);
+        let groups = shares.map(|share| ClassRoom { share: Some(share), ..everybody });
+        let settings = RoomSettings { classes: [&[everybody][..], &groups].concat(), ..settings() };
+        let mut room = room_of(&settings, 1.0);
+        let lots = ask(&mut room, START, 20);
+        assert_eq!(lots.len(), 20);
+        room.advance(s(60.0));
+        let last = lots.iter().map(|lot| place(&mut room, s(60.0), lot)).max().unwrap();
+        assert_eq!(last.since(s(60.0)).as_secs(), 19, "{shares:?}: one a second");
     }
 }
 
