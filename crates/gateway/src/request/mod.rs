@@ -233,7 +233,8 @@ impl Service {
             response.headers_mut().insert(request_id::FIELD, forwarded.request_id.clone());
             response
         });
-        // The permit has gone back. What is long goes out at once, while the processor's cache holds it.
+        // Of one that is here as a whole the permit has gone back. What is long goes out at once, while the processor's cache
+        // holds it.
         if response.body().size_hint().upper().is_some_and(|bytes| bytes <= SHORT_MAX) {
             turn::others_first().await;
         }
