@@ -534,13 +534,18 @@ impl World {
     pub(super) fn end(&mut self, sequence: u64) -> Option<Refusal> {
         let state = self.find(sequence).state;
         self.remove(sequence);
-        self.dispatch();
         match state {
-            State::Granted { .. } => None,
+            State::Granted { .. } => {
+                self.dispatch();
+                None
+            }
             State::Waiting => {
+                self.dispatch();
                 self.stand_in();
                 None
             }
+            // Nobody's turn comes by what was none any more, but by the one it stands for: where the limit has just risen,
+            // a class's own bound must not send another one first.
             State::Refused(refusal) => {
                 self.stand_in();
                 Some(refusal)
