@@ -5,6 +5,7 @@ use std::{fs, path::Path};
 use tidegate_config::{Address, Class, ClientAuth, ClientKey, LogFormat, Role, ServerAddress, Settings};
 use tidegate_control::{
     classify::{PathSpec, ValueSpec},
+    in_flight::TOP_PRIORITY,
     knobs::{Bytes, ClassRoomMethod, Mode, PerSecond, RoomMethod, RoomRole, keys},
 };
 
@@ -95,6 +96,19 @@ fn classes() {
     assert_eq!(shop.rules[1].cookies[0].value, ValueSpec::Present);
     assert_eq!(shop.rules[3].verdict.deadline_header.as_deref(), Some("x-timeout-ms"));
     assert!(shop.rules[3].verdict.priority_header);
+}
+
+#[test]
+fn critical() {
+    let settings = example("critical.toml");
+    let shop = &settings.applications[0];
+    let class = |name: &str| shop.classes.iter().find(|class| class.name == name).expect("a class");
+    let (others, payments) = (class("default"), class("payments"));
+    let limit = shop.values.get(keys::IN_FLIGHT_LIMIT);
+    assert_eq!(payments.values.get(keys::PRIORITY), u64::from(TOP_PRIORITY));
+    assert_eq!(payments.values.get(keys::WEIGHT), limit, "nobody else starts beside it");
+    assert!(others.values.get(keys::CLASS_IN_FLIGHT_MAX).is_some_and(|max| max < limit));
+    assert_eq!(shop.rules[1].verdict.class, "payments");
 }
 
 #[test]
