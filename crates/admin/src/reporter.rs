@@ -83,7 +83,9 @@ impl Links {
             let settings = &application.settings;
             let is_check = settings.values.get(keys::ROOM_ROLE).0 == RoomRole::Check;
             let Some(to) = settings.waiting_room.report.as_ref() else { continue };
-            if !is_check || !application.state.waiting_room().is_on() {
+            let room = application.state.waiting_room();
+            // One that has only just begun knows of no capacity, which says nothing.
+            if !is_check || !room.is_on() || !room.with(|room, _| room.is_told()) {
                 continue;
             }
             let sent = send(shared, application, to);

@@ -29,6 +29,7 @@ impl Room {
         self.advance(now);
         // A generator goes by what the check says of its own.
         if self.settings.role != RoomRole::Generate {
+            self.is_told = true;
             self.capacity = capacity;
             for (class, cost) in costs {
                 if let (Some(known), Some(cost)) = (self.costs.get_mut(class.index()), cost) {
@@ -37,6 +38,12 @@ impl Room {
             }
         }
         self.set_budget(false);
+    }
+
+    /// Whether it has been told what admission knows. What a check reports before says nothing.
+    #[must_use]
+    pub const fn is_told(&self) -> bool {
+        self.is_told
     }
 
     pub(super) const fn knows_capacity(&self) -> bool {
@@ -69,13 +76,22 @@ impl Room {
         if self.settings.role == RoomRole::Check { extra.max(1) } else { budget.saturating_add(extra) }
     }
 
-    /// Capacity that may be counted on, work units a second.
+    /// Capacity that may be counted on, work units a second. A generator has its floor where no check knows of one, and
+    /// where none reports.
     pub(super) fn counted_on(&self) -> Option<f64> {
         let told = self.capacity.promised();
-        if !self.is_lost(self.now) {
-            return told;
+        match self.settings.role {
+            RoomRole::Generate if self.is_lost(self.now) => {
+                self.settings.floor.or_else(|| told.map(|per_s| per_s / 2.0))
+            }
+            RoomRole::Generate => told.or(self.settings.floor),
+            RoomRole::Both | RoomRole::Check => told,
         }
-        self.settings.floor.or_else(|| told.map(|per_s| per_s / 2.0))
+    }
+
+    /// Role `generate`: there are checks, none of which knows of a limit, and neither do we: everybody is sent there at once.
+    pub(super) fn sends_at_once(&self) -> bool {
+        self.settings.role == RoomRole::Generate && !self.checks.is_empty() && self.counted_on().is_none()
     }
 
     pub(super) fn set_budget(&mut self, whatever: bool) {

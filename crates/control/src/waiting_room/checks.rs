@@ -9,7 +9,8 @@
 //!
 //! A check is *overdue* when it has said nothing for `report_timeout`: its last capacity still counts. After
 //! `report_keep` more it is *lost*: its part is taken away, and it is forgotten with the next report of another one. One
-//! that knows of no capacity yet adds nothing while others do; if none knows of any, there is no limit.
+//! that knows of no capacity yet adds nothing while others do; if none knows of any, the floor holds, and without one there is
+//! no limit.
 //!
 //! A check goes by the name under which it may report. Bound: [`CHECKS_MAX`] of them; one more takes the place of the one
 //! that has been silent for longest.

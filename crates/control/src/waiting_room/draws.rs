@@ -40,6 +40,9 @@ pub(super) const ALL_ROUNDS_MAX: usize = (GROUPS_MAX + 1) * (ROUNDS_MAX + 1);
 /// Of the number of a lot that is drawn in order, what says the work before it: as much as a snapshot takes for possible.
 const IN_ORDER: u64 = (1 << 44) - 1;
 
+/// Of a slot that takes everybody.
+pub(super) const AT_ONCE: Work = IN_ORDER + 1;
+
 /// The rounds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Draws {

@@ -2,7 +2,7 @@
 
 use super::{
     LANES_MAX, Room, RoomCount,
-    draws::Round,
+    draws::{AT_ONCE, Round},
     room::{CREDIT_EPOCH, LATE_PLACES, UNIT, nanos},
     settings::Group,
     slot_table::SLOTS_MAX,
@@ -98,7 +98,16 @@ impl Room {
     /// Draws the rounds whose time has come, each into the lane of its group.
     pub(super) fn draw(&mut self) {
         let now = self.now;
-        if self.draws.closes().is_none_or(|closes| closes > now) || self.table.budget() == 0 {
+        if self.draws.closes().is_none_or(|closes| closes > now) {
+            return;
+        }
+        if self.table.budget() == 0 {
+            if self.sends_at_once() {
+                let due = |round: &Round| round.closes <= now;
+                let (present, (_, people)) = (self.table.present(), self.draws.sum(due));
+                self.draws.draw(present, AT_ONCE, due);
+                self.table.note(present, u32::try_from(people).unwrap_or(u32::MAX));
+            }
             return;
         }
         let nobody_waits = self.table.waiting() == 0;

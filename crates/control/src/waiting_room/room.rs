@@ -38,6 +38,9 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// When doors are to open at a time not yet known, people are to look again after this long.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
+/// When a draw waits for a check to be heard of, people are to look again after this long.
+const DRAWN_SOON: Duration = Duration::from_secs(5);
+
 /// The waiting room of one application.
 ///
 /// Time never runs backwards between calls; a `now` that does is taken for the last one. Every call is O(1) amortised
@@ -77,6 +80,8 @@ pub struct Room {
     pub(super) secrets: [u64; 2],
     pub(super) now: Timestamp,
     pub(super) capacity: Capacity,
+    /// Whether admission has told it what it knows.
+    pub(super) is_told: bool,
     /// What a request of each class takes.
     pub(super) costs: Vec<Work>,
     pub(super) table: SlotTable,
@@ -121,6 +126,7 @@ impl Room {
             secrets,
             now,
             capacity: Capacity::default(),
+            is_told: false,
             costs: Vec::new(),
             no_shows: NoShows::new(settings.classes.len(), table.horizon(), 0),
             replay: Replay::new(1),
@@ -212,7 +218,7 @@ impl Room {
             RoomMethod::Event if doors.opens_at.is_none_or(|opens| now < opens) => {
                 self.lot(class, doors.opens_at.unwrap_or(Timestamp::FAR_FUTURE), doors.order)
             }
-            RoomMethod::Random => {
+            RoomMethod::Random if self.counted_on().is_some() => {
                 let nobody_waits =
                     self.table.waiting() == 0 && self.draws.people_of(self.settings.group_of(class)) == 0;
                 if nobody_waits && self.take_now(class) {
@@ -222,7 +228,8 @@ impl Room {
                 let closes = Timestamp::from_nanos((self.now.as_nanos() / round + 1).saturating_mul(round));
                 self.lot(class, closes, RoomOrder::Shuffled)
             }
-            RoomMethod::Wait => self.book(class, self.now, 0),
+            // Nobody is given a lot that may never be drawn.
+            RoomMethod::Wait | RoomMethod::Random => self.book(class, self.now, 0),
             RoomMethod::Off | RoomMethod::Fifo | RoomMethod::Event => {
                 if self.take_now(class) {
                     self.enter(class, How::Direct, true)
@@ -338,7 +345,8 @@ impl Room {
             Kind::Place => None,
             Kind::Lot => match self.draws.lot(promise.at, promise.number, self.secrets[1]) {
                 Lot::Pending(closes, people) => {
-                    let at = closes.min(now + LOOK_AGAIN);
+                    let is_due = closes <= now;
+                    let at = if is_due { now + DRAWN_SOON } else { closes.min(now + LOOK_AGAIN) };
                     return Estimate { at, ahead: people, behind: 0, waited, early: true };
                 }
                 Lot::Drawn(slot, offset) => Some(whole_ms(self.table.within(slot, offset))),
@@ -406,14 +414,15 @@ impl Room {
     }
 
     fn concerns(&self, class: ClassId) -> bool {
+        let doors = self.settings.doors_of(Some(class));
+        let holds_all = match doors.method {
+            RoomMethod::Wait | RoomMethod::Closed => true,
+            RoomMethod::Event => doors.opens_at.is_none_or(|opens| self.now < opens),
+            RoomMethod::Off | RoomMethod::Fifo | RoomMethod::Random => false,
+        };
         self.settings.is_on()
             && self.settings.classes.get(class.index()).is_some_and(|class| class.queues)
-            && (self.knows_capacity()
-                || matches!(
-                    self.settings.method_of(class),
-                    RoomMethod::Wait | RoomMethod::Closed | RoomMethod::Event
-                )
-                || self.settings.role != RoomRole::Both)
+            && (holds_all || self.knows_capacity() || self.settings.role != RoomRole::Both)
     }
 
     /// The class of that id, or the default class if there is no such class.
@@ -437,9 +446,7 @@ impl Room {
     fn book(&mut self, class: ClassId, since: Timestamp, renewed: u8) -> Answer {
         let share = self.no_shows.share(class).min(self.settings.overbook_max);
         let work = expected(self.cost(class) + self.follow(), share);
-        if self.settings.role == RoomRole::Generate && !self.checks.is_empty() && self.counted_on().is_none()
-        {
-            // The check knows of no limit, and neither do we.
+        if self.sends_at_once() {
             return self.promise_in(class, self.table.present(), 0, work, since, renewed);
         }
         let Some(block) = self.place_of(class, work) else {
@@ -477,7 +484,7 @@ impl Room {
         since: Timestamp,
         renewed: u8,
     ) -> Answer {
-        self.table.note(slot);
+        self.table.note(slot, 1);
         self.no_shows.promised(slot, class, 1);
         self.issued_work = self.issued_work.saturating_add(work);
         if renewed == 0 {

@@ -408,10 +408,10 @@ impl SlotTable {
         self.pour();
     }
 
-    /// Notes a person who is to come in a slot.
-    pub fn note(&mut self, slot: u64) {
+    /// Notes people who are to come in a slot.
+    pub fn note(&mut self, slot: u64, people: u32) {
         if self.holds(slot) {
-            self.people.add(self.index(slot), 1);
+            self.people.add(self.index(slot), people);
         }
     }
 

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use super::{ALL_COUNTS, Room, RoomCount, budget::units, room::whole_ms, settings::Group};
-use crate::{ClassId, Timestamp, knobs::RoomMethod};
+use crate::{
+    ClassId, Timestamp,
+    knobs::{RoomMethod, RoomRole},
+};
 
 /// How things stand.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -113,7 +116,8 @@ impl Room {
             (RoomMethod::Event, _) if doors.opens_at.is_none_or(|opens| now < opens) => {
                 doors.opens_at.map(|opens| opens.since(now))
             }
-            _ if !self.knows_capacity() => Some(Duration::ZERO),
+            _ if self.sends_at_once() => Some(Duration::ZERO),
+            _ if !self.knows_capacity() && self.settings.role != RoomRole::Generate => Some(Duration::ZERO),
             // Nobody waits, and the next one would not either.
             (_, Some(1)) if self.table.waiting() == 0 => Some(Duration::ZERO),
             (_, Some(slots)) => {

@@ -351,3 +351,98 @@ fn what_one_process_says_the_other_does() {
     let _ = generator.heed(s(60.0), "check", &unlimited.report(s(60.0)));
     assert!(ask(&mut generator, s(60.0), 1_000).iter().all(|promise| promise.at <= s(60.0)));
 }
+
+/// A generator with a method, and a floor if there is one.
+fn generator(method: RoomMethod, floor: Option<f64>) -> Room {
+    let (round, opens_at) = (Duration::from_secs(10), Some(s(10.0)));
+    Room::new(&RoomSettings { method, round, opens_at, floor, ..of(RoomRole::Generate) }, [3, 4], START)
+}
+
+/// What a lot has become: its time.
+fn drawn(room: &mut Room, now: Timestamp, lot: &Promise) -> Timestamp {
+    let place = promise(room.come_back(now, lot.class, lot)).expect("a generator lets nobody in by itself");
+    assert_eq!(place.kind, Kind::Place, "it is drawn at {now}: {lot:?}");
+    place.at
+}
+
+#[test]
+fn before_a_check_is_heard_lots_are_drawn_within_the_floor() {
+    for method in [RoomMethod::Random, RoomMethod::Event] {
+        for heard in [false, true] {
+            let mut room = generator(method, Some(5.0));
+            if heard {
+                let _ = room.heed(START, "check", &Report::default());
+            }
+            let lots = ask(&mut room, s(1.0), 40);
+            assert!(lots.len() == 40 && lots.iter().all(|lot| lot.kind == Kind::Lot), "{method:?}");
+            room.advance(s(10.0));
+            let mut seconds = BTreeMap::new();
+            for lot in &lots {
+                let at = drawn(&mut room, s(10.0), lot).since(START).as_secs();
+                *seconds.entry(at).or_insert(0) += 1;
+            }
+            // Shuffled places are independent of each other: five a second in the mean, over eight seconds or nine.
+            assert!(seconds.keys().all(|second| (10..=18).contains(second)), "{method:?}: {seconds:?}");
+            assert!(seconds.len() >= 5, "{method:?}: {seconds:?}");
+            let newcomer = ask(&mut room, s(10.0), 1).remove(0);
+            let at = if newcomer.kind == Kind::Lot {
+                room.advance(s(20.0));
+                drawn(&mut room, s(20.0), &newcomer)
+            } else {
+                newcomer.at
+            };
+            assert!(at >= s(17.0), "behind those who came before: {method:?}: {newcomer:?}");
+        }
+    }
+}
+
+#[test]
+fn where_nothing_is_known_of_the_check_nobody_is_promised_a_draw_that_cannot_be_made() {
+    let mut room = generator(RoomMethod::Random, None);
+    assert_eq!(room.ask(START, ONE), Answer::Refuse(Refusal::HorizonFull), "as first come, first served");
+    assert_eq!(room.standing(START).next, None);
+
+    // A draw that was promised before waits for the check, and nobody goes before it.
+    let mut room = generator(RoomMethod::Event, None);
+    let lots = ask(&mut room, START, 20);
+    assert_eq!(lots.len(), 20);
+    let Answer::Wait(place) = room.come_back(s(12.0), ONE, &lots[0]) else { panic!("his lot is not lost") };
+    assert_eq!(place.promise, lots[0]);
+    assert!(place.estimate.at > s(12.0), "he is to look again: {:?}", place.estimate);
+    assert_eq!(room.ask(s(12.0), ONE), Answer::Refuse(Refusal::HorizonFull));
+    let _ = room.heed(s(13.0), "check", &Report { capacity: Some(10.0), ..Report::default() });
+    for lot in &lots {
+        let at = drawn(&mut room, s(13.0), lot);
+        assert!((s(13.0)..s(16.0)).contains(&at), "ten a second: {at}");
+    }
+}
+
+#[test]
+fn where_a_check_knows_of_no_limit_everybody_goes_on_at_once_whatever_the_method() {
+    for method in [RoomMethod::Fifo, RoomMethod::Random, RoomMethod::Event] {
+        let mut room = generator(method, None);
+        let _ = room.heed(START, "check", &Report::default());
+        let told = ask(&mut room, s(1.0), 1000);
+        assert_eq!(told.len(), 1000);
+        for promise in &told {
+            assert_eq!(promise.kind == Kind::Lot, method == RoomMethod::Event, "for doors that are closed");
+        }
+        // Newcomers, and who has waited for the doors.
+        let _ = room.heed(s(10.2), "check", &Report::default());
+        let newcomers = ask(&mut room, s(10.3), 100);
+        assert!(
+            newcomers.len() == 100 && newcomers.iter().all(|promise| promise.at <= s(10.3)),
+            "{method:?}"
+        );
+        for lot in told.iter().filter(|promise| promise.kind == Kind::Lot) {
+            assert!(drawn(&mut room, s(10.3), lot) <= s(10.3));
+        }
+        assert_eq!((room.standing(s(10.3)).waiting, room.standing(s(10.3)).next), (0, Some(Duration::ZERO)));
+        room.check_invariants();
+        // Nothing of it is in the way of those who come once a capacity is known, and it survives.
+        let snapshot = RoomSnapshot::from_bytes(&room.snapshot(s(10.4)).to_bytes()).unwrap();
+        assert_eq!(snapshot.at(), s(10.4));
+        let _ = room.heed(s(11.0), "check", &Report { capacity: Some(10.0), ..Report::default() });
+        assert_eq!(room.standing(s(11.0)).next, Some(Duration::ZERO), "{method:?}");
+    }
+}

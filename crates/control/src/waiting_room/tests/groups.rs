@@ -436,3 +436,15 @@ fn draws_of_groups_survive_the_process_and_what_the_second_version_wrote_is_read
     assert_eq!(promise(next.come_back(s(3.0), ONE, &lots[0])), Some(lots[0]));
     assert!(place(&mut next, s(60.0), &lots[29]) < s(64.0));
 }
+
+#[test]
+fn doors_that_have_opened_hold_nobody_back_while_no_capacity_is_known() {
+    let mut room = Room::new(&with(event(60.0, RoomOrder::InOrder), ClassRoom::default()), [1, 2], START);
+    let lots = ask_as(&mut room, START, TICKETS, 3);
+    assert_eq!(lots.len(), 3, "doors that are closed need no capacity");
+    assert_eq!(promise(room.come_back(s(59.0), TICKETS, &lots[0])), Some(lots[0]));
+    for lot in &lots {
+        assert_eq!(how(room.come_back(s(60.0), TICKETS, lot)), Some(How::Unconcerned));
+    }
+    assert_eq!(how(room.ask(s(60.0), TICKETS)), Some(How::Unconcerned), "as everybody else");
+}
