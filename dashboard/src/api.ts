@@ -120,10 +120,28 @@ export interface Room {
   no_show_share: number;
   /** When doors open, or the round is drawn. */
   opens_at: number | null;
+  groups: Group[];
   report_overdue: boolean;
   /** What happened since the start. */
   counts: Record<string, number>;
   ahead: Ahead;
+}
+
+/** Classes of an application that have doors or a share of their own in its waiting room. */
+export interface Group {
+  /** The class that has what is the group's. */
+  class: string;
+  classes: string[];
+  method: string;
+  opens_at: number | null;
+  closed_message: string | null;
+  /** Of each slot; `null`: it is let in with everybody. */
+  share: number | null;
+  /** `null`: not told apart from others. */
+  waiting: number | null;
+  /** Of them, people with a lot that is not drawn. */
+  lots: number;
+  next_wait_s: number | null;
 }
 
 /** Who waits from a time on, in spans of the same length. */

@@ -1,6 +1,6 @@
 // One request's path as stages: what passes each, what waits there, and what is lost there and why.
 
-import type { Ahead, Application, Counts, Overview, Rates, Room } from "./api";
+import type { Ahead, Application, Counts, Group, Overview, Rates, Room } from "./api";
 import { ago, number, percent, plural, rate, span } from "./format";
 import { type Standing, isPassedBy, standings } from "./modes";
 import { type StageId, algorithm, cause, method, refusal, serverError } from "./reasons";
@@ -250,16 +250,27 @@ function roomStage({ room, room_rates: rates }: Application, now: number, goes: 
   };
 }
 
+/** Doors of a room or of a group in it. */
+type Doors = Pick<Room, "method" | "opens_at" | "next_wait_s">;
+
 /** Who gets which place, and when that begins. */
-export function doors(room: Room, now: number): string {
+export function doors(room: Doors, now: number): string {
+  // Without a time, and yet the next one is told something.
+  if (room.method === "event" && room.opens_at === null && room.next_wait_s !== null) return "doors have opened";
   const opens = room.opens_at !== null && room.opens_at > now ? ` (in ${span(room.opens_at - now)})` : "";
   return `${method(room.method)}${opens}`;
 }
 
 /** What the next visitor is told. */
-export function nextWait(room: Room): string {
+export function nextWait(room: Doors): string {
   if (room.next_wait_s !== null) return room.next_wait_s === 0 ? "not at all" : span(room.next_wait_s);
   return room.method === "closed" ? "for doors to open" : "no time to promise";
+}
+
+/** Visitors of a group who are let in, a second: at once, or at the time they were told. */
+export function letIn(application: Application, group: Group): number {
+  const classes = application.classes.filter((one) => group.classes.includes(one.name));
+  return classes.reduce((added, { room_rates: rates }) => added + (rates["direct"] ?? 0) + (rates["kept"] ?? 0), 0);
 }
 
 /** Promises whose time has come: the share that was kept, and how many were not. */

@@ -1,6 +1,6 @@
 // An overview as the gateway answers it, with as many classes as wanted.
 
-import type { Application, Class, Overview, Room } from "../src/api";
+import type { Application, Class, Group, Overview, Room } from "../src/api";
 
 export function aClass(name: string, part: Partial<Class> = {}): Class {
   return {
@@ -88,6 +88,21 @@ export function anApplication(part: Partial<Application> = {}): Application {
   };
 }
 
+export function aGroup(part: Partial<Group> = {}): Group {
+  return {
+    class: "tickets",
+    classes: ["tickets"],
+    method: "event",
+    opens_at: null,
+    closed_message: null,
+    share: 0.4,
+    waiting: 12,
+    lots: 12,
+    next_wait_s: null,
+    ...part,
+  };
+}
+
 export function aRoom(part: Partial<Room> = {}): Room {
   return {
     method: "fifo",
@@ -99,6 +114,7 @@ export function aRoom(part: Partial<Room> = {}): Room {
     work_of_sessions_per_s: 1,
     no_show_share: 0.2,
     opens_at: null,
+    groups: [],
     report_overdue: false,
     counts: { direct: 10, promised: 300, kept: 40, missed: 0, no_show: 10 },
     ahead: { from: 1_795_244_401, step_s: 1, waiting: [4, 4, 4] },

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 
 import { refusal } from "../src/reasons";
-import { type Stage, stages } from "../src/stages";
-import { aClass, aRoom, anApplication, anOverview } from "./fixture";
+import { type Stage, letIn, stages } from "../src/stages";
+import { aClass, aGroup, aRoom, anApplication, anOverview } from "./fixture";
 
 const by = (all: Stage[], id: Stage["id"]): Stage => {
   const found = all.find((stage) => stage.id === id);
@@ -99,8 +99,20 @@ test("doors that are closed, open later, or have no time left say so", () => {
   expect(figures({ next_wait_s: null })[2]).toBe("no time to promise");
   expect(figures({ next_wait_s: 0 })[2]).toBe("not at all");
   expect(figures({ method: "event", opens_at: 1_795_244_400 + 300 })[0]).toBe("doors open at a time (in 5 min)");
+  expect(figures({ method: "event" })[0]).toBe("doors have opened");
+  expect(figures({ method: "event", next_wait_s: null })[0]).toBe("doors open at a time");
   expect(figures({ counts: {} })[3]).toBe("none was due yet");
   expect(figures({ counts: { kept: 99, missed: 1 } })[3]).toBe("99 %, 1 missed");
+});
+
+test("who is let in of a group is who is of its classes, at once or in time", () => {
+  const classes = [
+    aClass("default", { room_rates: { direct: 9 } }),
+    aClass("tickets", { room_rates: { direct: 1, kept: 2, promised: 5, missed: 3 } }),
+    aClass("boxes", { room_rates: { kept: 0.5 } }),
+  ];
+  expect(letIn(anApplication({ classes }), aGroup({ classes: ["tickets", "boxes"] }))).toBe(3.5);
+  expect(letIn(anApplication({ classes }), aGroup({ classes: [] }))).toBe(0);
 });
 
 test("the capacity is shown with where it comes from and why it moved, or that it is not known", () => {

@@ -428,7 +428,10 @@ fn schemas() -> Json {
             ("groups", described(list(object(&[
                 ("class", described(words.clone(), "The class that has what is the group's.")), ("classes", list(words.clone())),
                 ("method", words.clone()), ("opens_at", maybe("number")),
-                ("lots", described(whole.clone(), "People with a lot that is not drawn.")), ("next_wait_s", maybe("number")),
+                ("closed_message", described(maybe("string"), "What visitors are told while its doors are closed; null: a sentence of ours.")),
+                ("share", described(maybe("number"), "Share of each slot kept for it, 0 to 1; null: it is let in with everybody.")),
+                ("waiting", described(maybe("integer"), "People with a time to come, or a lot; null: not told apart from other classes, of which there are more than 16.")),
+                ("lots", described(whole.clone(), "Of them, those with a lot that is not drawn.")), ("next_wait_s", maybe("number")),
             ])), "Groups of classes that have doors or a share of their own.")),
             ("reported_at", described(maybe("number"), "Role generate: when the check reported last that has been silent for longest.")),
             ("report_overdue", described(flag.clone(), "Role generate: it has not in time, and its last capacity counts.")),

@@ -161,6 +161,9 @@ fn groups(application: &Application) -> Json {
             "classes": classes,
             "method": group.method.name(),
             "opens_at": group.opens.map(seconds),
+            "closed_message": application.closed_message(group.class),
+            "share": group.share,
+            "waiting": group.waiting,
             "lots": group.lots,
             "next_wait_s": group.next.map(|wait| wait.as_secs_f64()),
         }))

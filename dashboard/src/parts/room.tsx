@@ -2,16 +2,17 @@
 
 import { useState } from "preact/hooks";
 
-import type { Application, Room } from "../api";
+import type { Application, Group, Room } from "../api";
 import { number, percent, plural, rate, span, time } from "../format";
 import { address } from "../route";
 import { type Range, RANGES } from "../series";
-import { doors, kept, nextWait } from "../stages";
+import { doors, kept, letIn, nextWait } from "../stages";
 import { Bars } from "./bars";
 import { Chart } from "./chart";
 import { KnobsOf } from "./knobs-of";
 import { Lately } from "./look-back";
 import { type Question, beginning, useMeasured } from "./measured";
+import { type Column, Table } from "./table";
 import { type Tile, Tiles } from "./tiles";
 
 /** What is changed most, first. */
@@ -25,6 +26,7 @@ export function RoomPart({ application, now }: { application: Application; now: 
         <h2 id="room-title">Waiting room</h2>
         {room === null ? <None application={application} /> : <Standing application={application} room={room} now={now} />}
       </section>
+      {room !== null && room.groups.length > 0 && <Groups application={application} groups={room.groups} now={now} />}
       <KnobsOf title="Settings of the waiting room" application={name} paths={["waiting_room"]} first={FIRST} />
       {room !== null && <History application={application} />}
     </>
@@ -62,7 +64,7 @@ function Standing({ application, room, now }: { application: Application; room: 
   const refused = count("horizon_full") + count("closed");
   const tiles: Tile[] = [
     { label: "Doors", value: doors(room, now), ...(room.opens_at !== null && room.opens_at > now ? { hint: `at ${time(room.opens_at)}` } : {}) },
-    { label: "In the waiting room", value: plural(room.waiting, "person", "people"), hint: "with a time to come" },
+    { label: "In the waiting room", value: plural(room.waiting, "person", "people"), hint: "with a time to come, or a lot" },
     { label: "The next visitor waits", value: nextWait(room), hint: "as he would be told now" },
     {
       label: "Promises kept",
@@ -120,6 +122,50 @@ function Standing({ application, room, now }: { application: Application; room: 
       </figure>
     </>
   );
+}
+
+/** Doors and shares of groups of classes. */
+function Groups({ application, groups, now }: { application: Application; groups: Group[]; now: number }) {
+  const columns: Array<Column<Group>> = [
+    { key: "name", name: "Group", isText: true, by: (one) => one.class, cell: (one) => <Named group={one} application={application.name} /> },
+    { key: "doors", name: "Doors", isText: true, by: (one) => doors(one, now), cell: (one) => <Doors group={one} now={now} /> },
+    { key: "share", name: "Share of each slot", by: (one) => one.share, cell: (one) => (one.share === null ? "with everybody" : percent(one.share)) },
+    { key: "waiting", name: "Wait, people", by: (one) => one.waiting, cell: (one) => <Waiting group={one} /> },
+    { key: "next", name: "The next waits", by: (one) => one.next_wait_s, cell: (one) => nextWait(one) },
+    { key: "in", name: "Let in, per s", by: (one) => letIn(application, one), cell: (one) => number(letIn(application, one)) },
+  ];
+  return (
+    <section aria-labelledby="groups-title">
+      <h2 id="groups-title">{plural(groups.length, "group", "groups")} of classes</h2>
+      <p class="soft">
+        Classes with doors or a share of their own; above stand the doors of everybody else. Choose a group's name to change its
+        knobs.
+      </p>
+      <Table caption={`Groups in the waiting room of ${application.name}`} columns={columns} rows={groups} id={(one) => one.class} first={{ key: "name", descending: false }} />
+    </section>
+  );
+}
+
+function Named({ group, application }: { group: Group; application: string }) {
+  const path = `${application}/${group.class}`;
+  const others = group.classes.filter((name) => name !== group.class);
+  return (
+    <>
+      <a href={address({ view: "knobs", place: path })} title={`Knobs of ${path}`}>{group.class}</a>
+      {others.length > 0 && <small class="soft"> with {others.join(", ")}</small>}
+    </>
+  );
+}
+
+/** How its places are given, and what is told where they are not. */
+function Doors({ group, now }: { group: Group; now: number }) {
+  const { opens_at: opens, closed_message: message } = group;
+  if (group.method === "closed") return <>{doors(group, now)}{message !== null && <small class="soft"> “{message}”</small>}</>;
+  return <>{doors(group, now)}{opens !== null && opens > now && <small class="soft"> at {time(opens)}</small>}</>;
+}
+
+function Waiting({ group }: { group: Group }) {
+  return <span class="why">{group.lots > 0 && <small>{number(group.lots)} with a lot</small>}{number(group.waiting)}</span>;
 }
 
 function questions(application: string): Record<"waiting" | "next" | "promises", Question[]> {

@@ -257,21 +257,14 @@ fn room_of(application: &Json, at: f64) -> Vec<Line> {
     if !room.is_object() {
         return Vec::new();
     }
-    let next = match (room["next_wait_s"].as_f64(), word(&room["method"])) {
-        (Some(wait), _) if wait > 0.0 => format!("the next waits {}", span(wait)),
-        (Some(_), _) => "the next goes on at once".to_owned(),
-        (None, method) if method == "closed" => "doors are closed".to_owned(),
-        (None, _) => "no time can be promised to the next".to_owned(),
-    };
-    let opens = room["opens_at"].as_f64().filter(|opens| *opens > at);
-    let opens = opens.map_or_else(String::new, |opens| format!(" · opens in {}", span(opens - at)));
+    let next = next_at(room, at);
     let per_s = |what: &str| application["room_rates"][what].as_f64().unwrap_or(0.0);
     let counts = |what: &str| whole(&room["counts"][what]);
     let no_shows = room["no_show_share"].as_f64().unwrap_or(0.0) * 100.0;
     let mut lines = vec![row(
         Tone::Row,
         format!(
-            "  waiting room ({}): {} wait · {next}{opens} · {:.1}/s told a time · {:.1}/s came in time",
+            "  waiting room ({}): {} wait · {next} · {:.1}/s told a time · {:.1}/s came in time",
             word(&room["method"]),
             whole(&room["waiting"]),
             per_s("promised"),
@@ -286,10 +279,44 @@ fn room_of(application: &Json, at: f64) -> Vec<Line> {
     );
     let tone = if per_s("missed") > 0.0 { Tone::Alarm } else { Tone::Row };
     lines.push(row(tone, missed));
+    lines.extend(each(&room["groups"]).map(|group| of_group(group, application, at)));
     if room["report_overdue"] == true {
         lines.push(row(Tone::Alarm, "  waiting room: the check does not report".to_owned()));
     }
     lines
+}
+
+/// Whose doors and share are a group's own: who waits there, and who is let in.
+fn of_group(group: &Json, application: &Json, at: f64) -> Line {
+    let is_of = |class: &&Json| each(&group["classes"]).any(|name| *name == class["name"]);
+    let let_in = |class: &Json| sum_of(&class["room_rates"], &["direct", "kept"]);
+    let let_in: f64 = each(&application["classes"]).filter(is_of).map(let_in).sum();
+    let said = group["closed_message"].as_str().filter(|_| group["method"] == "closed");
+    let said = said.map_or_else(String::new, |_| format!(": {}", word(&group["closed_message"])));
+    let share = group["share"].as_f64();
+    let share = share.map_or_else(String::new, |share| format!(" · {:.0} % of each slot", share * 100.0));
+    let text = format!(
+        "  group {} ({}): {} wait · {}{said}{share} · {:.1}/s let in",
+        word(&group["class"]),
+        word(&group["method"]),
+        whole(&group["waiting"]),
+        next_at(group, at),
+        let_in + 0.0,
+    );
+    row(Tone::Row, text)
+}
+
+/// What the next visitor is told, and when doors open.
+fn next_at(doors: &Json, at: f64) -> String {
+    let next = match (doors["next_wait_s"].as_f64(), doors["method"].as_str()) {
+        (Some(wait), _) if wait > 0.0 => format!("the next waits {}", span(wait)),
+        (Some(_), _) => "the next goes on at once".to_owned(),
+        (None, Some("closed")) => "doors are closed".to_owned(),
+        (None, _) => "no time can be promised to the next".to_owned(),
+    };
+    let opens = doors["opens_at"].as_f64().filter(|opens| *opens > at);
+    let opens = opens.map_or_else(String::new, |opens| format!(" · opens in {}", span(opens - at)));
+    format!("{next}{opens}")
 }
 
 const fn row(tone: Tone, text: String) -> Line {
@@ -339,6 +366,11 @@ fn bytes(number: &Json) -> String {
 /// All labels of a rate together. The sum of nothing is -0 for floating point numbers, and shown as 0.
 fn sum(rates: &Json) -> f64 {
     rates.as_object().into_iter().flatten().filter_map(|(_, rate)| rate.as_f64()).sum::<f64>() + 0.0
+}
+
+/// Some labels of a rate together.
+fn sum_of(rates: &Json, labels: &[&str]) -> f64 {
+    labels.iter().filter_map(|label| rates[*label].as_f64()).sum()
 }
 
 /// `58.9 queue_full, 0.4 codel`.
@@ -426,7 +458,15 @@ mod tests {
                 "estimate": { "told": { "per_s": 120.0, "until": 4030.0 }, "given_per_s": null, "floor_per_s": 20.0,
                     "moved": { "at": 3988.0, "cause": "fall", "before_per_s": 150.0, "after_per_s": null } },
                 "room": { "method": "fifo", "waiting": 250, "next_wait_s": 62.0, "no_show_share": 0.2, "opens_at": null,
-                    "counts": { "kept": 40, "missed": 3, "no_show": 7 } },
+                    "counts": { "kept": 40, "missed": 3, "no_show": 7 },
+                    "groups": [
+                        { "class": "tickets", "classes": ["tickets", "boxes"], "method": "event", "opens_at": 4090.0,
+                          "closed_message": "Sold out.", "share": 0.4, "waiting": 120, "lots": 120, "next_wait_s": 90.0 },
+                        { "class": "archive", "classes": ["archive"], "method": "closed", "opens_at": null,
+                          "closed_message": "In \u{1b}January.", "share": null, "waiting": null, "lots": 0, "next_wait_s": null },
+                    ] },
+                "classes": [{ "name": "boxes", "room_rates": { "direct": 1.0, "kept": 2.5, "promised": 7.0 } },
+                    { "name": "tickets", "room_rates": { "kept": 1.0 } }, { "name": "default", "room_rates": { "kept": 9.0 } }],
                 "room_rates": { "promised": 10.0, "kept": 4.0 } }],
         });
         let told = |overview: &Json| {
@@ -438,6 +478,8 @@ mod tests {
             "  capacity: told 120.0/s for 0 min 30 s · floor 20.0/s · moved 0 min 12 s ago by fall: 150.0/s -> unknown",
             "  waiting room (fifo): 250 wait · the next waits 1 min 2 s · 10.0/s told a time · 4.0/s came in time",
             "  promises since the start: 40 kept, 3 missed · 7 did not come (expected of 20 %)",
+            "  group tickets (event): 120 wait · the next waits 1 min 30 s · opens in 1 min 30 s · 40 % of each slot · 4.5/s let in",
+            "  group archive (closed): - wait · doors are closed: In ?January. · 0.0/s let in",
         ] {
             assert!(all.contains(&(Tone::Row, line.to_owned())), "{line}: {all:#?}");
         }

@@ -1,6 +1,6 @@
 //! Capacity and waiting room on the page: what is shown of them, and what is changed there.
 
-use std::{sync::Mutex, thread, time::Duration};
+use std::{process::Command, sync::Mutex, thread, time::Duration};
 
 use serde_json::Value as Json;
 
@@ -110,6 +110,94 @@ fn who_waits_is_shown_and_doors_are_changed_where_they_are_seen() {
     browser.until("document.querySelector('[data-stage=room].off')?.innerText.includes('no waiting room')");
     let complaints: Vec<String> =
         browser.complaints().into_iter().filter(|said| !said.contains("status of 400")).collect();
+    assert!(complaints.is_empty(), "the browser complains: {complaints:#?}");
+    gateway.stop_sound();
+}
+
+/// Tickets and boxes go on sale in the year 2100, the archive is closed.
+const GROUPS: &str = "[application.shop.class.tickets]\n\
+     waiting_room = { method = \"event\", opens_at = 4102444800, order = \"in_order\", share = 0.4 }\n\
+     [application.shop.class.boxes]\nwaiting_room.group = \"tickets\"\n\
+     [application.shop.class.archive]\n\
+     waiting_room = { method = \"closed\", closed_message = \"Back in <January>.\" }\n\
+     [[application.shop.rule]]\nclass = \"tickets\"\npath_prefix = \"/tickets\"\n\
+     [[application.shop.rule]]\nclass = \"boxes\"\npath_prefix = \"/boxes\"\n\
+     [[application.shop.rule]]\nclass = \"archive\"\npath_prefix = \"/archive\"\n";
+
+#[test]
+fn groups_are_shown_with_their_doors_and_who_waits_before_them() {
+    let origin = Origin::hello();
+    let (listen, admin) = (free_address(), free_address());
+    let without = format!(
+        "admin = \"{admin}\"\n[[listener]]\naddress = \"{listen}\"\n\
+         [application.shop]\nservers = [\"{}\"]\nin_flight.algorithm = \"fixed\"\n\
+         capacity.given = \"20/s\"\nwaiting_room.method = \"fifo\"\n",
+        origin.url()
+    );
+    let gateway = Gateway::run(&format!("{without}{GROUPS}"), &Start::default());
+    let people = |path: &str| format!("{path};poisson:5/s;path=/{path};header=accept: text/html;follow=yes");
+    let _visitors = Visitors::start(listen, &[people("tickets"), people("boxes")]);
+    let mut browser = Browser::start();
+    browser.size(1366, 900);
+    browser.prefer(&[("prefers-color-scheme", "light")]);
+    browser.open(&format!("http://{admin}/#/app/shop/room"));
+    browser.until("document.querySelector('#groups-title')?.innerText === '2 groups of classes'");
+    let row = |name: &str| {
+        format!(
+            "[...document.querySelectorAll('tbody tr')].find((row) => row.querySelector('a').innerText === '{name}')"
+        )
+    };
+    let tickets = row("tickets");
+    for part in ["tickets with boxes", "doors open at a time (in ", "at 2100-01-01", "40 %"] {
+        browser.until(&format!("{tickets}.innerText.includes('{part}')"));
+    }
+    // Both classes come, nobody is let in, and all have a lot.
+    let waiting = format!("{tickets}.cells[3].innerText");
+    browser.until(&format!("Number({waiting}.match(/^([0-9]+) with a lot\\s*\\1$/)?.[1]) >= 10"));
+    assert_eq!(browser.text(&format!("{tickets}.cells[5].innerText")), "0");
+    let closed = browser.text(&format!("{}.innerText", row("archive")));
+    for part in ["doors closed “Back in <January>.”", "with everybody", "for doors to open"] {
+        assert!(closed.contains(part), "{part}: {closed}");
+    }
+    review(&mut browser, "room-groups");
+    browser.size(360, 740);
+    browser.prefer(&[("prefers-color-scheme", "dark"), ("prefers-reduced-motion", "reduce")]);
+    browser.value("document.querySelector('#groups-title').scrollIntoView(); 0");
+    review(&mut browser, "phone-room-groups");
+
+    let top = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["top", "--once", "--admin", &admin.to_string()])
+        .output()
+        .expect("run top");
+    let top = String::from_utf8_lossy(&top.stdout).into_owned();
+    assert!(top.contains("group archive (closed): 0 wait · doors are closed: Back in <January>."), "{top}");
+    assert!(
+        top.contains("group tickets (event): ") && top.contains(" · 40 % of each slot · 0.0/s let in"),
+        "{top}"
+    );
+
+    // Its knobs are a key away; the doors are opened there.
+    browser.size(1366, 900);
+    browser.prefer(&[("prefers-color-scheme", "dark")]);
+    browser.value(&format!("{tickets}.querySelector('a').focus(); 0"));
+    browser.press("Enter");
+    browser.until("location.hash === '#/knobs/shop/tickets'");
+    let opened = api(
+        admin,
+        "PATCH",
+        "/api/v1/knobs",
+        "{\"changes\":{\"shop/tickets/waiting_room.opens_at\":1},\"why\":\"the sale begins\"}",
+    );
+    assert_eq!(opened.status, 200, "{}", opened.text());
+    browser.open(&format!("http://{admin}/#/app/shop/room"));
+    browser.until(&format!("{tickets}.innerText.includes('doors have opened')"));
+    browser.until(&format!("Number({tickets}.cells[5].innerText) > 0"));
+    browser.until(&format!("!{waiting}.includes('lot')"));
+    review(&mut browser, "dark-room-groups");
+    // Where there is none, nothing is said of them.
+    gateway.write_configuration(&without);
+    browser.until("document.querySelector('.tiles') && !document.querySelector('#groups-title')");
+    let complaints = browser.complaints();
     assert!(complaints.is_empty(), "the browser complains: {complaints:#?}");
     gateway.stop_sound();
 }

@@ -177,6 +177,18 @@ impl Draws {
         self.sum(|round| round.group == group).1
     }
 
+    /// People with lots of a group that are drawn into slots after `present`, as they are laid into the table.
+    pub(super) fn drawn_after(&self, group: Group, present: u64) -> u64 {
+        let after = |round: &Round| {
+            let slots = (present + 1).saturating_sub(round.drawn?.slot);
+            let over = u128::from(round.drawn?.budget) * u128::from(slots);
+            let over =
+                over.min(u128::from(round.work)) * u128::from(round.people) / u128::from(round.work.max(1));
+            Some(round.people.saturating_sub(u64::try_from(over).unwrap_or(u64::MAX)))
+        };
+        self.drawn.iter().filter(|round| round.group == group).filter_map(after).sum()
+    }
+
     /// People with lots that are not drawn.
     pub(super) fn people(&self) -> u64 {
         self.sum(|_| true).1

@@ -205,6 +205,12 @@ impl SlotTable {
         self.budget
     }
 
+    /// Share of each slot that is a lane's, 0 to 1.
+    #[must_use]
+    pub fn share(&self, lane: usize) -> f64 {
+        self.shares[self.lane(lane)]
+    }
+
     /// Goes to the slot of `now`; slots that are over are forgotten.
     pub fn advance(&mut self, now: Timestamp) {
         let slot = self.slot_of(now);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{ALL_COUNTS, Room, RoomCount, budget::units, room::whole_ms, settings::Group};
 use crate::{
     ClassId, Timestamp,
+    capacity::COST_CLASSES,
     knobs::{RoomMethod, RoomRole},
 };
 
@@ -43,7 +44,12 @@ pub struct GroupView {
     pub method: RoomMethod,
     /// When its doors open, or its round is drawn.
     pub opens: Option<Timestamp>,
-    /// People with lots that are not drawn.
+    /// Share of each slot that is kept for it, 0 to 1; `None`: it is let in with everybody.
+    pub share: Option<f64>,
+    /// Its people with a time to come, or a lot. `None`: one of its classes is the sixteenth or later of more than sixteen,
+    /// whose people are counted together.
+    pub waiting: Option<u64>,
+    /// Of them, those with lots that are not drawn.
     pub lots: u64,
     /// As [`Standing::next`], of its next visitor.
     pub next: Option<Duration>,
@@ -99,14 +105,52 @@ impl Room {
     /// How groups stand, by the class that has what is the group's.
     pub fn groups(&self, now: Timestamp) -> impl Iterator<Item = GroupView> + '_ {
         let now = now.max(self.now);
-        let classes = (0..).zip(&self.settings.classes).map(|(id, _)| ClassId(id));
-        classes.filter(|class| self.settings.group_of(*class) == Some(*class)).map(move |class| GroupView {
-            class,
-            method: self.settings.method_of(class),
-            opens: self.opens_of(Some(class), now),
-            lots: self.draws.people_of(Some(class)),
-            next: self.next_of(class, now),
+        let leaders: Vec<ClassId> =
+            self.class_ids().filter(|class| self.settings.group_of(*class) == Some(*class)).collect();
+        let promised = if leaders.is_empty() { [0; COST_CLASSES] } else { self.promised() };
+        leaders.into_iter().map(move |class| {
+            let lane = self.lanes.get(class.index()).copied().unwrap_or(0);
+            GroupView {
+                class,
+                method: self.settings.method_of(class),
+                opens: self.opens_of(Some(class), now),
+                share: (lane > 0).then(|| self.table.share(lane)),
+                waiting: self.waiting_of(class, &promised),
+                lots: self.draws.people_of(Some(class)),
+                next: self.next_of(class, now),
+            }
         })
+    }
+
+    fn class_ids(&self) -> impl Iterator<Item = ClassId> + '_ {
+        (0..).zip(&self.settings.classes).map(|(id, _)| ClassId(id))
+    }
+
+    /// People who were told a time after the present slot other than by a draw, by their class's place in the no-shows.
+    fn promised(&self) -> [u64; COST_CLASSES] {
+        let mut promised = [0; COST_CLASSES];
+        for (slot, ..) in
+            self.table.iter().filter(|(slot, _, people)| *slot > self.table.present() && *people > 0)
+        {
+            for (sum, (made, _)) in promised.iter_mut().zip(self.no_shows.of(slot)) {
+                *sum += u64::from(made);
+            }
+        }
+        promised
+    }
+
+    fn waiting_of(&self, leader: ClassId, promised: &[u64; COST_CLASSES]) -> Option<u64> {
+        let is_shared =
+            |class: ClassId| self.settings.classes.len() > COST_CLASSES && class.index() + 1 >= COST_CLASSES;
+        let group = Some(leader);
+        let with_lots = self.draws.people_of(group) + self.draws.drawn_after(group, self.table.present());
+        self.class_ids().filter(|class| self.settings.group_of(*class) == group).try_fold(
+            with_lots,
+            |sum, class| {
+                let own = promised.get(class.index()).filter(|_| !is_shared(class))?;
+                Some(sum + own)
+            },
+        )
     }
 
     fn next_of(&self, class: ClassId, now: Timestamp) -> Option<Duration> {

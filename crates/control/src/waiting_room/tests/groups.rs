@@ -208,6 +208,8 @@ fn each_group_draws_by_itself_when_its_own_doors_open() {
         class,
         method: RoomMethod::Event,
         opens: Some(s(f64::from(opens))),
+        share: None,
+        waiting: Some(lots),
         lots,
         next: Some(second * opens),
     };
@@ -218,6 +220,13 @@ fn each_group_draws_by_itself_when_its_own_doors_open() {
     let drawn: Vec<Timestamp> = tickets.iter().map(|lot| place(&mut room, now, lot)).collect();
     assert!(drawn.is_sorted(), "in the order in which they came, whichever class: {drawn:?}");
     assert!(*drawn.last().unwrap() < s(65.0), "40 at ten a second");
+    for (second, left) in [(60.0, 30), (61.0, 20), (62.0, 10), (63.0, 0)] {
+        let mut later = room.clone();
+        later.advance(s(second));
+        let waiting: Vec<_> = later.groups(later.now).map(|group| (group.waiting, group.lots)).collect();
+        assert_eq!(waiting, [(Some(left), 0), (Some(100), 100)], "{second}");
+        assert_eq!(later.standing(s(second)).waiting, left + 100, "{second}");
+    }
     assert_eq!(promise(room.come_back(now, NEWS, &news[0])), Some(news[0]), "theirs have not opened");
 
     room.advance(s(120.0));
@@ -255,6 +264,19 @@ fn doors_of_a_group_are_switched_live_and_others_stay_as_they_are() {
     // They have no doors of their own any more: those of everybody, for those with a lot too.
     room.configure(s(80.0), &with(of(ClassRoomMethod::Closed), ClassRoom::default()));
     assert!(place(&mut room, s(80.0), &news[0]) < s(82.0));
+}
+
+#[test]
+fn who_waits_is_told_by_group_where_classes_are_counted_by_themselves() {
+    let closed = of(ClassRoomMethod::Closed);
+    let waiting = |classes: usize, at: usize| {
+        let mut all = vec![ClassRoom::default(); classes];
+        all[at] = closed;
+        let room = room_of(&RoomSettings { classes: all, ..settings() }, 10.0);
+        room.groups(START).map(|group| group.waiting).collect::<Vec<_>>()
+    };
+    assert_eq!(waiting(16, 15), [Some(0)]);
+    assert_eq!((waiting(17, 14), waiting(17, 15), waiting(17, 16)), (vec![Some(0)], vec![None], vec![None]));
 }
 
 #[test]
@@ -311,6 +333,14 @@ fn classes_of_a_group_have_one_share_together_and_draw_within_it() {
     let both: Vec<Promise> =
         (0..6).flat_map(|n| ask_as(&mut room, START, [TICKETS, BALCONY][n % 2], 1)).collect();
     assert_eq!(slots(&both), [1, 1, 2, 2, 3, 3], "two a second are kept for both together");
+    let group = room.groups(START).next().unwrap();
+    assert_eq!((group.share, group.waiting, group.lots), (Some(0.2), Some(6), 0), "both classes");
+    room.advance(START + Duration::from_secs(2));
+    assert_eq!(
+        room.groups(room.now).next().unwrap().waiting,
+        Some(2),
+        "who is to come after the present second"
+    );
 
     // Their doors open while all else is promised to others: their lots lie in what is kept for them.
     let mut room = room_of(
