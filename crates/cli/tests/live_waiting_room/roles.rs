@@ -39,6 +39,19 @@ struct Pair {
 impl Pair {
     /// Both, once they know each other; the one that checks can be killed.
     fn start(report_keep: &str) -> (Self, Gateway) {
+        Self::with(report_keep, "")
+    }
+
+    /// As [`start`](Self::start), with more of the application in both.
+    fn with(report_keep: &str, more: &str) -> (Self, Gateway) {
+        let pair = Self::without_check(report_keep, more);
+        let check = pair.check();
+        pair.until("the capacity is heard of", |room| room["work_per_s"] == 20.0);
+        (pair, check)
+    }
+
+    /// The one that gives times, which has heard of no check yet.
+    fn without_check(report_keep: &str, more: &str) -> Self {
         let (origin, _) = super::application();
         let [queue, shop, admin, check_admin] = [(); 4].map(|()| free_address());
         let directory = tempfile::tempdir().expect("a directory");
@@ -64,14 +77,16 @@ impl Pair {
                 ("[[listener]]", people),
             ],
         );
-        let generate = Gateway::run_in(directory, &configuration, &Start::default());
-        let check_configuration = check_of([shop, check_admin, queue, admin], &origin, "20/s");
+        let generate = Gateway::run_in(directory, &(configuration + more), &Start::default());
+        let check_configuration = check_of([shop, check_admin, queue, admin], &origin, "20/s") + more;
+        Self { generate, queue, shop, admin, check_configuration, origin }
+    }
+
+    /// The one that checks.
+    fn check(&self) -> Gateway {
         let directory = tempfile::tempdir().expect("a directory");
         write_token(directory.path(), "check", REPORTS);
-        let check = Gateway::run_in(directory, &check_configuration, &Start::default());
-        let pair = Self { generate, queue, shop, admin, check_configuration, origin };
-        pair.until("the capacity is heard of", |room| room["work_per_s"] == 20.0);
-        (pair, check)
+        Gateway::run_in(directory, &self.check_configuration, &Start::default())
     }
 
     /// A second check, of other servers that take 10 requests a second, and where it is.
@@ -103,7 +118,32 @@ impl Pair {
     }
 
     fn until_counted(&self, what: &str, count: u64) {
-        self.until(what, |room| room["counts"]["default"][what].as_u64() >= Some(count));
+        self.until_counted_of("default", what, count);
+    }
+
+    fn until_counted_of(&self, class: &str, what: &str, count: u64) {
+        self.until(what, |room| room["counts"][class][what].as_u64() >= Some(count));
+    }
+
+    /// Changes knobs of the one that gives times.
+    fn set(&self, changes: &Json) {
+        let body = json!({ "changes": changes }).to_string();
+        let changed = ask(self.admin, "PATCH", "/api/v1/knobs", CHANGES, &body);
+        assert_eq!(changed.status, 200, "{}", changed.text());
+    }
+
+    /// What one is told who asks for a time, or with a token how it stands with that.
+    fn told(&self, path: &str, token: Option<&Json>) -> Json {
+        let token = token.map(|token| token.as_str().expect("a token"));
+        let header = token.map_or_else(String::new, |token| format!("tidegate-turn: {token}\r\n"));
+        let told = program(self.queue).get_with(path, &header);
+        assert_eq!(told.status, 503, "{}", told.text());
+        serde_json::from_str(&told.text()).expect("a document")
+    }
+
+    /// Whether somebody was given a time, at which he is to go to the check.
+    fn has_time(&self, told: &Json) -> bool {
+        told["to"].as_str().is_some_and(|to| to.starts_with(&format!("http://{}", self.shop)))
     }
 
     /// Waits until the check of that name has begun a report after this, and heard the answer.
@@ -401,4 +441,107 @@ fn two_checks_report_to_one_generator_and_the_loss_of_one_takes_away_its_part() 
     for gateway in [other, check, pair.generate] {
         gateway.stop_sound();
     }
+}
+
+/// Tickets and boxes are one group, whose doors are closed.
+const GROUPS: &str = "[application.shop.class.tickets]\n\
+     waiting_room = { method = \"closed\", closed_message = \"Sold out.\" }\n\
+     [application.shop.class.boxes]\nwaiting_room.group = \"tickets\"\n\
+     [[application.shop.rule]]\nclass = \"tickets\"\npath_prefix = \"/tickets\"\n\
+     [[application.shop.rule]]\nclass = \"boxes\"\npath_prefix = \"/boxes\"\n";
+
+#[test]
+fn doors_of_a_group_are_where_times_are_given_and_its_tokens_hold_for_their_class_at_the_check() {
+    let (pair, check) = Pair::with("1h", GROUPS);
+    let redirected = |path: &str, header: &str| {
+        let met = program(pair.shop).get_with(path, header);
+        assert_eq!(met.status, 307, "{path}: {}", met.text());
+        met.header("location").expect("sent elsewhere").to_owned()
+    };
+    let queue = |path: &str| format!("http://{}{path}", pair.queue);
+
+    // Closed for one group, in its own words; everybody else comes in.
+    for path in ["/tickets", "/boxes"] {
+        assert_eq!(redirected(path, ""), queue(path), "he asks where times are given");
+        let told = pair.told(path, None);
+        assert_eq!((&told["reason"], &told["detail"]), (&json!("room_closed"), &json!("Sold out.")));
+    }
+    let mut customers = pair.burst(5);
+    let customer = customers.remove(0);
+    assert_eq!(pair.come(customers), [200; 4]);
+    let customer_pass = {
+        program(pair.shop).wait(customer["left_ms"].as_u64().expect("a time"));
+        let token = customer["token"].as_str().expect("a token");
+        let turn = format!("tidegate-turn: {token}\r\n");
+        // His time is for no other class, and not lost by trying.
+        assert_eq!(redirected("/tickets", &turn), queue("/tickets"));
+        let entered = program(pair.shop).get_with("/item", &turn);
+        assert_eq!(entered.status, 200, "{}", entered.text());
+        format!("tidegate-pass: {}\r\n", entered.header("tidegate-pass").expect("a pass"))
+    };
+    assert_eq!(program(pair.shop).get_with("/next", &customer_pass).status, 200);
+    assert_eq!(redirected("/tickets", &customer_pass), queue("/tickets"), "closed for who came in elsewhere");
+    pair.until_counted("kept", 5);
+
+    // Doors that open at a time not known yet: everybody of the group has a lot, and asks here.
+    pair.set(&json!({ "shop/tickets/waiting_room.method": "event" }));
+    let paths = ["/tickets", "/boxes"];
+    let lots = paths.map(|path| pair.told(path, None));
+    for (path, lot) in paths.iter().zip(&lots) {
+        let again = pair.told(path, Some(&lot["token"]));
+        assert!(again["token"] == lot["token"] && !pair.has_time(&again), "the same lot: {again:#}");
+    }
+    // They open: both classes are drawn, and go to the check.
+    pair.set(&json!({ "shop/tickets/waiting_room.opens_at": 1 }));
+    let times = [0, 1].map(|at| pair.told(paths[at], Some(&lots[at]["token"])));
+    assert!(times.iter().all(|told| pair.has_time(told)), "{times:#?}");
+    let [stalls, balcony] = &times;
+    for (told, own, others) in
+        [(stalls, "/tickets", ["/item", "/boxes"]), (balcony, "/boxes", ["/item", "/tickets"])]
+    {
+        program(pair.shop).wait(told["left_ms"].as_u64().expect("a time"));
+        let turn = format!("tidegate-turn: {}\r\n", told["token"].as_str().expect("a token"));
+        for other in others {
+            assert_eq!(redirected(other, &turn), queue(other), "without the token");
+        }
+        let entered = program(pair.shop).get_with(own, &turn);
+        assert_eq!(entered.status, 200, "{own}: {}", entered.text());
+        let pass = format!("tidegate-pass: {}\r\n", entered.header("tidegate-pass").expect("a pass"));
+        for path in ["/tickets", "/boxes", "/item"] {
+            assert_eq!(program(pair.shop).get_with(path, &pass).status, 200, "who is in goes on: {path}");
+        }
+    }
+    // The check has told who came, by class; the doors stay open there for newcomers.
+    for class in ["tickets", "boxes"] {
+        pair.until_counted_of(class, "kept", 1);
+        assert_eq!(pair.room()["counts"][class]["missed"], 0);
+    }
+    let newcomer = pair.told("/boxes", None);
+    assert!(pair.has_time(&newcomer), "{newcomer:#}");
+    check.stop_sound();
+    pair.generate.stop_sound();
+}
+
+#[test]
+fn lots_are_drawn_within_the_floor_before_any_check_is_heard() {
+    let pair = Pair::without_check("1h", "");
+    pair.set(&json!({ "shop/waiting_room.method": "random", "shop/waiting_room.round": "1s" }));
+    let lots: Vec<Json> = (0..3).map(|_| pair.told("/item", None)).collect();
+    let mut times = Vec::new();
+    for mut told in lots {
+        let token = told["token"].clone();
+        // Up to a second, and then he is to have a time.
+        program(pair.queue).wait(told["left_ms"].as_u64().expect("when it is drawn"));
+        told = pair.told("/item", Some(&token));
+        assert!(pair.has_time(&told), "{told:#}");
+        times.push(told);
+    }
+    let per_s = pair.room()["work_for_newcomers_per_s"].as_f64();
+    assert!(per_s > Some(2.9) && per_s < Some(3.1), "capacity.floor: {per_s:?}");
+    // The first check ever finds them on their way.
+    let check = pair.check();
+    check.log.await_line("the check of the waiting room reports", 1);
+    assert_eq!(pair.come(times), [200; 3]);
+    check.stop_sound();
+    pair.generate.stop_sound();
 }
