@@ -2,26 +2,36 @@
 
 import { useRef, useState } from "preact/hooks";
 
-import type { Application } from "../api";
+import type { Application, Mode } from "../api";
 import { number, rate, span } from "../format";
 import { type Columns, RANGES } from "../series";
 import { findsCapacity } from "../stages";
-import { Chart } from "./chart";
+import { Chart, type Line } from "./chart";
 import { Lately } from "./look-back";
 import { type Question, beginning, useMeasured } from "./measured";
 import { GoodputOverLoad } from "./scatter";
 
 /** What each chart asks: its columns in order. */
-function questions(application: string, timed: string): Record<"load" | "times" | "waiting" | "flight" | "capacity", Question[]> {
+function questions({ name: application, modes }: Application, timed: string): Record<"load" | "times" | "waiting" | "flight" | "capacity", Question[]> {
   const of = { application };
   return {
     load: ["arrived", "goodput", "refused"].map((meter) => ({ query: { ...of, meter }, stats: ["mean"] })),
     times: [{ query: { class: timed, meter: "response_time" }, stats: ["p50", "p95", "p99"] }],
     waiting: [{ query: { ...of, meter: "queued" }, stats: ["mean"] }],
-    flight: ["in_flight", "in_flight_limit"].map((meter) => ({ query: { ...of, meter }, stats: ["mean"] })),
+    flight: ["in_flight", ...(modes.in_flight === "off" ? [] : ["in_flight_limit"])].map((meter) => ({ query: { ...of, meter }, stats: ["mean"] })),
     capacity: capacityQuestions(application),
   };
 }
+
+/** The limit as its mode has it: one that is off is no line. */
+const LIMIT: Record<Mode, { hint: string; lines: Line[] }> = {
+  enforce: { hint: "how many may be", lines: [{ name: "limit", colour: "refused", stepped: true }] },
+  watch: {
+    hint: "how many might be if the limit acted: it only watches",
+    lines: [{ name: "limit, only watches:", colour: "warn", dash: [6, 4], stepped: true }],
+  },
+  off: { hint: "as many as come: the limit is off", lines: [] },
+};
 
 /** What was possible, and what was done of it. The meter counts thousandths of work units. */
 export function capacityQuestions(application: string): Question[] {
@@ -36,7 +46,7 @@ export function Charts({ application }: { application: Application }) {
   const [chosen, setChosen] = useState<string | null>(null);
   const busiest = useBusiest(application);
   const timed = chosen !== null && application.classes.some((one) => one.path === chosen) ? chosen : busiest;
-  const { data, now, fault } = useMeasured(timed === "" ? null : questions(application.name, timed), range);
+  const { data, now, fault } = useMeasured(timed === "" ? null : questions(application, timed), range);
   const common = { from: beginning(data.flight, now - range.length, now), to: now, empty: "Nothing came in this time. Send some requests, or look further back." };
   return (
     <Lately id="charts-title" range={range} choose={setRange} fault={fault}>
@@ -92,11 +102,8 @@ export function Charts({ application }: { application: Application }) {
         <Chart
           {...common}
           title="In flight against the limit"
-          hint="Requests the servers work on at once, in weight units, and how many may be."
-          lines={[
-            { name: "in flight", colour: "good", filled: true },
-            { name: "limit", colour: "refused", dash: [6, 4], stepped: true },
-          ]}
+          hint={`Requests the servers work on at once, in weight units, and ${LIMIT[application.modes.in_flight ?? "enforce"].hint}.`}
+          lines={[{ name: "in flight", colour: "good", filled: true }, ...LIMIT[application.modes.in_flight ?? "enforce"].lines]}
           data={data.flight}
           format={number}
           axis={number}

@@ -12,6 +12,20 @@ impl Shop {
     }
 }
 
+/// Whether the chart of what is in flight has lines of these names, the last of them dashed or none.
+fn in_flight_lines(names: &[&str], is_dashed: bool) -> String {
+    let chart = "[...document.querySelectorAll('.chart')].find((one) => one.querySelector('h3').innerText === 'In flight against the limit')";
+    let names = serde_json::json!(names);
+    format!(
+        "(() => {{ const chart = {chart};
+           const names = [...chart.querySelectorAll('.legend li')].map((one) => one.childNodes[1]?.data.trim()).slice(0, -1);
+           const dashes = [...chart.querySelectorAll('path.line:not(.alone)')].map((one) => one.hasAttribute('stroke-dasharray'));
+           return names.join() === {names}.join() && dashes.length === names.length
+               && dashes.filter(Boolean).length === {} && dashes.at(-1) === {is_dashed}; }})()",
+        u8::from(is_dashed)
+    )
+}
+
 #[test]
 fn what_only_watches_or_is_off_is_marked_at_its_stage() {
     let shop = Shop::open(3);
@@ -21,6 +35,7 @@ fn what_only_watches_or_is_off_is_marked_at_its_stage() {
     browser.open(&format!("http://{}/", shop.admin));
     browser.until("document.querySelector('[data-stage=queue] .losses')?.innerText.includes('queue full')");
     assert_eq!(browser.value("document.querySelectorAll('.standings').length"), 0, "everything acts");
+    browser.until(&in_flight_lines(&["in flight", "limit"], false));
 
     // As much is in flight as comes, several times what the limit would let in; the class default would have nobody wait.
     shop.change(
@@ -58,6 +73,8 @@ fn what_only_watches_or_is_off_is_marked_at_its_stage() {
         let told = browser.text(place);
         assert!(told.contains(sentence) && told.contains("in_flight.mode = watch"), "{told}");
     }
+    // Its chart draws a limit that does not act as one.
+    browser.until(&in_flight_lines(&["in flight", "limit, only watches:"], true));
     review(&mut browser, "modes");
     // Its knob is a key away.
     browser.value("document.querySelector('[data-stage=queue] .standings a').focus(); 0");
@@ -84,6 +101,7 @@ fn what_only_watches_or_is_off_is_marked_at_its_stage() {
         "what is passed by looks so"
     );
     assert_eq!(browser.value("document.querySelector('[data-stage=limit] .gauge')"), serde_json::Value::Null);
+    browser.until(&in_flight_lines(&["in flight"], false));
     review(&mut browser, "modes-off");
     let complaints = browser.complaints();
     assert!(complaints.is_empty(), "the browser complains: {complaints:#?}");
