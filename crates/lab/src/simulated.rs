@@ -252,7 +252,7 @@ pub(crate) fn scenario(web: &Web, load: f64, run: &RunLength, seed: u64) -> Scen
     });
     let mut application = Application {
         name: APPLICATION.to_owned(),
-        classes: web.classes.iter().map(class).collect(),
+        classes: web.classes.iter().map(|own| class(own, &web.classes)).collect(),
         server: tidegate_sim::Server {
             threads: server.threads,
             backlog: server.backlog,
@@ -299,11 +299,13 @@ pub(crate) fn scenario(web: &Web, load: f64, run: &RunLength, seed: u64) -> Scen
     }
 }
 
-fn class(class: &Class) -> tidegate_sim::Class {
+fn class(class: &Class, all: &[Class]) -> tidegate_sim::Class {
+    let of_name = |name: &String| (0..).zip(all).find(|(_, other)| other.name == *name);
     tidegate_sim::Class {
         name: class.name.clone(),
         priority: class.priority,
         weight: class.weight,
+        group: class.group.as_ref().and_then(of_name).map(|(id, _)| ClassId(id)),
         good_within: class.within,
         work: draw(class.work),
         ..tidegate_sim::Class::default()

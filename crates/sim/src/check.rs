@@ -55,6 +55,14 @@ impl Scenario {
             require(&at("priority"), class.priority <= 7, "must be 0 to 7")?;
             require(&at("level"), class.level <= 7, "must be 0 to 7")?;
             require(&at("weight"), class.weight >= 1, "must be 1 at least")?;
+            if let Some(group) = class.group {
+                let leads = application.classes.get(group.index()).is_some_and(|named| named.group.is_none());
+                require(
+                    &at("group"),
+                    leads,
+                    "must be a class of the application that is of no other's group",
+                )?;
+            }
             require(&at("errors"), is_share(class.errors), "must be a share, 0 to 1")?;
             draw(&at("work"), &class.work)?;
             if let Some(database) = &class.database {

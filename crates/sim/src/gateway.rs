@@ -76,6 +76,7 @@ pub struct Gateway {
 struct Class {
     name: String,
     values: Values,
+    group: Option<ClassId>,
     service_times: Distribution,
     linger: Option<Duration>,
 }
@@ -135,6 +136,7 @@ impl Gateway {
             .map(|(name, values)| Class {
                 name,
                 values,
+                group: None,
                 service_times: Distribution::default(),
                 linger: None,
             })
@@ -165,7 +167,8 @@ impl Gateway {
         }
     }
 
-    /// Knobs at their defaults, but priority, weight and `goodput.within` as the scenario's classes have them.
+    /// Knobs at their defaults, but priority, weight and `goodput.within` as the scenario's classes have them, and those of one
+    /// group in the waiting room.
     ///
     /// # Panics
     ///
@@ -183,7 +186,13 @@ impl Gateway {
             }
             (class.name.clone(), values)
         });
-        Self::new(&application.name, Values::defaults(Scope::Application), classes.collect())
+        let values = Values::defaults(Scope::Application);
+        let mut gateway = Self::new(&application.name, values, classes.collect());
+        for (class, own) in gateway.classes.iter_mut().zip(&application.classes) {
+            class.group = own.group;
+        }
+        gateway.set_room();
+        gateway
     }
 
     /// Sets a knob by its path, `shop/in_flight.limit` or `shop/home/ingress.rate`, to a value as people write it.
@@ -230,9 +239,13 @@ impl Gateway {
         }
         self.admission.configure(self.now, &settings(&self.application, &self.classes));
         self.clients.configure(self.now, ClientRateSettings::from_values(&self.application));
+        self.set_room();
+        Ok(())
+    }
+
+    fn set_room(&mut self) {
         let room = room::settings(&self.application, &self.classes);
         self.hall.configure(self.now, &room, &self.application);
-        Ok(())
     }
 
     /// The waiting room as it stands.

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use tidegate_control::Timestamp;
+use tidegate_control::{ClassId, Timestamp};
 
 use crate::{
     Draw,
@@ -90,6 +90,8 @@ pub struct Class {
     pub priority: u8,
     /// Weight units of the in-flight limit.
     pub weight: u32,
+    /// The class whose doors, draws and share of the waiting room it has; `None`: its own.
+    pub group: Option<ClassId>,
     /// The client's deadline for the start, from when a request is sent.
     pub deadline: Option<Duration>,
     /// A reply without error this long after the first attempt at the latest is goodput.
@@ -258,6 +260,7 @@ impl Default for Class {
             name: "default".to_owned(),
             priority: 3,
             weight: 1,
+            group: None,
             deadline: None,
             good_within: Duration::from_secs(10),
             work: Draw::Exponential { mean: 0.01 },

@@ -136,6 +136,8 @@ pub struct Class {
     pub priority: u8,
     /// Weight in the in-flight limit.
     pub weight: u32,
+    /// The class whose doors, draws and share of the waiting room it has; `None`: its own.
+    pub group: Option<String>,
     /// The path it has in live runs.
     pub path: String,
 }

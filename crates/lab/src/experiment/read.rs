@@ -5,7 +5,7 @@ mod subject;
 
 use std::{ops::RangeInclusive, path::PathBuf, time::Duration};
 
-use tidegate_config::{Faults, ServerUrl};
+use tidegate_config::{ClassWaitingRoom, Faults, ServerUrl};
 use tidegate_control::knobs::{Knob, Scope};
 use tidegate_sim::{Returns, StandardServer};
 use toml::de::{DeTable, DeValue};
@@ -379,6 +379,9 @@ fn check_web(top: &Section<'_>, web: &Web, loads: &[f64], arms: &[Arm]) {
         if web.classes.iter().take(position).any(|other| other.name == class.name) {
             top.fault("class", format!("two classes are called {}", class.name), "rename one");
         }
+        if let Some(group) = &class.group {
+            check_group(top, &class.name, group, web, arms);
+        }
     }
     if let Population::Open { phases, .. } = &web.load.population {
         if !phases.is_empty() && !loads.is_empty() {
@@ -386,6 +389,29 @@ fn check_web(top: &Section<'_>, web: &Web, loads: &[f64], arms: &[Arm]) {
         }
         if web.classes.iter().all(|class| class.share <= 0.0) {
             top.fault("class", "no class has a share of the load", "give one a share above 0");
+        }
+    }
+}
+
+/// A group of the waiting room goes by the class that has what is the group's.
+fn check_group(top: &Section<'_>, class: &str, group: &str, web: &Web, arms: &[Arm]) {
+    let leaders: Vec<&str> =
+        web.classes.iter().filter(|class| class.group.is_none()).map(|class| class.name.as_str()).collect();
+    if !leaders.contains(&group) {
+        let what =
+            format!("{class}: waiting_room.group is {group}, which is no class without a group of its own");
+        return top.fault("class", what, format!("write one of {}", leaders.join(", ")));
+    }
+    for (path, _) in arms.iter().flat_map(|arm| &arm.settings) {
+        if let Some((of, knob)) = path.split_once('/')
+            && of == class
+            && ClassWaitingRoom::OF_GROUP.iter().any(|known| known.name() == knob)
+        {
+            top.fault(
+                "arm",
+                format!("{path} is that of the group of {group}"),
+                format!("write {group}/{knob}"),
+            );
         }
     }
 }

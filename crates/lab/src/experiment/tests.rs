@@ -156,6 +156,24 @@ fn an_arm_has_a_room_if_it_says_how() {
     assert!(!has_room("waiting_room.hold = \"1s\""));
 }
 
+#[test]
+fn classes_of_one_group_go_by_the_class_that_has_what_is_the_groups() {
+    let boxes = |group: &str| {
+        format!("{SOUND}[[class]]\nname = \"boxes\"\nwork = \"10ms\"\nwaiting_room.group = \"{group}\"\n")
+    };
+    let experiment = Experiment::parse("mine", &boxes("home")).unwrap_or_else(|faults| panic!("{faults}"));
+    let Subject::Web(web) = &experiment.subject else { panic!("clients and a server") };
+    let scenario = crate::simulated::scenario(web, 1.0, &experiment.run, 1);
+    let groups: Vec<_> = scenario.applications[0].classes.iter().map(|class| class.group).collect();
+    assert_eq!(groups, [None, Some(tidegate_control::ClassId(0))]);
+    for wrong in ["boxes", "shop"] {
+        let said = faults(&boxes(wrong));
+        assert!(said.contains("no class without a group of its own: write one of home"), "{said}");
+    }
+    let own = boxes("home").replacen("home/queue.max\" = 3", "boxes/waiting_room.share\" = 0.5", 1);
+    assert!(faults(&own).contains("write home/waiting_room.share"), "{}", faults(&own));
+}
+
 /// Every figure that can be asked for has its row.
 #[test]
 fn the_page_explains_every_metric_and_series() {

@@ -36,6 +36,9 @@ pub(super) fn of(web: &Web, arm: &Arm, listen: SocketAddr, origin: &str) -> Stri
                 text += &line(Scope::Class, knob.name(), &value.to_string());
             }
         }
+        if let Some(group) = &class.group {
+            let _ = writeln!(text, "waiting_room.group = \"{group}\"");
+        }
         for (_, name, setting) in set() {
             text += &line(Scope::Class, name, setting);
         }
@@ -107,5 +110,20 @@ mod tests {
             }
         }
         assert!(arms > 5, "{arms} arms");
+    }
+
+    #[test]
+    fn a_class_is_of_the_group_that_the_file_says() {
+        let text = "title = \"t\"\nvary = { load = [1] }\nload = { arrivals = \"poisson\" }\n\
+                    [[class]]\nname = \"home\"\nwork = \"10ms\"\n\
+                    [[class]]\nname = \"boxes\"\nwork = \"10ms\"\nwaiting_room.group = \"home\"\n\
+                    [[arm]]\nname = \"a\"\nfront = \"gateway\"\nsettings = { \"home/waiting_room.share\" = 0.5 }\n";
+        let experiment = crate::Experiment::parse("mine", text).unwrap_or_else(|faults| panic!("{faults}"));
+        let Subject::Web(web) = &experiment.subject else { panic!("clients and a server") };
+        let text = of(web, &experiment.arms[0], ([127, 0, 0, 1], 8080).into(), "http://127.0.0.1:9/");
+        let known = parse(&text, std::path::Path::new("."), "tidegate.toml")
+            .unwrap_or_else(|faults| panic!("{faults}\n{text}"));
+        let group = |at: usize| known.applications[0].classes[at].waiting_room.group.as_deref();
+        assert_eq!((group(0), group(1)), (None, Some("home")));
     }
 }

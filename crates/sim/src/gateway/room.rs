@@ -34,8 +34,9 @@ pub(super) enum Before {
 }
 
 pub(super) fn settings(application: &Values, classes: &[Class]) -> RoomSettings {
-    let classes: Vec<&Values> = classes.iter().map(|class| &class.values).collect();
-    RoomSettings::from_values(application, &classes)
+    let values: Vec<&Values> = classes.iter().map(|class| &class.values).collect();
+    let groups = classes.iter().map(|class| (class.name.as_str(), class.group));
+    RoomSettings::from_values(application, &values).in_groups(groups)
 }
 
 fn given(application: &Values) -> Option<f64> {

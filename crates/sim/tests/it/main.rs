@@ -3,4 +3,5 @@
 mod determinism;
 mod emergence;
 mod planted;
+mod room;
 mod worlds;

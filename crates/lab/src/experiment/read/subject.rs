@@ -61,6 +61,7 @@ impl Class {
             within: Duration::from_secs(10),
             priority: 3,
             weight: 1,
+            group: None,
             path: "/".to_owned(),
         }
     }
@@ -140,6 +141,11 @@ fn class(section: &Section<'_>) -> Class {
         within: section.span("within", SPANS).unwrap_or(default.within),
         priority: section.whole("priority", 0..=7).and_then(|n| u8::try_from(n).ok()).unwrap_or(3),
         weight: section.whole("weight", 1..=100_000).unwrap_or(1),
+        group: section.table("waiting_room").and_then(|inner| {
+            let group = inner.text("group");
+            inner.finish();
+            group
+        }),
         path,
         name,
     };
