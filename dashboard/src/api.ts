@@ -56,6 +56,7 @@ export interface Modes {
   queue: Mode | null;
   in_flight: Mode | null;
   egress: Mode | null;
+  long_streams: Mode;
 }
 
 /** What is counted of a class, and summed of an application. */
@@ -172,7 +173,7 @@ export interface Application extends Counts {
 export interface Class extends Counts {
   name: string;
   path: string;
-  modes: Omit<Modes, "client">;
+  modes: Omit<Modes, "client" | "long_streams">;
   priority: number;
   weight: number;
   goodput_within_s: number;

@@ -66,6 +66,14 @@ const CONTROLS: readonly Control[] = [
     watch: "It holds nobody back. Who would wait for it, and who would be refused for that, is counted at the queue",
     off: "It holds nobody back",
   },
+  {
+    id: "long_streams",
+    stage: "servers",
+    name: "Long streams",
+    knob: "mode",
+    watch: "As many are open as come: none is refused, and it is not counted which would be",
+    off: "As many are open as come: none is refused",
+  },
 ];
 
 const WORDS = { watch: "watch only", off: "off" } as const;
@@ -119,7 +127,7 @@ export function inShort(application: Application): string | null {
 /** Where a control is set. Queues are those of classes: what the application says of them is for classes that say nothing. */
 function places(application: Application, id: keyof Modes): Place[] {
   const own: Place[] = id === "queue" ? [] : placed(null, application.name, application.modes[id]);
-  return [...own, ...application.classes.flatMap((one) => (id === "client" ? [] : placed(one.name, one.path, one.modes[id])))];
+  return [...own, ...application.classes.flatMap((one) => (id === "client" || id === "long_streams" ? [] : placed(one.name, one.path, one.modes[id])))];
 }
 
 function placed(name: string | null, path: string, mode: Mode | null): Place[] {

@@ -196,7 +196,8 @@ type Unjudged = Omit<Stage, "state" | "standings" | "would"> & { state?: Stage["
 /** What comes of what only watches, if anything does. */
 function wouldBe(application: Application, here: Standing[], lost: Loss[]): { would?: string } {
   const [first] = here.filter((one) => one.mode === "watch");
-  if (first === undefined) return {};
+  // Long streams are not counted that would be refused.
+  if (first === undefined || first.stage === "servers") return {};
   if (first.stage === "limit") return { would: `${number(application.would_wait ?? 0)} would wait` };
   const refused = lost.filter((loss) => loss.kind === "watched").reduce((added, loss) => added + loss.rate, 0);
   return { would: `would refuse ${rate(refused)}` };

@@ -36,7 +36,7 @@ export function anApplication(part: Partial<Application> = {}): Application {
   return {
     name: "shop",
     hosts: [],
-    modes: { client: null, ingress: null, queue: "enforce", in_flight: "enforce", egress: null },
+    modes: { client: null, ingress: null, queue: "enforce", in_flight: "enforce", egress: null, long_streams: "enforce" },
     algorithm: "knee_track",
     in_flight: 17,
     in_flight_limit: 20,

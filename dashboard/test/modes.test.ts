@@ -4,7 +4,7 @@ import type { Modes } from "../src/api";
 import { inShort, isPassedBy, standings } from "../src/modes";
 import { aClass, anApplication } from "./fixture";
 
-const UNSET: Omit<Modes, "client"> = { ingress: null, queue: "enforce", in_flight: null, egress: null };
+const UNSET: Omit<Modes, "client" | "long_streams"> = { ingress: null, queue: "enforce", in_flight: null, egress: null };
 const OWN = anApplication().modes;
 
 test("where everything acts nothing is said", () => {
@@ -20,7 +20,7 @@ test("a control that is not set is no control, whatever the mode of all", () => 
 
 test("each kind of control is told at its stage, with its knob", () => {
   const application = anApplication({
-    modes: { client: "watch", ingress: "off", queue: "watch", in_flight: "off", egress: "watch" },
+    modes: { client: "watch", ingress: "off", queue: "watch", in_flight: "off", egress: "watch", long_streams: "off" },
     classes: [aClass("default", { modes: { ...UNSET, queue: "watch" } })],
   });
   expect(standings(application).map(({ stage, name, place }) => [stage, name, place])).toEqual([
@@ -29,8 +29,9 @@ test("each kind of control is told at its stage, with its knob", () => {
     ["queue", "Queue bounds: watch only", "shop/default"],
     ["limit", "Limit: off", "shop"],
     ["limit", "Dispatch rate: watch only", "shop"],
+    ["servers", "Long streams: off", "shop"],
   ]);
-  for (const { text, mode } of standings(application)) expect(text).toContain(`.mode = ${mode})`);
+  for (const { text, mode } of standings(application)) expect(text).toMatch(new RegExp(`\\((.+\\.)?mode = ${mode}\\)`));
 });
 
 test("what holds of some classes says of which", () => {
@@ -50,7 +51,7 @@ test("what holds of some classes says of which", () => {
 
 test("in short: all watch, all are off, or the path says which", () => {
   const all = (mode: "watch" | "off") => anApplication({
-    modes: { client: null, ingress: null, queue: mode, in_flight: mode, egress: null },
+    modes: { client: null, ingress: null, queue: mode, in_flight: mode, egress: null, long_streams: mode },
     classes: [aClass("default", { modes: { ...UNSET, queue: mode } })],
   });
   expect(inShort(all("watch"))).toBe("Mode watch: refusals are only counted");

@@ -136,7 +136,7 @@ test("the capacity is shown with where it comes from and why it moved, or that i
 });
 
 test("what only watches says what it would do, and what is off is passed by", () => {
-  const watching = { client: null, ingress: "watch", queue: "watch", in_flight: "watch", egress: null } as const;
+  const watching = { client: null, ingress: "watch", queue: "watch", in_flight: "watch", egress: null, long_streams: "enforce" } as const;
   const watch = anApplication({
     modes: watching,
     would_wait: 3,
@@ -153,8 +153,12 @@ test("what only watches says what it would do, and what is off is passed by", ()
   expect(by(all, "limit").gauge).toBeUndefined();
   expect(by(all, "servers")).toMatchObject({ standings: [] });
   expect(by(all, "servers").would).toBeUndefined();
+  const streams = anApplication({ modes: { ...watching, long_streams: "watch" } });
+  const servers = by(stages(anOverview(streams), streams), "servers");
+  expect(servers.standings.map((one) => one.name)).toEqual(["Long streams: watch only"]);
+  expect(servers.would, "nobody counts them").toBeUndefined();
   const off = anApplication({
-    modes: { client: null, ingress: null, queue: "off", in_flight: "off", egress: null },
+    modes: { client: null, ingress: null, queue: "off", in_flight: "off", egress: null, long_streams: "off" },
     classes: [aClass("default", { modes: { ingress: null, queue: "off", in_flight: null, egress: null } })],
   });
   const passed = stages(anOverview(off), off);

@@ -178,6 +178,7 @@ fn modes_of_application(modes: Modes, settings: &config::Application) -> Json {
         "queue": modes.queue.name(),
         "in_flight": modes.in_flight.name(),
         "egress": values.get(keys::APPLICATION_EGRESS_RATE).map(|_| modes.egress.name()),
+        "long_streams": values.get(keys::MODE).0.name(),
     })
 }
 

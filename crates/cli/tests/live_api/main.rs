@@ -238,7 +238,8 @@ fn the_overview_shows_the_mode_of_each_control_that_is_set_and_who_would_wait() 
         seen(&front.ask("/api/v1/overview")),
         [
             json!([
-                { "client": "off", "ingress": unset, "queue": "watch", "in_flight": "watch", "egress": "watch" }, 0, 2
+                { "client": "off", "ingress": unset, "queue": "watch", "in_flight": "watch", "egress": "watch",
+                  "long_streams": "watch" }, 0, 2
             ]),
             json!([{ "ingress": "watch", "queue": "off", "in_flight": "enforce", "egress": unset }, 0, 0]),
             json!([watched, 0, 2]),
@@ -247,7 +248,7 @@ fn the_overview_shows_the_mode_of_each_control_that_is_set_and_who_would_wait() 
     let (_, shown, _) = tidegate(&["top", "--once", "--admin", &front.admin.to_string()]);
     for line in [
         "app (watch) · 3 in flight · 0 waiting",
-        "  watch only: ingress · queue (class default) · in_flight (of all together) · egress",
+        "  watch only: ingress · queue (class default) · in_flight (of all together) · egress · long_streams",
         "  off: client · queue (class search)",
         "  would be waiting: 2",
     ] {

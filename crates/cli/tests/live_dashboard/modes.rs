@@ -93,6 +93,10 @@ fn what_only_watches_or_is_off_is_marked_at_its_stage() {
             .until(&format!("document.querySelector('[data-stage={stage}]')?.classList.contains('passed')"));
     }
     browser.until("document.querySelector('.headline').innerText.includes('Mode off')");
+    // Streams go by the mode of all; nobody is refused there, and nothing is said of who would be.
+    browser.until(&badges("servers", "Long streams: off"));
+    let knob = browser.text("document.querySelector('[data-stage=servers] .standings a').hash");
+    assert_eq!(knob, "#/knobs/shop");
     assert_eq!(
         browser.value(
             "['queue', 'servers'].map((stage) => getComputedStyle(document.querySelector(`[data-stage=${stage}] .card`)).borderLeftStyle)"
