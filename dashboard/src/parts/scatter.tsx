@@ -22,7 +22,7 @@ export function GoodputOverLoad({ data, empty }: { data: Columns; empty: string 
         </p>
       </figcaption>
       {isEmpty(data) ? (
-        <p class="empty">{empty}</p>
+        <p class="empty">{data.values.length === 0 ? "Being read …" : empty}</p>
       ) : (
         <>
           <ul class="legend">
