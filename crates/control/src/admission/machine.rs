@@ -406,7 +406,7 @@ impl Admission {
             .flatten();
         let told = self.told.map(|told| told.until()).filter(|until| *until < Timestamp::FAR_FUTURE);
         let of_shadows = self.shadows.as_ref().and_then(|shadows| shadows.next_timeout());
-        [self.path.next_timeout(), of_shadows, tick, told].into_iter().flatten().min()
+        earlier(earlier(self.path.next_timeout(), of_shadows), earlier(tick, told))
     }
 
     /// Moves the tickets decided since the last call to `out`, in the order decided. A client that has
@@ -688,6 +688,14 @@ impl Admission {
         if let Some(shadows) = &mut self.shadows {
             shadows.configure(self.now, settings);
         }
+    }
+}
+
+/// The earlier of two moments that may never come.
+fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        _ => one.or(other),
     }
 }
 
