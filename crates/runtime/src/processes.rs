@@ -29,6 +29,8 @@ const DESCRIPTORS_MAX: usize = 65_536;
 const PER_SERVER_MAX: usize = 256;
 /// Lines of a table of sockets that are read.
 const SOCKETS_MAX: usize = 100_000;
+/// The state of a socket that listens (TCP_LISTEN).
+const LISTEN: &str = "0A";
 
 /// What the processes of each local server have used.
 #[derive(Debug, Default)]
@@ -173,17 +175,25 @@ fn listening(endpoint: &Endpoint) -> BTreeSet<u64> {
     match endpoint {
         Endpoint::Tcp(address) => {
             for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
-                lines(table, |line| inodes.extend(listens(line, *address)));
+                // They come first (proc_net_tcp.rst of the kernel); the connections behind them may be very many.
+                let listening = lines(table).take_while(|line| state(line) == Some(LISTEN));
+                inodes.extend(listening.filter_map(|line| listens(&line, *address)));
             }
         }
-        Endpoint::Unix(path) => lines("/proc/net/unix", |line| inodes.extend(listens_at(line, path))),
+        Endpoint::Unix(path) => {
+            inodes.extend(lines("/proc/net/unix").filter_map(|line| listens_at(&line, path)));
+        }
     }
     inodes
 }
 
+/// The state of a line of `/proc/net/tcp` or `tcp6`.
+fn state(line: &str) -> Option<&str> {
+    line.split_whitespace().nth(3)
+}
+
 /// The inode of a line of `/proc/net/tcp` or `tcp6` if it is of a socket that listens at `address`.
 fn listens(line: &str, address: SocketAddr) -> Option<u64> {
-    const LISTEN: &str = "0A";
     let mut fields = line.split_whitespace().skip(1);
     let local = fields.next()?;
     let (ip, port) = local.split_once(':')?;
@@ -248,9 +258,10 @@ fn socket_inode(link: &Path) -> Option<u64> {
     link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
-fn lines(file: &str, mut each: impl FnMut(&str)) {
-    let Ok(file) = File::open(file) else { return };
-    BufReader::new(file).lines().map_while(Result::ok).skip(1).take(SOCKETS_MAX).for_each(|line| each(&line));
+/// A table's lines without its head.
+fn lines(table: &str) -> impl Iterator<Item = String> {
+    let lines = File::open(table).into_iter().flat_map(|file| BufReader::new(file).lines());
+    lines.map_while(Result::ok).skip(1).take(SOCKETS_MAX)
 }
 
 #[cfg(test)]
