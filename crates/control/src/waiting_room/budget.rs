@@ -103,10 +103,16 @@ impl Room {
         };
         let excess = self.sessions.excess_per_s() + self.reported_excess;
         let newcomers = (capacity - excess).max(capacity * NEWCOMERS_MIN);
-        let budget = thousandths(newcomers * self.settings.fill * length_s).max(1);
+        let wanted = newcomers * self.settings.fill * length_s;
         let was = self.table.budget();
-        let moved = budget.abs_diff(was);
-        let budget = if whatever || was == 0 || units(moved) > units(was) * STEP { budget } else { was };
+        // By what was wanted then, since of a small budget its last digit is more than a step.
+        let moved = (wanted - self.wanted).abs() > self.wanted * STEP;
+        let budget = if whatever || was == 0 || moved {
+            self.wanted = wanted;
+            thousandths(wanted).max(1)
+        } else {
+            was
+        };
         // Not a little more than was promised, or newcomers would have it while others wait.
         let present = self
             .capacity

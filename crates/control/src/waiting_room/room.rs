@@ -82,6 +82,8 @@ pub struct Room {
     pub(super) capacity: Capacity,
     /// Whether admission has told it what it knows.
     pub(super) is_told: bool,
+    /// Work units of a slot for which the budget was set.
+    pub(super) wanted: f64,
     /// What a request of each class takes.
     pub(super) costs: Vec<Work>,
     pub(super) table: SlotTable,
@@ -127,6 +129,7 @@ impl Room {
             now,
             capacity: Capacity::default(),
             is_told: false,
+            wanted: 0.0,
             costs: Vec::new(),
             no_shows: NoShows::new(settings.classes.len(), table.horizon(), 0),
             replay: Replay::new(1),

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::{
     LANES_MAX, Room, Work,
+    budget::units,
     draws::{ALL_ROUNDS_MAX, Drawn, Draws, Round},
     settings::Group,
     slot_table::{SLOTS_MAX, Stretch},
@@ -134,6 +135,7 @@ impl Room {
         // Promised after the last writing: at the end of the line, as much as in the busiest slot before.
         if self.table.budget() == 0 {
             self.table.set_budget(snapshot.budget, 0);
+            self.wanted = units(snapshot.budget);
         } else {
             self.table.pour();
         }

@@ -463,3 +463,14 @@ fn a_million_are_promised_in_order_with_memory_for_slots_only() {
     assert_eq!(room.standing(START).waiting, 999_000);
     room.check_invariants();
 }
+
+#[test]
+fn a_small_capacity_that_seems_to_move_a_little_gives_no_place_besides() {
+    // 164.1 and 164.6 thousandths of a work unit a second: one more after rounding, which is more than half a percent.
+    let mut room = room_of(&settings(), 0.1641);
+    assert_eq!(how(room.ask(START, ONE)), Some(How::Direct));
+    tell(&mut room, s(0.2), 0.1646);
+    assert!(promise(room.ask(s(0.2), ONE)).is_some(), "the second one waits");
+    tell(&mut room, s(0.3), 0.166);
+    assert_eq!(room.standing(s(0.3)).for_newcomers, 0.166, "a capacity that has moved");
+}
