@@ -468,6 +468,10 @@ fn schemas() -> Json {
             ("revoked", described(revoked_passes(), "Passes revoked at other checks.")),
             ("heard", described(heard(), "To be sent with the next report, which hears what comes after.")),
             ("part", described(maybe("number"), "The check's part in the capacity of all.")),
+            (
+                "held_back",
+                described(json!({ "type": "boolean" }), "Whether people wait who have a time of a later slot."),
+            ),
         ]),
     })
 }

@@ -282,6 +282,7 @@ fn write_answer(keys: &[ApplicationKey], answered: &Answered) -> Json {
         "revoked": write_revoked(&answered.revoked),
         "heard": answered.mark.map(write_mark),
         "part": answered.part,
+        "held_back": answered.held_back,
     })
 }
 
@@ -295,6 +296,7 @@ pub(crate) fn read_answer(answer: &Json) -> Answered {
         revoked: revoked.collect(),
         mark: read_mark(&answer["heard"]),
         part: answer["part"].as_f64().filter(|part| (0.0..=1.0).contains(part)),
+        held_back: answer["held_back"].as_bool().unwrap_or_default(),
     }
 }
 
@@ -411,6 +413,7 @@ mod tests {
             revoked: vec![Revoked { number: 7, until: at(60) }],
             mark: Some(Mark { list: 1, revoked: 2, used: 3 }),
             part: Some(0.25),
+            held_back: true,
         };
         let mut answer = write_answer(&[], &answered);
         assert_eq!(read_answer(&answer), answered);

@@ -194,8 +194,8 @@ impl Gate {
 
     /// Work units a second that may come now so that the queue neither runs dry nor stands, if that is known.
     #[must_use]
-    pub(crate) fn pace(&self) -> Option<f64> {
-        self.with(|admission, now| admission.pace(now))
+    pub(crate) fn pace(&self, held_back: bool) -> Option<f64> {
+        self.with(|admission, now| admission.pace(now, held_back))
     }
 
     /// What is held of the capacity.

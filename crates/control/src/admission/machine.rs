@@ -479,16 +479,17 @@ impl Admission {
     }
 
     /// Work units a second that may come now so that the short queue neither runs dry nor stands, if the limiter
-    /// says so: what the waiting room lets in without a promise. It goes by the time since the last call; to be asked some
-    /// ten times a second.
-    pub fn pace(&mut self, now: Timestamp) -> Option<f64> {
+    /// says so: what the waiting room lets in without a promise. `held_back`: whether [that room makes people
+    /// wait](crate::waiting_room::Room::holds_back). It goes by the time since the last call; to be asked some ten times a
+    /// second.
+    pub fn pace(&mut self, now: Timestamp, held_back: bool) -> Option<f64> {
         self.advance(now);
         let passed = self.now.since(std::mem::replace(&mut self.paced, self.now));
         // That of the shadows, if the limit holds for them alone.
         let shadows = self.shadows.as_deref().filter(|_| self.modes.in_flight == Mode::Watch);
         let path = shadows.unwrap_or(&self.path);
         let queued: usize = path.queued().map(|(_, queued)| queued).sum();
-        self.limiter.pace(queued, passed)
+        self.limiter.pace(queued, passed, held_back)
     }
 
     /// Moves what has happened to the capacity since the last call to `out`.

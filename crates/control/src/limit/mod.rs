@@ -207,11 +207,12 @@ impl Limiter {
         }
     }
 
-    /// Work units a second that may come now, with so many requests queued and so long after the last call.
+    /// Work units a second that may come now, with so many requests queued and so long after the last call; whether the
+    /// room holds people back.
     #[expect(clippy::cast_precision_loss, reason = "a length of a queue")]
-    pub fn pace(&mut self, queued: usize, passed: Duration) -> Option<f64> {
+    pub fn pace(&mut self, queued: usize, passed: Duration, held_back: bool) -> Option<f64> {
         let Self::KneeTrack(knee) = self else { return None };
-        let requests = knee.slot_rate(queued as f64, passed.as_secs_f64());
+        let requests = knee.slot_rate(queued as f64, passed.as_secs_f64(), held_back);
         let units = match (knee.work_capacity(ClassId(0)), knee.capacity()) {
             (Some(work), Some(capacity)) if capacity > 0.0 => work / capacity,
             _ => 1.0,

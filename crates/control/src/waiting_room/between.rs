@@ -80,6 +80,8 @@ pub struct Answered {
     pub mark: Option<Mark>,
     /// The check's part in the capacity of all, 0 to 1; `None`: not known.
     pub part: Option<f64>,
+    /// Whether people wait who have a time of a later slot.
+    pub held_back: bool,
 }
 
 /// Role `generate`: what checks have told.
@@ -96,6 +98,7 @@ pub(super) struct Untold {
     used: Vec<Used>,
     heard: Option<Mark>,
     part: Option<f64>,
+    pub(super) held_back: bool,
 }
 
 /// The last [`LOG_MAX`] things learned, each with whom it was learned from.
@@ -190,6 +193,7 @@ impl Room {
 
     /// The check hears of others.
     pub(super) fn hear_of_others(&mut self, answered: &Answered) {
+        self.untold.held_back = answered.held_back;
         for revoked in answered.revoked.iter().take(REVOKED_TOLD_MAX) {
             self.note_revoked(*revoked);
         }

@@ -46,6 +46,12 @@ impl Room {
         self.is_told
     }
 
+    /// Whether people wait who have a time of a later slot, and not for a door alone; role `check`: as far as is heard of it.
+    #[must_use]
+    pub fn holds_back(&self) -> bool {
+        self.table.waiting() > 0 || self.untold.held_back
+    }
+
     pub(super) const fn knows_capacity(&self) -> bool {
         self.capacity.per_s.is_some() || self.capacity.pace_per_s.is_some()
     }

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! `c` is the capacity; while less than a limit's worth is queued, at least the rate that departs now, which is
-//! served without a queue and so is proof of that much. `boost` grows meanwhile, by 30 % a second up to 3 (while
-//! nothing is known by 100 % up to 50, and 0.5 instead of 0.1), and shrinks again twice as fast as time passes. Without it
-//! a room that obeys the estimate starves the search: an estimate too low would feed itself.
+//! served without a queue and so is proof of that much. While it is so although the room makes people wait, `boost` grows,
+//! by 30 % a second up to 3 (while nothing is known by 100 % up to 50, and 0.5 instead of 0.1); else it shrinks, twice as
+//! fast as time passes. Without it a room that obeys the estimate starves the search: an estimate too low would feed itself.
 
 use super::KneeTrack;
 
@@ -23,8 +23,8 @@ const RATE_MIN: f64 = 20.0;
 
 impl KneeTrack {
     /// Places a second to promise now, with `queued` requests in the short queue, `passed` seconds after
-    /// the last call (a quarter of a second counts at most).
-    pub fn slot_rate(&mut self, queued: f64, passed: f64) -> f64 {
+    /// the last call (a quarter of a second counts at most); `held_back`: whether the room makes people wait.
+    pub fn slot_rate(&mut self, queued: f64, passed: f64, held_back: bool) -> f64 {
         let passed = passed.clamp(0.0, 0.25);
         let known = self.costs.is_some();
         let mut capacity = if known { self.capacity().unwrap_or(0.0) } else { self.rate };
@@ -33,7 +33,7 @@ impl KneeTrack {
             capacity = capacity.max(self.rate);
         }
         let capacity = capacity.max(RATE_MIN);
-        self.boost = if short {
+        self.boost = if short && held_back {
             let (growth, most) = if known { (0.3, 3.0) } else { (1.0, 50.0) };
             (self.boost * (1.0 + passed * growth)).min(most)
         } else {
