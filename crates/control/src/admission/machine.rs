@@ -479,8 +479,8 @@ impl Admission {
     }
 
     /// Work units a second that may come now so that the short queue neither runs dry nor stands, if the limiter
-    /// says so: what the waiting room lets in without a promise. `held_back`: whether [that room makes people
-    /// wait](crate::waiting_room::Room::holds_back). It goes by the time since the last call; to be asked some ten times a
+    /// says so: what the waiting room lets in without a promise. `held_back`: whether [that room has made newcomers
+    /// wait](crate::waiting_room::Room::take_held_back). It goes by the time since the last call; to be asked some ten times a
     /// second.
     pub fn pace(&mut self, now: Timestamp, held_back: bool) -> Option<f64> {
         self.advance(now);

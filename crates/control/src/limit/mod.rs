@@ -208,7 +208,7 @@ impl Limiter {
     }
 
     /// Work units a second that may come now, with so many requests queued and so long after the last call; whether the
-    /// room holds people back.
+    /// room has held newcomers back.
     #[expect(clippy::cast_precision_loss, reason = "a length of a queue")]
     pub fn pace(&mut self, queued: usize, passed: Duration, held_back: bool) -> Option<f64> {
         let Self::KneeTrack(knee) = self else { return None };

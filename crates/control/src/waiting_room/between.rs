@@ -80,7 +80,7 @@ pub struct Answered {
     pub mark: Option<Mark>,
     /// The check's part in the capacity of all, 0 to 1; `None`: not known.
     pub part: Option<f64>,
-    /// Whether people wait who have a time of a later slot.
+    /// Whether newcomers have been made to wait since the last answer.
     pub held_back: bool,
 }
 

@@ -46,10 +46,13 @@ impl Room {
         self.is_told
     }
 
-    /// Whether people wait who have a time of a later slot, and not for a door alone; role `check`: as far as is heard of it.
-    #[must_use]
-    pub fn holds_back(&self) -> bool {
-        self.table.waiting() > 0 || self.untold.held_back
+    /// Whether newcomers have been made to wait since this was last asked, and not for a door alone: more would have come than
+    /// may. Role `check`: what was heard of it last.
+    pub fn take_held_back(&mut self) -> bool {
+        if self.settings.role == RoomRole::Check {
+            return self.untold.held_back;
+        }
+        std::mem::take(&mut self.held_back)
     }
 
     pub(super) const fn knows_capacity(&self) -> bool {

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `c` is the capacity; while less than a limit's worth is queued, at least the rate that departs now, which is
-//! served without a queue and so is proof of that much. While it is so although the room makes people wait, `boost` grows,
+//! served without a queue and so is proof of that much. While it is so although the room makes newcomers wait, `boost` grows,
 //! by 30 % a second up to 3 (while nothing is known by 100 % up to 50, and 0.5 instead of 0.1); else it shrinks, twice as
 //! fast as time passes. Without it a room that obeys the estimate starves the search: an estimate too low would feed itself.
 
@@ -23,7 +23,8 @@ const RATE_MIN: f64 = 20.0;
 
 impl KneeTrack {
     /// Places a second to promise now, with `queued` requests in the short queue, `passed` seconds after
-    /// the last call (a quarter of a second counts at most); `held_back`: whether the room makes people wait.
+    /// the last call (a quarter of a second counts at most); `held_back`: whether the room has made newcomers
+    /// wait since.
     pub fn slot_rate(&mut self, queued: f64, passed: f64, held_back: bool) -> f64 {
         let passed = passed.clamp(0.0, 0.25);
         let known = self.costs.is_some();
