@@ -12,6 +12,7 @@ use serde_json::{Map, Value as Json, json};
 use tidegate_config::Class;
 use tidegate_control::{
     ClassId, Timestamp,
+    capacity::Pace,
     knobs::{ChoiceSet as _, RoomRole, keys},
     waiting_room::{Again, Answered, Mark, Owed, Report, Returned, Revoked, Used},
 };
@@ -28,6 +29,7 @@ use crate::{
 const MEMBERS: &[&str] = &[
     "capacity_per_s",
     "pace_per_s",
+    "departs_per_s",
     "costs",
     "follow",
     "excess_per_s",
@@ -95,7 +97,8 @@ pub(crate) fn write(report: &Report, classes: &[Class]) -> Json {
         .collect();
     json!({
         "capacity_per_s": report.capacity,
-        "pace_per_s": report.pace,
+        "pace_per_s": report.pace.map(|pace| pace.may_come_per_s),
+        "departs_per_s": report.pace.map(|pace| pace.departs_per_s),
         "costs": by_class(&report.costs, 1e3),
         "follow": report.follow as f64 / 1e3,
         "excess_per_s": report.excess,
@@ -190,9 +193,10 @@ fn read(body: &[u8], classes: &[Class]) -> Result<Report, Problem> {
         None | Some(Json::Null) => Ok(None),
         Some(value) => number(&value, name).map(Some),
     };
+    let departs_per_s = optional("departs_per_s")?.unwrap_or(0.0);
     Ok(Report {
         capacity: optional("capacity_per_s")?,
-        pace: optional("pace_per_s")?,
+        pace: optional("pace_per_s")?.map(|may_come_per_s| Pace { may_come_per_s, departs_per_s }),
         follow: whole(optional("follow")?.unwrap_or(0.0) * 1e3),
         excess: optional("excess_per_s")?.unwrap_or(0.0),
         costs,
@@ -353,7 +357,7 @@ mod tests {
         let slot = Timestamp::from_nanos(1_795_262_400_333_333_333);
         let report = Report {
             capacity: Some(120.5),
-            pace: None,
+            pace: Some(Pace { may_come_per_s: 60.0, departs_per_s: 98.5 }),
             costs: vec![1000, 2500],
             follow: 1_750,
             excess: 0.25,

@@ -136,7 +136,7 @@ fn the_waiting_room_allocates_nothing_for_a_visitor() {
     // then and get another time.
     let mut second = |second: u64| {
         let now = at(1000 * second);
-        room.observe(now, Capacity { per_s: Some(100.0), pace_per_s: None }, std::iter::empty());
+        room.observe(now, Capacity { per_s: Some(100.0), pace: None }, std::iter::empty());
         while let Some(promise) = waiting.pop_front_if(|(until, _)| *until <= now).map(|(_, promise)| promise)
         {
             let answer = match room.come_back(now, class, &promise) {

@@ -20,7 +20,7 @@ use tidegate_control::{
     admission::{
         Admission, AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit, Shadow, StreamPermit,
     },
-    capacity::{CapacityEvent, CapacityState},
+    capacity::{CapacityEvent, CapacityState, Pace},
 };
 use tokio::sync::Notify;
 
@@ -192,9 +192,10 @@ impl Gate {
         self.with(|admission, now| admission.resize(now, factor));
     }
 
-    /// Work units a second that may come now so that the queue neither runs dry nor stands, if that is known.
+    /// How fast work may come and goes now so that the queue neither runs dry nor stands, if that is known. See
+    /// [`Admission::pace`](tidegate_control::admission::Admission::pace).
     #[must_use]
-    pub(crate) fn pace(&self, held_back: bool) -> Option<f64> {
+    pub(crate) fn pace(&self, held_back: bool) -> Option<Pace> {
         self.with(|admission, now| admission.pace(now, held_back))
     }
 

@@ -129,10 +129,10 @@ impl ApplicationState {
             }
             // One lock after the other.
             let held_back = self.waiting_room().with(|room, _| room.take_held_back());
-            let (levels, pace_per_s) = (self.gate().levels(), self.gate().pace(held_back));
+            let (levels, pace) = (self.gate().levels(), self.gate().pace(held_back));
             #[expect(clippy::cast_precision_loss, reason = "thousandths of a rate")]
             let units = |thousandths: u64| thousandths as f64 / 1000.0;
-            let capacity = Capacity { per_s: levels.capacity.map(units), pace_per_s };
+            let capacity = Capacity { per_s: levels.capacity.map(units), pace };
             let class = |index| ClassId(u16::try_from(index).unwrap_or(u16::MAX));
             let costs = levels.costs.iter().enumerate();
             let costs = costs.map(|(index, cost)| (class(index), cost.map(units)));

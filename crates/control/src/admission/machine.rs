@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     ClassId, Refusal, Ticket, Timestamp,
-    capacity::{CapacityBounds, CapacityEvent, CapacityState, Cause, Given},
+    capacity::{CapacityBounds, CapacityEvent, CapacityState, Cause, Given, Pace},
     in_flight::TOP_PRIORITY,
     knobs::{Algorithm, Mode},
     limit::{Limit, Limiter, Sample},
@@ -478,11 +478,11 @@ impl Admission {
         self.settle();
     }
 
-    /// Work units a second that may come now so that the short queue neither runs dry nor stands, if the limiter
-    /// says so: what the waiting room lets in without a promise. `held_back`: whether [that room has made newcomers
+    /// How fast work may come and goes now, so that the short queue neither runs dry nor stands, if the limiter says
+    /// so: what the waiting room lets in without a promise. `held_back`: whether [that room has made newcomers
     /// wait](crate::waiting_room::Room::take_held_back). It goes by the time since the last call; to be asked some ten times a
     /// second.
-    pub fn pace(&mut self, now: Timestamp, held_back: bool) -> Option<f64> {
+    pub fn pace(&mut self, now: Timestamp, held_back: bool) -> Option<Pace> {
         self.advance(now);
         let passed = self.now.since(std::mem::replace(&mut self.paced, self.now));
         // That of the shadows, if the limit holds for them alone.

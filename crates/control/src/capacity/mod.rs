@@ -56,6 +56,15 @@ impl CapacityBounds {
     }
 }
 
+/// How fast work may come and goes, work units a second: beyond what is known of the capacity, and before anything is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// May come now so that the short queue neither runs dry nor grows.
+    pub may_come_per_s: f64,
+    /// Departs now: as much the servers can do.
+    pub departs_per_s: f64,
+}
+
 /// The estimate has moved, and why.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CapacityEvent {

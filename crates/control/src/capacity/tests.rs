@@ -227,3 +227,21 @@ fn causes_are_counted_by_their_position_and_told_apart_by_name() {
     }
     assert_eq!(Cause::ALL.len(), Cause::Given.index() + 1);
 }
+
+/// What may come grows while newcomers are held back although nothing is queued, and at no other time: after a quiet hour
+/// a burst meets no other pace than after a quiet second.
+#[test]
+fn what_may_come_grows_only_while_newcomers_are_held_back() {
+    let mut bench = Bench::new(Algorithm::KneeTrack, 1, None);
+    let mut pace_after = |seconds: u64, held_back: bool| {
+        let asked = (0..seconds * 10).map(|_| {
+            bench.now = bench.now + 100 * MS;
+            bench.admission.pace(bench.now, held_back).expect("it has one").may_come_per_s
+        });
+        asked.last().expect("it was asked")
+    };
+    let first = pace_after(1, false);
+    assert_eq!(pace_after(3600, false).to_bits(), first.to_bits());
+    assert!(pace_after(10, true) > 10.0 * first);
+    assert_eq!(pace_after(5, false).to_bits(), first.to_bits());
+}

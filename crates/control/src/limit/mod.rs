@@ -23,7 +23,7 @@ pub use vegas::Vegas;
 use crate::{
     ClassId, Timestamp,
     admission::Outcome,
-    capacity::{CapacityBounds, CapacityEvent, KneeTrack, PowerRatio, PowerRatioSettings},
+    capacity::{CapacityBounds, CapacityEvent, KneeTrack, Pace, PowerRatio, PowerRatioSettings},
     knobs::Algorithm,
 };
 
@@ -207,17 +207,17 @@ impl Limiter {
         }
     }
 
-    /// Work units a second that may come now, with so many requests queued and so long after the last call; whether the
+    /// How fast work may come and goes, with so many requests queued and so long after the last call; whether the
     /// room has held newcomers back.
     #[expect(clippy::cast_precision_loss, reason = "a length of a queue")]
-    pub fn pace(&mut self, queued: usize, passed: Duration, held_back: bool) -> Option<f64> {
+    pub fn pace(&mut self, queued: usize, passed: Duration, held_back: bool) -> Option<Pace> {
         let Self::KneeTrack(knee) = self else { return None };
-        let requests = knee.slot_rate(queued as f64, passed.as_secs_f64(), held_back);
+        let pace = knee.pace(queued as f64, passed.as_secs_f64(), held_back);
         let units = match (knee.work_capacity(ClassId(0)), knee.capacity()) {
             (Some(work), Some(capacity)) if capacity > 0.0 => work / capacity,
             _ => 1.0,
         };
-        Some(requests * units)
+        Some(Pace { may_come_per_s: pace.may_come_per_s * units, departs_per_s: pace.departs_per_s * units })
     }
 
     /// Between what the capacity is taken to be.

@@ -1,7 +1,7 @@
 //! How much may be promised: what is known of the capacity, less what sessions take.
 
 use super::{Capacity, Room, Work, room::UNIT};
-use crate::{ClassId, Timestamp, knobs::RoomRole};
+use crate::{ClassId, Timestamp, capacity::Pace, knobs::RoomRole};
 
 /// The budget follows the capacity in steps of this.
 const STEP: f64 = 0.005;
@@ -9,11 +9,15 @@ const STEP: f64 = 0.005;
 /// Newcomers have this share of the capacity at least, whatever sessions take.
 const NEWCOMERS_MIN: f64 = 0.01;
 
+/// Of what departs, this share is promised before the capacity is known: it varies from one moment to the next.
+const PROVEN: f64 = 0.9;
+
 impl Capacity {
     /// Work units a second that can be promised. While the capacity is being searched for, what may come now is more than
-    /// that.
+    /// that, unless as much departs.
     pub(super) fn promised(&self) -> Option<f64> {
-        self.per_s.or(self.pace_per_s.map(|pace| pace / 2.0))
+        let of_pace = |pace: Pace| (pace.may_come_per_s / 2.0).max(pace.departs_per_s * PROVEN);
+        self.per_s.or(self.pace.map(of_pace))
     }
 }
 
@@ -56,7 +60,7 @@ impl Room {
     }
 
     pub(super) const fn knows_capacity(&self) -> bool {
-        self.capacity.per_s.is_some() || self.capacity.pace_per_s.is_some()
+        self.capacity.per_s.is_some() || self.capacity.pace.is_some()
     }
 
     pub(super) fn cost(&self, class: ClassId) -> Work {
@@ -123,10 +127,10 @@ impl Room {
             was
         };
         // Not a little more than was promised, or newcomers would have it while others wait.
-        let present = self
-            .capacity
-            .pace_per_s
-            .map_or(budget, |pace| thousandths((pace - excess).max(pace * NEWCOMERS_MIN) * length_s).max(1));
+        let present =
+            self.capacity.pace.map(|pace| pace.may_come_per_s).map_or(budget, |pace| {
+                thousandths((pace - excess).max(pace * NEWCOMERS_MIN) * length_s).max(1)
+            });
         self.table.set_budget(budget, present);
         if was == 0 {
             self.open_filters();

@@ -20,7 +20,7 @@
 use std::time::Duration;
 
 use super::{Capacity, Report, Room, Work, budget::thousandths, room::UNIT};
-use crate::{Timestamp, knobs::RoomRole};
+use crate::{Timestamp, capacity::Pace, knobs::RoomRole};
 
 /// Checks that report to one generator.
 const CHECKS_MAX: usize = 64;
@@ -81,7 +81,7 @@ impl Room {
         let heard = Check {
             name: name.to_owned(),
             reported: now,
-            capacity: Capacity { per_s: report.capacity, pace_per_s: report.pace },
+            capacity: Capacity { per_s: report.capacity, pace: report.pace },
             costs,
             follow: report.follow.min(UNIT * 1_000_000),
             excess: if report.excess.is_finite() { report.excess.max(0.0) } else { 0.0 },
@@ -101,14 +101,18 @@ impl Room {
             return;
         }
         let counted = || self.counted();
-        let sum = |of: fn(&Check) -> Option<f64>| counted().filter_map(of).reduce(|sum, more| sum + more);
         // Where one knows its pace and another one its capacity only, that is its pace.
-        let knows_pace = counted().any(|check| check.capacity.pace_per_s.is_some());
+        let pace_of = |check: &Check| {
+            let by_capacity = |per_s| Pace { may_come_per_s: per_s, departs_per_s: 0.0 };
+            check.capacity.pace.or(check.capacity.per_s.map(by_capacity))
+        };
+        let knows_pace = counted().any(|check| check.capacity.pace.is_some());
         let capacity = Capacity {
-            per_s: sum(|check| check.capacity.per_s),
-            pace_per_s: knows_pace
-                .then(|| sum(|check| check.capacity.pace_per_s.or(check.capacity.per_s)))
-                .flatten(),
+            per_s: counted().filter_map(|check| check.capacity.per_s).reduce(|sum, more| sum + more),
+            pace: counted().filter(|_| knows_pace).filter_map(pace_of).reduce(|sum, more| Pace {
+                may_come_per_s: sum.may_come_per_s + more.may_come_per_s,
+                departs_per_s: sum.departs_per_s + more.departs_per_s,
+            }),
         };
         let excess = counted().map(|check| check.excess).sum();
         let follow = self.mean(|check| Some(check.follow));

@@ -288,7 +288,7 @@ impl Driver {
     }
 
     fn observe(&mut self) {
-        let capacity = Capacity { per_s: self.capacity, pace_per_s: None };
+        let capacity = Capacity { per_s: self.capacity, pace: None };
         self.room.observe(self.now, capacity, std::iter::empty());
     }
 

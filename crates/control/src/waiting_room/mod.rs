@@ -55,7 +55,7 @@ pub use slot_table::{Block, LANES_MAX, Places, SLOTS_MAX, SlotTable, Work};
 pub use snapshot::{RoomSnapshot, SnapshotFault};
 pub use standing::{GroupView, SlotView, Standing};
 
-use crate::{ClassId, Refusal, Timestamp};
+use crate::{ClassId, Refusal, Timestamp, capacity::Pace};
 
 /// What is promised to a visitor. Plain facts: a token is this, signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -202,8 +202,8 @@ pub enum PassAnswer {
 pub struct Capacity {
     /// Work units a second; one is what a request of the default class costs. `None`: not known.
     pub per_s: Option<f64>,
-    /// Work units a second that may come now so that the short queue neither runs dry nor grows, if that is known.
-    pub pace_per_s: Option<f64>,
+    /// How fast work may come and goes now, if that is known.
+    pub pace: Option<Pace>,
 }
 
 macro_rules! counts {

@@ -11,15 +11,15 @@ use super::{
     Room, RoomCount, Work,
     between::{Answered, Mark, Revoked, Used},
 };
-use crate::{ClassId, Timestamp, knobs::RoomRole};
+use crate::{ClassId, Timestamp, capacity::Pace, knobs::RoomRole};
 
 /// Capacity, costs and who came, since the last report. Plain data.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// Work units a second; `None`: not known.
     pub capacity: Option<f64>,
-    /// Work units a second that may come now.
-    pub pace: Option<f64>,
+    /// How fast work may come and goes now.
+    pub pace: Option<Pace>,
     /// What a request of each class costs, thousandths of a work unit, dense by class.
     pub costs: Vec<u64>,
     /// Work expected of a session after its first request, thousandths of a work unit.
@@ -85,7 +85,7 @@ impl Room {
         self.advance(now);
         let mut report = Report {
             capacity: self.capacity.per_s,
-            pace: self.capacity.pace_per_s,
+            pace: self.capacity.pace,
             costs: self.costs.clone(),
             follow: self.sessions.follow(),
             excess: self.sessions.excess_per_s(),

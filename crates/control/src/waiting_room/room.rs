@@ -61,7 +61,7 @@ const DRAWN_SOON: Duration = Duration::from_secs(5);
 /// let start = Timestamp::from_nanos(1_000_000_000_000);
 /// let mut room = Room::new(&settings, [1, 2], start);
 /// // Two work units a second: two go on at once, the next two are promised the next second, and so on.
-/// room.observe(start, Capacity { per_s: Some(2.0), pace_per_s: None }, std::iter::empty());
+/// room.observe(start, Capacity { per_s: Some(2.0), pace: None }, std::iter::empty());
 /// let mut seconds = Vec::new();
 /// for _ in 0..6 {
 ///     match room.ask(start, ClassId(0)) {

@@ -42,7 +42,7 @@ fn room_of(settings: &RoomSettings, per_s: f64) -> Room {
 }
 
 fn tell(room: &mut Room, now: Timestamp, per_s: f64) {
-    room.observe(now, Capacity { per_s: Some(per_s), pace_per_s: None }, std::iter::empty());
+    room.observe(now, Capacity { per_s: Some(per_s), pace: None }, std::iter::empty());
 }
 
 /// Asks so often; the promises that come of it.

@@ -37,6 +37,7 @@ experiments![
     "retry-storm",
     "masth-home-limit",
     "webq-burst",
+    "webq-again",
     "webq-people",
     "waiting-million",
     "webq-discovery",

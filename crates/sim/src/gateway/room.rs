@@ -73,10 +73,10 @@ impl Hall {
             return;
         }
         self.next = now + INTERVAL;
-        let pace_per_s = admission.pace(now, self.room.take_held_back());
+        let pace = admission.pace(now, self.room.take_held_back());
         let levels = admission.levels();
         let per_s = levels.capacity.or(self.given);
-        self.room.observe(now, Capacity { per_s, pace_per_s }, levels.costs());
+        self.room.observe(now, Capacity { per_s, pace }, levels.costs());
         self.room.drain_counts(|_, _, _| {});
     }
 

@@ -12,7 +12,7 @@
 //! by 30 % a second up to 3 (while nothing is known by 100 % up to 50, and 0.5 instead of 0.1); else it shrinks, twice as
 //! fast as time passes. Without it a room that obeys the estimate starves the search: an estimate too low would feed itself.
 
-use super::KneeTrack;
+use super::{super::Pace, KneeTrack};
 
 /// So much over the capacity comes to fill the short queue, as a share of it; more before anything is known. What comes above
 /// the capacity overtakes those who have a time, so that it is little as long as the queue does not stay short.
@@ -22,10 +22,10 @@ const FEED_UNKNOWN: f64 = 0.5;
 const RATE_MIN: f64 = 20.0;
 
 impl KneeTrack {
-    /// Places a second to promise now, with `queued` requests in the short queue, `passed` seconds after
+    /// How fast requests may come and go now, with `queued` requests in the short queue, `passed` seconds after
     /// the last call (a quarter of a second counts at most); `held_back`: whether the room has made newcomers
     /// wait since.
-    pub fn slot_rate(&mut self, queued: f64, passed: f64, held_back: bool) -> f64 {
+    pub fn pace(&mut self, queued: f64, passed: f64, held_back: bool) -> Pace {
         let passed = passed.clamp(0.0, 0.25);
         let known = self.costs.is_some();
         let mut capacity = if known { self.capacity().unwrap_or(0.0) } else { self.rate };
@@ -42,6 +42,9 @@ impl KneeTrack {
         };
         let target = (capacity / 4.0).max(4.0 * self.level);
         let feed = if known { FEED } else { FEED_UNKNOWN };
-        capacity * self.boost * (1.0 + ((target - queued) / capacity).clamp(-0.7, feed))
+        Pace {
+            may_come_per_s: capacity * self.boost * (1.0 + ((target - queued) / capacity).clamp(-0.7, feed)),
+            departs_per_s: self.rate,
+        }
     }
 }

@@ -221,3 +221,31 @@ fn after_a_fall_no_slot_stays_empty_while_people_wait() {
     assert!(idle.is_empty(), "seconds with room though people waited: {idle:?} of {came:?}");
     assert!((20..=25).contains(&last), "115 and 100 newcomers at ten a second: {last} s");
 }
+
+#[test]
+fn newcomers_made_to_wait_are_told_of_once() {
+    let mut room = room_of(&settings(), 10.0);
+    assert!(!room.take_held_back(), "nobody came");
+    ask(&mut room, s(0.0), 5);
+    assert!(!room.take_held_back(), "who came went on");
+    ask(&mut room, s(0.0), 20);
+    assert!(room.take_held_back());
+    assert!(!room.take_held_back(), "nobody came since, though people wait");
+    assert!(room.table.waiting() > 0);
+}
+
+/// Before a capacity is known, what departs is proof of nearly as much; without that half of what may come is promised.
+#[test]
+fn what_departs_is_promised_before_the_capacity_is_known() {
+    for (departs_per_s, expected) in [(0.0, 20), (100.0, 90)] {
+        let mut room = Room::new(&settings(), [1, 2], START);
+        let pace = Some(Pace { may_come_per_s: 40.0, departs_per_s });
+        room.observe(START, Capacity { per_s: None, pace }, std::iter::empty());
+        let promises = ask(&mut room, s(0.0), 400);
+        let in_slot = |second: f64| {
+            let slot = s(second)..s(second + 1.0);
+            promises.iter().filter(|promise| slot.contains(&promise.at)).count()
+        };
+        assert_eq!((in_slot(1.0), in_slot(2.0)), (expected, expected), "{departs_per_s} depart");
+    }
+}
