@@ -470,7 +470,7 @@ fn schemas() -> Json {
             ("part", described(maybe("number"), "The check's part in the capacity of all.")),
             (
                 "held_back",
-                described(json!({ "type": "boolean" }), "Whether newcomers have been made to wait since the last answer."),
+                described(json!({ "type": "boolean" }), "Whether newcomers have been made to wait of late."),
             ),
         ]),
     })

@@ -128,7 +128,7 @@ impl ApplicationState {
                 continue;
             }
             // One lock after the other.
-            let held_back = self.waiting_room().with(|room, _| room.take_held_back());
+            let held_back = self.waiting_room().with(|room, now| room.holds_back(now));
             let (levels, pace) = (self.gate().levels(), self.gate().pace(held_back));
             #[expect(clippy::cast_precision_loss, reason = "thousandths of a rate")]
             let units = |thousandths: u64| thousandths as f64 / 1000.0;

@@ -480,7 +480,7 @@ impl Admission {
 
     /// How fast work may come and goes now, so that the short queue neither runs dry nor stands, if the limiter says
     /// so: what the waiting room lets in without a promise. `held_back`: whether [that room has made newcomers
-    /// wait](crate::waiting_room::Room::take_held_back). It goes by the time since the last call; to be asked some ten times a
+    /// wait](crate::waiting_room::Room::holds_back). It goes by the time since the last call; to be asked some ten times a
     /// second.
     pub fn pace(&mut self, now: Timestamp, held_back: bool) -> Option<Pace> {
         self.advance(now);

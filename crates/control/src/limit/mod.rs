@@ -208,7 +208,7 @@ impl Limiter {
     }
 
     /// How fast work may come and goes, with so many requests queued and so long after the last call; whether the
-    /// room has held newcomers back.
+    /// room holds newcomers back.
     #[expect(clippy::cast_precision_loss, reason = "a length of a queue")]
     pub fn pace(&mut self, queued: usize, passed: Duration, held_back: bool) -> Option<Pace> {
         let Self::KneeTrack(knee) = self else { return None };

@@ -80,7 +80,7 @@ pub struct Answered {
     pub mark: Option<Mark>,
     /// The check's part in the capacity of all, 0 to 1; `None`: not known.
     pub part: Option<f64>,
-    /// Whether newcomers have been made to wait since the last answer.
+    /// Whether newcomers have been made to wait of late.
     pub held_back: bool,
 }
 

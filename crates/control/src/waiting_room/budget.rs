@@ -1,5 +1,7 @@
 //! How much may be promised: what is known of the capacity, less what sessions take.
 
+use std::time::Duration;
+
 use super::{Capacity, Room, Work, room::UNIT};
 use crate::{ClassId, Timestamp, capacity::Pace, knobs::RoomRole};
 
@@ -11,6 +13,9 @@ const NEWCOMERS_MIN: f64 = 0.01;
 
 /// Of what departs, this share is promised before the capacity is known: it varies from one moment to the next.
 const PROVEN: f64 = 0.9;
+
+/// Newcomers were made to wait so short a time ago: more would come now than may.
+const LATELY: Duration = Duration::from_secs(1);
 
 impl Capacity {
     /// Work units a second that can be promised. While the capacity is being searched for, what may come now is more than
@@ -50,13 +55,14 @@ impl Room {
         self.is_told
     }
 
-    /// Whether newcomers have been made to wait since this was last asked, and not for a door alone: more would have come than
+    /// Whether newcomers have been made to wait within the last second, and not for a door alone: more would have come than
     /// may. Role `check`: what was heard of it last.
-    pub fn take_held_back(&mut self) -> bool {
+    #[must_use]
+    pub fn holds_back(&self, now: Timestamp) -> bool {
         if self.settings.role == RoomRole::Check {
             return self.untold.held_back;
         }
-        std::mem::take(&mut self.held_back)
+        self.held_back.is_some_and(|last| now.since(last) < LATELY)
     }
 
     pub(super) const fn knows_capacity(&self) -> bool {

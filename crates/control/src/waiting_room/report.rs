@@ -166,7 +166,7 @@ impl Room {
         let room: Vec<_> = self.table.room_owed(most).collect();
         let owed = |(slot, room)| Owed { slot: self.table.begin(slot), work: share(room, part) };
         let owed = room.into_iter().map(owed).filter(|owed| owed.work > 0).collect();
-        let mut answered = Answered { owed, held_back: self.take_held_back(), ..Answered::default() };
+        let mut answered = Answered { owed, held_back: self.holds_back(self.now), ..Answered::default() };
         self.pass_on(check, report, &mut answered);
         answered
     }

@@ -97,8 +97,8 @@ pub struct Room {
     pub(super) sessions: Sessions,
     pub(super) counts: Vec<[u64; ALL_COUNTS.len()]>,
     issued: u64,
-    /// Whether newcomers have been made to wait since somebody asked.
-    pub(super) held_back: bool,
+    /// When newcomers were made to wait last.
+    pub(super) held_back: Option<Timestamp>,
     /// Work promised in the present slot, and the most in any.
     pub(super) issued_work: Work,
     pub(super) issued_work_max: Work,
@@ -141,7 +141,7 @@ impl Room {
             counts: Vec::new(),
             blocks: Vec::new(),
             issued: 0,
-            held_back: false,
+            held_back: None,
             issued_work: 0,
             issued_work_max: 0,
             checks: Vec::new(),
@@ -230,7 +230,7 @@ impl Room {
                 if nobody_waits && self.take_now(class) {
                     return self.enter(class, How::Direct, true);
                 }
-                self.held_back = true;
+                self.held_back = Some(self.now);
                 let round = nanos(doors.round).max(1);
                 let closes = Timestamp::from_nanos((self.now.as_nanos() / round + 1).saturating_mul(round));
                 self.lot(class, closes, RoomOrder::Shuffled)
@@ -457,13 +457,15 @@ impl Room {
             return self.promise_in(class, self.table.present(), 0, work, since, renewed);
         }
         let Some(block) = self.place_of(class, work) else {
-            self.held_back = true;
+            self.held_back = Some(self.now);
             self.count(class, RoomCount::HorizonFull);
             return Answer::Refuse(Refusal::HorizonFull);
         };
         // Where times are given for other processes, the next slot is the first there is.
         let first = self.table.present() + u64::from(self.settings.role == RoomRole::Generate);
-        self.held_back |= block.slot > first;
+        if block.slot > first {
+            self.held_back = Some(self.now);
+        }
         self.promise_in(class, block.slot, block.offset, block.work, since, renewed)
     }
 

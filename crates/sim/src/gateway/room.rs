@@ -73,7 +73,7 @@ impl Hall {
             return;
         }
         self.next = now + INTERVAL;
-        let pace = admission.pace(now, self.room.take_held_back());
+        let pace = admission.pace(now, self.room.holds_back(now));
         let levels = admission.levels();
         let per_s = levels.capacity.or(self.given);
         self.room.observe(now, Capacity { per_s, pace }, levels.costs());

@@ -23,8 +23,8 @@ const RATE_MIN: f64 = 20.0;
 
 impl KneeTrack {
     /// How fast requests may come and go now, with `queued` requests in the short queue, `passed` seconds after
-    /// the last call (a quarter of a second counts at most); `held_back`: whether the room has made newcomers
-    /// wait since.
+    /// the last call (a quarter of a second counts at most); `held_back`: whether the room makes newcomers
+    /// wait.
     pub fn pace(&mut self, queued: f64, passed: f64, held_back: bool) -> Pace {
         let passed = passed.clamp(0.0, 0.25);
         let known = self.costs.is_some();

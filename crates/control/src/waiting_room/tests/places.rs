@@ -223,14 +223,15 @@ fn after_a_fall_no_slot_stays_empty_while_people_wait() {
 }
 
 #[test]
-fn newcomers_made_to_wait_are_told_of_once() {
+fn a_room_holds_back_while_newcomers_are_made_to_wait_not_while_people_wait() {
     let mut room = room_of(&settings(), 10.0);
-    assert!(!room.take_held_back(), "nobody came");
+    assert!(!room.holds_back(s(0.0)), "nobody came");
     ask(&mut room, s(0.0), 5);
-    assert!(!room.take_held_back(), "who came went on");
-    ask(&mut room, s(0.0), 20);
-    assert!(room.take_held_back());
-    assert!(!room.take_held_back(), "nobody came since, though people wait");
+    assert!(!room.holds_back(s(0.0)), "who came went on");
+    ask(&mut room, s(0.0), 50);
+    assert!(room.holds_back(s(0.9)));
+    tell(&mut room, s(1.0), 10.0);
+    assert!(!room.holds_back(s(1.0)), "nobody came since");
     assert!(room.table.waiting() > 0);
 }
 
