@@ -7,6 +7,8 @@
 //! target = max(c/4, 4·L)     rate = c · boost · (1 + clamp((target − queued)/c, −0.7, 0.1))
 //! ```
 //!
+//! `L` is the limit; before anything is known `c/4` at most, since it may be far above the knee then.
+//!
 //! `c` is the capacity; while less than a limit's worth is queued, at least the rate that departs now, which is
 //! served without a queue and so is proof of that much. While it is so although the room makes newcomers wait, `boost` grows,
 //! by 30 % a second up to 3 (while nothing is known by 100 % up to 50, and 0.5 instead of 0.1); else it shrinks, twice as
@@ -29,7 +31,9 @@ impl KneeTrack {
         let passed = passed.clamp(0.0, 0.25);
         let known = self.costs.is_some();
         let mut capacity = if known { self.capacity().unwrap_or(0.0) } else { self.rate };
-        let short = queued < self.level;
+        // A limit that is still searched for may be far above the knee: it counts for a quarter of a second's work at most.
+        let level = if known { self.level } else { self.level.min(capacity.max(RATE_MIN) / 4.0) };
+        let short = queued < level;
         if short {
             capacity = capacity.max(self.rate);
         }
@@ -40,7 +44,7 @@ impl KneeTrack {
         } else {
             (self.boost * (1.0 - 2.0 * passed)).max(1.0)
         };
-        let target = (capacity / 4.0).max(4.0 * self.level);
+        let target = (capacity / 4.0).max(4.0 * level);
         let feed = if known { FEED } else { FEED_UNKNOWN };
         Pace {
             may_come_per_s: capacity * self.boost * (1.0 + ((target - queued) / capacity).clamp(-0.7, feed)),
