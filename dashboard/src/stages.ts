@@ -278,7 +278,9 @@ export function letIn(application: Application, group: Group): number {
 export function kept({ counts }: Room): string {
   const [came, missed] = [counts["kept"] ?? 0, counts["missed"] ?? 0];
   if (came + missed === 0) return "none was due yet";
-  return missed === 0 ? `all ${number(came)}` : `${percent(came / (came + missed))}, ${number(missed)} missed`;
+  if (missed === 0) return `all ${number(came)}`;
+  // Rounded down: not all of them are.
+  return `${percent(Math.floor((came / (came + missed)) * 100) / 100)}, ${number(missed)} missed`;
 }
 
 function capacityStage(application: Application, now: number): Unjudged {

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { refusal } from "../src/reasons";
-import { type Stage, letIn, stages } from "../src/stages";
+import { type Stage, kept, letIn, stages } from "../src/stages";
 import { aClass, aGroup, aRoom, anApplication, anOverview } from "./fixture";
 
 const by = (all: Stage[], id: Stage["id"]): Stage => {
@@ -167,4 +167,11 @@ test("what only watches says what it would do, and what is off is passed by", ()
   // A limit that acts fills the queue, whether or not that is bounded.
   const bounded = anApplication({ ...off, modes: { ...off.modes, in_flight: "enforce" } });
   expect(by(stages(anOverview(bounded), bounded), "queue").state).toBe("flowing");
+});
+
+test("a promise that was missed is never rounded away", () => {
+  const room = (counts: Record<string, number>) => kept(aRoom({ counts }));
+  expect(room({})).toBe("none was due yet");
+  expect(room({ kept: 1200 })).toBe("all 1,200");
+  expect(room({ kept: 9983, missed: 17 })).toBe("99 %, 17 missed");
 });
