@@ -9,6 +9,8 @@ use http::{HeaderMap, Method, StatusCode, Uri, header, uri::Authority};
 pub(crate) struct Onward {
     /// How long to wait first; zero for a plain redirect.
     pub(crate) after: Duration,
+    /// The same to the millisecond, as a page's script knows it.
+    pub(crate) exactly: Option<Duration>,
     pub(crate) place: Place,
     /// Whether the request is repeated as a `GET` without its body.
     pub(crate) as_get: bool,
@@ -37,7 +39,7 @@ impl Onward {
         if let Some(value) = headers.get(header::REFRESH) {
             let (after, target) = parse_refresh(value.to_str().ok()?)?;
             let place = target.map_or(Place::Same, |target| locate(target, path, authority));
-            return Some(Self { after, place, as_get: true });
+            return Some(Self { after, exactly: retry_after_ms(headers), place, as_get: true });
         }
         let as_get = match status.as_u16() {
             // What browsers do with a redirected POST (RFC 9110, sections 15.4.2 to 15.4.4).
@@ -48,7 +50,7 @@ impl Onward {
         };
         let location = headers.get(header::LOCATION)?;
         let place = location.to_str().map_or(Place::Elsewhere, |target| locate(target, path, authority));
-        Some(Self { after: retry_after(headers).unwrap_or_default(), place, as_get })
+        Some(Self { after: retry_after(headers).unwrap_or_default(), exactly: None, place, as_get })
     }
 }
 
@@ -60,6 +62,12 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     }
     let date = httpdate::parse_http_date(text).ok()?;
     Some(date.duration_since(std::time::SystemTime::now()).unwrap_or_default())
+}
+
+/// `Retry-After-Ms`, in milliseconds.
+fn retry_after_ms(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get("retry-after-ms")?.to_str().ok()?.trim();
+    text.parse::<u32>().ok().map(|millis| Duration::from_millis(millis.into()))
 }
 
 /// `5`, `5; url=/x`, `5;URL='/x'`, `0.5,/x`: as HTML's meta refresh is read (HTML Living Standard,
@@ -169,10 +177,21 @@ mod tests {
     }
 
     #[test]
+    fn a_script_knows_the_time_to_the_millisecond() {
+        for (text, millis) in [("8250", Some(8250)), (" 0 ", Some(0)), ("-1", None), ("soon", None)] {
+            let headers = [("refresh", "9"), ("retry-after-ms", text)];
+            let onward = read(503, &headers, &Method::GET).expect(text);
+            assert_eq!(onward.after, Duration::from_secs(9));
+            assert_eq!(onward.exactly, millis.map(Duration::from_millis), "{text}");
+        }
+    }
+
+    #[test]
     fn redirects_keep_or_change_the_method_and_may_wait() {
         let to = ("location", "/next");
-        let onward =
-            |after, as_get| Some(Onward { after: Duration::from_secs(after), place: path("/next"), as_get });
+        let onward = |after, as_get| {
+            Some(Onward { after: Duration::from_secs(after), exactly: None, place: path("/next"), as_get })
+        };
         assert_eq!(read(302, &[to], &Method::POST), onward(0, true));
         assert_eq!(read(302, &[to], &Method::PUT), onward(0, false));
         assert_eq!(read(303, &[to, ("retry-after", "8")], &Method::PUT), onward(8, true));

@@ -59,10 +59,10 @@ fn steady(plan: Plan, live: &Live, load: &Load) -> Plan {
     plan.warmup(live.warm_up).cooldown(load.timeout).duration(length)
 }
 
-/// The same with clients who come when they are told to, as browsers do without scripts: by `Refresh`.
+/// The same with clients who come when they are told to, as the waiting page's script does: to the millisecond.
 pub(super) fn followed(mut plan: Plan) -> Plan {
     for class in &mut plan.classes {
-        class.follow = Some(FollowPlan::default());
+        class.follow = Some(FollowPlan { scripts: true, ..FollowPlan::default() });
         class.headers.insert("accept".to_owned(), "text/html".to_owned());
     }
     plan

@@ -104,6 +104,10 @@ pub struct Arguments {
     /// Share of those told to wait who come back, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
     returning: f64,
+    /// Clients come back as a page's script does: to the millisecond of `Retry-After-Ms`, not to the whole second of
+    /// `Refresh`
+    #[arg(long)]
+    scripts: bool,
     /// Request method
     #[arg(short = 'X', long, default_value = "GET")]
     method: String,
@@ -223,6 +227,7 @@ pub(super) fn plan(arguments: Arguments) -> Result<Plan, CommandError> {
         base.follow = Some(FollowPlan {
             wait_max: arguments.wait_max,
             returning: arguments.returning,
+            scripts: arguments.scripts,
             ..FollowPlan::default()
         });
     }

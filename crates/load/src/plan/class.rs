@@ -103,6 +103,10 @@ pub struct FollowPlan {
     /// Share of those told to wait who do come back, 0 to 1.
     #[serde(default = "default_returning")]
     pub returning: f64,
+    /// Comes back as a page's script does, at the millisecond that `Retry-After-Ms` says where there is one, instead of at
+    /// the whole second of `Refresh`.
+    #[serde(default)]
+    pub scripts: bool,
 }
 
 impl ClassPlan {
@@ -376,6 +380,7 @@ impl Default for FollowPlan {
             wait_max: default_wait_max(),
             returns_max: default_returns_max(),
             returning: default_returning(),
+            scripts: false,
         }
     }
 }

@@ -359,8 +359,10 @@ impl Worker {
             return Next::Leave;
         }
         let is_first = errand.promised.is_none();
+        let runs_scripts = class.plan.follow.as_ref().is_some_and(|follow| follow.scripts);
+        let after = onward.exactly.filter(|_| runs_scripts).unwrap_or(onward.after);
         let wanted = class.plan.follow.as_ref().is_some_and(|follow| {
-            onward.after <= follow.wait_max
+            after <= follow.wait_max
                 && errand.returns < follow.returns_max
                 // Whether somebody comes back is decided once.
                 && (!is_first || follow.returning >= 1.0 || class.random.borrow_mut().unit() <= follow.returning)
@@ -370,7 +372,7 @@ impl Worker {
             return self.over(class, visitor, outcome, now);
         }
         errand.redirects = 0;
-        errand.due = now + onward.after;
+        errand.due = now + after;
         errand.promised.get_or_insert(errand.due);
         if let Kind::Session(session) = &visitor.kind {
             session.pool.close();

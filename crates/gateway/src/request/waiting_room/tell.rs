@@ -31,6 +31,8 @@ use crate::request::{
 
 /// Standard field of no standard: a browser goes to its URL after so many seconds.
 const REFRESH: HeaderName = HeaderName::from_static("refresh");
+/// As some client libraries know it.
+const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 /// A token's cookie outlives its time by this, seconds: who comes late gets credit for the time waited.
 const COOKIE_GRACE_S: u64 = 3600;
 
@@ -250,8 +252,9 @@ impl Shut {
         response
     }
 
-    /// Gives the token along, and tells a browser when to come by itself.
+    /// Gives the token along, and tells when to come: to the millisecond, and a browser when to come by itself.
     fn hand_out(&self, fields: &mut http::HeaderMap, estimate: &Estimate, token: &str, refreshes: bool) {
+        fields.insert(RETRY_AFTER_MS, HeaderValue::from(millis(estimate.at.since(self.now))));
         if let Ok(token) = HeaderValue::from_str(token) {
             fields.insert(TURN_FIELD, token);
         }
