@@ -30,6 +30,7 @@ const MEMBERS: &[&str] = &[
     "capacity_per_s",
     "pace_per_s",
     "departs_per_s",
+    "standing",
     "costs",
     "follow",
     "excess_per_s",
@@ -99,6 +100,7 @@ pub(crate) fn write(report: &Report, classes: &[Class]) -> Json {
         "capacity_per_s": report.capacity,
         "pace_per_s": report.pace.map(|pace| pace.may_come_per_s),
         "departs_per_s": report.pace.map(|pace| pace.departs_per_s),
+        "standing": report.pace.map(|pace| pace.standing),
         "costs": by_class(&report.costs, 1e3),
         "follow": report.follow as f64 / 1e3,
         "excess_per_s": report.excess,
@@ -194,9 +196,10 @@ fn read(body: &[u8], classes: &[Class]) -> Result<Report, Problem> {
         Some(value) => number(&value, name).map(Some),
     };
     let departs_per_s = optional("departs_per_s")?.unwrap_or(0.0);
+    let standing = optional("standing")?.unwrap_or(0.0);
     Ok(Report {
         capacity: optional("capacity_per_s")?,
-        pace: optional("pace_per_s")?.map(|may_come_per_s| Pace { may_come_per_s, departs_per_s }),
+        pace: optional("pace_per_s")?.map(|may_come_per_s| Pace { may_come_per_s, departs_per_s, standing }),
         follow: whole(optional("follow")?.unwrap_or(0.0) * 1e3),
         excess: optional("excess_per_s")?.unwrap_or(0.0),
         costs,
@@ -357,7 +360,7 @@ mod tests {
         let slot = Timestamp::from_nanos(1_795_262_400_333_333_333);
         let report = Report {
             capacity: Some(120.5),
-            pace: Some(Pace { may_come_per_s: 60.0, departs_per_s: 98.5 }),
+            pace: Some(Pace { may_come_per_s: 60.0, departs_per_s: 98.5, standing: 12.25 }),
             costs: vec![1000, 2500],
             follow: 1_750,
             excess: 0.25,

@@ -63,6 +63,8 @@ pub struct Pace {
     pub may_come_per_s: f64,
     /// Departs now: as much the servers can do.
     pub departs_per_s: f64,
+    /// Work units that stand in the short queue beyond what it is to hold.
+    pub standing: f64,
 }
 
 /// The estimate has moved, and why.

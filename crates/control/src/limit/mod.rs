@@ -217,7 +217,11 @@ impl Limiter {
             (Some(work), Some(capacity)) if capacity > 0.0 => work / capacity,
             _ => 1.0,
         };
-        Some(Pace { may_come_per_s: pace.may_come_per_s * units, departs_per_s: pace.departs_per_s * units })
+        Some(Pace {
+            may_come_per_s: pace.may_come_per_s * units,
+            departs_per_s: pace.departs_per_s * units,
+            standing: pace.standing * units,
+        })
     }
 
     /// Between what the capacity is taken to be.

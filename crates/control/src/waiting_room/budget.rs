@@ -138,6 +138,10 @@ impl Room {
                 thousandths((pace - excess).max(pace * NEWCOMERS_MIN) * length_s).max(1)
             });
         self.table.set_budget(budget, present);
+        // A check has no newcomers who could come later for it.
+        if self.settings.role != RoomRole::Check {
+            self.table.set_standing(self.capacity.pace.map_or(0, |pace| thousandths(pace.standing)));
+        }
         if was == 0 {
             self.open_filters();
         }

@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! due[i]     work of the promises made for slot i
-//! over       work of slots that are over which they could not do: over ← max(0, over + due[i] - budget) at the end of i
+//! over       work of slots that are over which they could not do: over ← max(0, over + due[i] - budget) at the end of i,
+//!            and not less than what stands in the short queue then
 //! booked     due, poured forward: booked[i] = min(budget, due[i] + rest[i-1]), rest[i] = the remainder, rest before the
 //!            present slot = over
 //! earliest   the smallest i with booked[i] < budget
@@ -115,6 +116,8 @@ pub struct SlotTable {
     borrowed: Work,
     /// Work of slots that are over which they could not do.
     over: Work,
+    /// Work that stands in the short queue now and should not.
+    standing: Work,
     /// Budget over all lanes of slots to come.
     budget: Work,
     /// Work due, lane by lane, each a ring of slots.
@@ -154,6 +157,7 @@ impl SlotTable {
             lost: 0,
             borrowed: 0,
             over: 0,
+            standing: 0,
             budget: 0,
             due: vec![vec![0; slots]; lanes],
             booked: vec![vec![0; slots]; lanes],
@@ -230,7 +234,8 @@ impl SlotTable {
             let slept = slot - self.present - gone;
             // Without a budget nobody is held back, and nothing is over.
             let done = if self.budget == 0 { Work::MAX } else { self.budget.saturating_mul(slept) };
-            self.over = self.over.saturating_sub(done);
+            // Who came without a promise is in it, too.
+            self.over = self.over.saturating_sub(done).max(self.standing);
             self.present = slot;
             (self.direct, self.lost, self.borrowed) = (0, 0, 0);
             for cursor in &mut self.cursors {
@@ -254,6 +259,11 @@ impl SlotTable {
             self.split();
             self.pour();
         }
+    }
+
+    /// Work that stands in the short queue beyond what it is to hold: newcomers come so much later.
+    pub(super) const fn set_standing(&mut self, work: Work) {
+        self.standing = work;
     }
 
     /// Pours what is due over the slots anew: after the budget has changed, or promises were made elsewhere.

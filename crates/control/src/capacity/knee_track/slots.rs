@@ -49,6 +49,7 @@ impl KneeTrack {
         Pace {
             may_come_per_s: capacity * self.boost * (1.0 + ((target - queued) / capacity).clamp(-0.7, feed)),
             departs_per_s: self.rate,
+            standing: (queued - target).max(0.0),
         }
     }
 }

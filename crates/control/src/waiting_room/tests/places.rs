@@ -240,7 +240,7 @@ fn a_room_holds_back_while_newcomers_are_made_to_wait_not_while_people_wait() {
 fn what_departs_is_promised_before_the_capacity_is_known() {
     for (departs_per_s, expected) in [(0.0, 20), (100.0, 90)] {
         let mut room = Room::new(&settings(), [1, 2], START);
-        let pace = Some(Pace { may_come_per_s: 40.0, departs_per_s });
+        let pace = Some(Pace { may_come_per_s: 40.0, departs_per_s, standing: 0.0 });
         room.observe(START, Capacity { per_s: None, pace }, std::iter::empty());
         let promises = ask(&mut room, s(0.0), 400);
         let in_slot = |second: f64| {
@@ -248,5 +248,27 @@ fn what_departs_is_promised_before_the_capacity_is_known() {
             promises.iter().filter(|promise| slot.contains(&promise.at)).count()
         };
         assert_eq!((in_slot(1.0), in_slot(2.0)), (expected, expected), "{departs_per_s} depart");
+    }
+}
+
+/// What stands in the short queue is work that slots could not do, whoever it is of: newcomers come so much later, and it is
+/// not counted again with each slot.
+#[test]
+fn what_stands_in_the_short_queue_puts_newcomers_later() {
+    let tell_standing = |room: &mut Room, now, standing| {
+        let pace = Some(Pace { may_come_per_s: 10.0, departs_per_s: 10.0, standing });
+        room.observe(now, Capacity { per_s: Some(10.0), pace }, std::iter::empty());
+    };
+    for (standing, expected) in [(0.0, 6.0), (20.0, 8.0)] {
+        let mut room = room_of(&settings(), 10.0);
+        let out = ask(&mut room, s(0.0), 60);
+        assert_eq!(out.len(), 50, "until the end of the sixth second");
+        for second in 0..3 {
+            tell_standing(&mut room, s(f64::from(second) + 0.9), standing);
+            room.advance(s(f64::from(second) + 1.0));
+        }
+        let newcomer = ask(&mut room, s(3.0), 1)[0];
+        assert_eq!(newcomer.at, s(expected), "{standing} stand");
+        room.check_invariants();
     }
 }
