@@ -19,6 +19,15 @@ impl Timestamp {
     /// Later than everything.
     pub const FAR_FUTURE: Self = Self(u64::MAX);
 
+    /// The earlier of two moments that may never come.
+    #[must_use]
+    pub fn earlier(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            _ => one.or(other),
+        }
+    }
+
     /// From nanoseconds since the Unix epoch.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {

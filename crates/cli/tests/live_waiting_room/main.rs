@@ -157,6 +157,8 @@ fn who_must_wait_is_told_when_and_comes_in_then() {
     let (seconds, to) = refresh.split_once("; url=").expect("Refresh: SECONDS; url=TARGET");
     assert!(seconds.parse::<u64>().is_ok_and(|seconds| seconds >= 1) && to == "/", "{refresh}");
     assert_eq!(told.header("retry-after"), Some(seconds));
+    let millis: u64 = told.header("retry-after-ms").expect("to the millisecond").parse().expect("a number");
+    assert_eq!(millis.div_ceil(1000).max(1).to_string(), seconds, "{millis} ms");
     let page = told.text();
     assert!(page.contains("<html lang=\"de\"") && page.contains("Sie stehen in der Reihe"), "{page}");
     assert!(visitor.cookies().contains_key(TURN), "the token is in a cookie");

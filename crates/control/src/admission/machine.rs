@@ -406,7 +406,8 @@ impl Admission {
             .flatten();
         let told = self.told.map(|told| told.until()).filter(|until| *until < Timestamp::FAR_FUTURE);
         let of_shadows = self.shadows.as_ref().and_then(|shadows| shadows.next_timeout());
-        earlier(earlier(self.path.next_timeout(), of_shadows), earlier(tick, told))
+        let ours = Timestamp::earlier(tick, told);
+        Timestamp::earlier(Timestamp::earlier(self.path.next_timeout(), of_shadows), ours)
     }
 
     /// Moves the tickets decided since the last call to `out`, in the order decided. A client that has
@@ -689,14 +690,6 @@ impl Admission {
         if let Some(shadows) = &mut self.shadows {
             shadows.configure(self.now, settings);
         }
-    }
-}
-
-/// The earlier of two moments that may never come.
-fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        _ => one.or(other),
     }
 }
 
