@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json, json};
 use tidegate_config::{self as config, Address, Listener};
 use tidegate_control::{
     Timestamp,
-    admission::Modes,
+    admission::{AdmissionSettings, Modes},
     archive::{Archive, Archives, Query, Stat},
     client_rate::ClientRateSettings,
     knobs::{ChoiceSet as _, keys},
@@ -178,7 +178,7 @@ fn modes_of_application(modes: Modes, settings: &config::Application) -> Json {
         "queue": modes.queue.name(),
         "in_flight": modes.in_flight.name(),
         "egress": values.get(keys::APPLICATION_EGRESS_RATE).map(|_| modes.egress.name()),
-        "long_streams": values.get(keys::MODE).0.name(),
+        "long_streams": AdmissionSettings::long_streams_mode(values).name(),
     })
 }
 

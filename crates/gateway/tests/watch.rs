@@ -222,3 +222,28 @@ fn who_leaves_while_his_shadow_waits_takes_it_with_him() {
     let [_, would] = counted(&house.finish());
     assert_eq!(would, []);
 }
+
+#[test]
+fn a_bound_of_long_streams_watches_while_the_rest_acts() {
+    let house = house("long_streams = { max = 1, mode = \"watch\" }\n", "");
+    let events = |path: &str| {
+        let (mut client, mut at_server) = begins(&house, path);
+        at_server.send("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: 1\n\n");
+        let mut got = Vec::new();
+        while !got.ends_with(b"data: 1\n\n\r\n") {
+            got.extend(take(&mut client, 1));
+        }
+        (client, at_server)
+    };
+    let streams = ["/a", "/b"].map(events);
+    assert_eq!(house.gate().levels().long_streams, 2);
+    drop(streams);
+    assert_eq!(
+        logged(&lines(&house, 2)),
+        [("/a", "499", None), ("/b", "499", Some("long_streams"))],
+        "their clients leave"
+    );
+    eventually("closed", || house.gate().levels().long_streams == 0);
+    let [refused, would] = counted(&house.finish());
+    assert_eq!((refused, would), (vec![], vec![(Refusal::LongStreams, 1)]));
+}

@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 use super::table::{BETWEEN, each, word};
 
-/// Controls with a mode of their own, `NAME.mode`, and the bound of long streams, which goes by `mode`.
+/// Controls with a mode of their own, `NAME.mode`.
 const CONTROLS: [&str; 6] = ["client", "ingress", "queue", "in_flight", "egress", "long_streams"];
 
 /// The controls in that mode, such as `in_flight · ingress (class search) · queue (30 of 60 classes)`; `None`: there

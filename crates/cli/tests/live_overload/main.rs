@@ -358,18 +358,27 @@ fn critical_requests_stay_fast_beside_regular_ones() {
                 run(bench.plan(repetition + 1, span).class(critical()))
             };
             let bench = Bench::with(true, &knobs);
-            let regular = ClassPlan::poisson("regular", capacity).timeout(TIMEOUT);
-            let both = run(bench.plan(repetition + 1, span).class(critical()).class(regular));
+            let beyond = ClassPlan::poisson("regular", capacity).timeout(TIMEOUT);
+            let both = run(bench.plan(repetition + 1, span).class(critical()).class(beyond));
             let before = &alone.class("critical").expect("ran").good_latency_ms;
-            let beside = &both.class("critical").expect("ran").good_latency_ms;
+            let [critical, regular] = ["critical", "regular"].map(|class| both.class(class).expect("ran"));
+            let beside = &critical.good_latency_ms;
+            // Of one run against itself, so that it holds on a busy machine, too.
+            assert!(
+                beside.mean < regular.good_latency_ms.mean / 2.0,
+                "critical requests are not behind the queue of regular ones"
+            );
+            assert!(
+                regular.goodput_per_s > critical.goodput_per_s,
+                "regular requests fill the rest of the machine"
+            );
             println!(
                 "critical alone {:.1} ms (p95 {:.1}), beside regular {:.1} ms (p95 {:.1})",
                 before.mean, before.p95, beside.mean, beside.p95
             );
             mean_ratio.push(beside.mean / before.mean);
             p95_ratio.push(beside.p95 / before.p95);
-            let room = capacity - both.class("critical").expect("ran").goodput_per_s;
-            regular_share.push(both.class("regular").expect("ran").goodput_per_s / room);
+            regular_share.push(regular.goodput_per_s / (capacity - critical.goodput_per_s));
         }
     }
     let mut checks = Vec::new();
@@ -378,8 +387,6 @@ fn critical_requests_stay_fast_beside_regular_ones() {
         checks.push(verdict(&format!("{arm}: critical mean, beside regular over alone"), mean, "<=", 1.8));
         checks.push(verdict(&format!("{arm}: critical p95, beside regular over alone"), p95, "<=", 1.5));
         checks.push(verdict(&format!("{arm}: regular goodput, share of the room left"), share, ">=", 0.97));
-        assert!(mean < 4.0, "critical requests are not behind the queue of regular ones");
-        assert!(share > 0.5, "regular requests fill the rest of the machine");
     }
     save("critical.json", &json!({ "experiment": "critical", "capacity_per_s": capacity, "checks": checks }));
 }

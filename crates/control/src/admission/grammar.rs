@@ -174,6 +174,7 @@ pub fn settings(mut next: impl FnMut() -> u8) -> AdmissionSettings {
         ingress: rate(&mut next),
         egress: rate(&mut next),
         long_streams_max: u64::from(next() % 3),
+        long_streams_mode: pick(next(), &[Mode::Enforce, Mode::Enforce, Mode::Watch, Mode::Off]),
         share: share(next()),
         classes: (0..=next() % 4).map(|_| class(&mut next)).collect(),
         modes: own_modes(&mut next),
@@ -354,8 +355,8 @@ impl Driver {
             }
             Op::Stream(position) => self.stream(position),
             Op::EndStream => {
-                if let Some(stream) = self.streams.pop() {
-                    self.admission.end_stream(stream);
+                if !self.streams.is_empty() {
+                    self.admission.end_stream(self.streams.remove(0));
                 }
                 Event::Nothing
             }

@@ -9,6 +9,7 @@ use super::{
     path::{Answer, Path},
     settings::Modes,
     shadow::Begun,
+    streams::{LongStreams, Opened},
 };
 use crate::{
     ClassId, Refusal, Ticket, Timestamp,
@@ -101,8 +102,6 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Admission {
     now: Timestamp,
-    /// The application's, which holds for long streams.
-    mode: Mode,
     modes: Modes,
     ingress: IngressRates,
     path: Path,
@@ -124,8 +123,7 @@ pub struct Admission {
     share: Share,
     /// Whether the share is worth nothing of the limit.
     is_closed: bool,
-    long_streams: u64,
-    long_streams_max: u64,
+    streams: LongStreams,
     /// When [`pace`](Self::pace) was last asked for.
     paced: Timestamp,
 }
@@ -142,7 +140,6 @@ impl Admission {
         let settings = &*share.of(settings);
         let mut admission = Self {
             now,
-            mode: settings.mode,
             modes: settings.modes_in_force(),
             ingress: IngressRates::new(now, settings),
             path: Path::new(settings.scheduler),
@@ -157,8 +154,7 @@ impl Admission {
             rate: None,
             share,
             is_closed: holds_nothing(settings),
-            long_streams: 0,
-            long_streams_max: settings.long_streams_max,
+            streams: LongStreams::new(settings),
             paced: now,
         };
         admission.configure_paths(settings);
@@ -179,7 +175,6 @@ impl Admission {
         self.share = settings.share;
         let settings = &*settings.share.of(settings);
         self.is_closed = holds_nothing(settings);
-        self.mode = settings.mode;
         self.modes = settings.modes_in_force();
         self.ingress.configure(self.now, settings);
         self.configure_paths(settings);
@@ -189,7 +184,7 @@ impl Admission {
             self.limiter = Limiter::new(settings.algorithm, settings.limit);
         }
         self.configure_limiter(settings);
-        self.long_streams_max = settings.long_streams_max;
+        self.streams.configure(settings);
         // What the new constants make overdue, such as the end of an epoch that is shorter now.
         self.advance_limiter();
         self.settle_paths();
@@ -345,19 +340,22 @@ impl Admission {
     ///
     /// The permit, if as many streams are open as may be; it stays in flight.
     pub fn begin_stream(&mut self, now: Timestamp, permit: Permit) -> Result<StreamPermit, Permit> {
-        if self.mode == Mode::Enforce && self.long_streams >= self.long_streams_max {
+        if self.streams.refuses() {
             return Err(permit);
         }
         let class = permit.class;
-        self.long_streams += 1;
-        let would_refuse = self.depart(now, permit, Outcome::Ignore);
-        Ok(StreamPermit { class, would_refuse })
+        let by_another = self.depart(now, permit, Outcome::Ignore);
+        let opened = self.streams.begin(by_another.is_some());
+        let would_refuse = by_another.or((opened == Opened::Beyond).then_some(Refusal::LongStreams));
+        if by_another.is_none() && would_refuse.is_some() {
+            self.path.count_refusal(class, Refusal::LongStreams);
+        }
+        Ok(StreamPermit { class, would_refuse, opened })
     }
 
     /// A long stream is over.
     pub fn end_stream(&mut self, stream: StreamPermit) {
-        debug_assert!(self.long_streams > 0, "a stream of another application: {stream:?}");
-        self.long_streams = self.long_streams.saturating_sub(1);
+        self.streams.end(stream.opened);
     }
 
     /// Fires what is due: waits, deadlines, tokens. Every other call does so first by itself.
@@ -431,7 +429,7 @@ impl Admission {
             in_flight: self.path.in_flight.total(),
             limit: self.limit,
             capacity: self.limiter.work_capacity().or_else(|| self.bounds.given()),
-            long_streams: self.long_streams,
+            long_streams: self.streams.open(),
             path: &self.path,
             shadows: self.shadows.as_deref(),
             limiter: &self.limiter,

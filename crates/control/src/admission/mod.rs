@@ -14,6 +14,7 @@ mod path;
 pub mod reference;
 mod settings;
 mod shadow;
+mod streams;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,8 @@ use std::time::Duration;
 pub use levels::Levels;
 pub use machine::Admission;
 pub use settings::{AdmissionSettings, ClassSettings, Modes, OwnModes, Rate};
+
+use streams::Opened;
 
 use crate::{ClassId, Refusal, Ticket, Timestamp};
 
@@ -91,6 +94,7 @@ pub struct Shadow {
 pub struct StreamPermit {
     class: ClassId,
     would_refuse: Option<Refusal>,
+    opened: Opened,
 }
 
 /// The answer to a client that leaves while its request waits.

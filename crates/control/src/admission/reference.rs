@@ -60,7 +60,8 @@ pub struct Reference {
     permits: Vec<Out>,
     waiting: Vec<u64>,
     waited: u64,
-    streams: u64,
+    /// Those open, each with whether it would be if what watches acted.
+    streams: Vec<bool>,
     would_refuse: Vec<(ClassId, Refusal)>,
 }
 
@@ -80,7 +81,7 @@ impl Reference {
             permits: Vec::new(),
             waiting: Vec::new(),
             waited: 0,
-            streams: 0,
+            streams: Vec::new(),
             would_refuse: Vec::new(),
         };
         reference.take_settings(settings);
@@ -376,12 +377,13 @@ impl Reference {
             },
             Op::Stream(position) => match position.checked_rem(self.permits.len()) {
                 Some(position)
-                    if self.settings.mode != Mode::Enforce
-                        || self.streams < self.settings.long_streams_max =>
+                    if self.settings.long_streams_mode != Mode::Enforce
+                        || (self.streams.len() as u64) < self.settings.long_streams_max =>
                 {
                     self.advance();
-                    self.streams += 1;
-                    self.depart(position, Outcome::Ignore);
+                    let class = self.permits[position].class;
+                    let is_refused = self.depart(position, Outcome::Ignore);
+                    self.open_stream(class, is_refused);
                     Event::Streams
                 }
                 Some(position) => {
@@ -392,7 +394,9 @@ impl Reference {
                 None => Event::Nothing,
             },
             Op::EndStream => {
-                self.streams = self.streams.saturating_sub(1);
+                if !self.streams.is_empty() {
+                    self.streams.remove(0);
+                }
                 Event::Nothing
             }
             Op::Configure(ref settings) => {
@@ -408,7 +412,7 @@ impl Reference {
         let view = View {
             in_flight: self.acts.in_flight(None),
             limit: self.limit(),
-            long_streams: self.streams,
+            long_streams: self.streams.len() as u64,
             queued: queued(&self.acts),
             would_wait: self.shadows.as_ref().map_or_else(Vec::new, queued),
             decided: std::mem::take(&mut self.acts.decided),
@@ -416,6 +420,18 @@ impl Reference {
             next_timeout: self.next_timeout(),
         };
         (event, view)
+    }
+
+    /// What watches counts those that would be open if it acted.
+    fn open_stream(&mut self, class: usize, would_refuse: Option<Refusal>) {
+        let max = usize::try_from(self.settings.long_streams_max).unwrap();
+        let is_over = self.streams.iter().filter(|would_be| **would_be).count() >= max;
+        let is_refused = is_over && self.settings.long_streams_mode == Mode::Watch;
+        if would_refuse.is_none() && is_refused {
+            let class = ClassId(u16::try_from(class).unwrap());
+            self.would_refuse.push((class, Refusal::LongStreams));
+        }
+        self.streams.push(would_refuse.is_none() && !is_refused);
     }
 
     /// Counted by class and reason.

@@ -35,6 +35,8 @@ pub struct AdmissionSettings {
     pub egress: Option<Rate>,
     /// Long streams open at once.
     pub long_streams_max: u64,
+    /// Whether that bound acts.
+    pub long_streams_mode: Mode,
     /// The part of every rate and limit above and below that is ours.
     pub share: Share,
     /// The classes, dense by [`ClassId`](crate::ClassId).
@@ -126,6 +128,7 @@ impl AdmissionSettings {
                 application.get(keys::APPLICATION_EGRESS_BURST),
             ),
             long_streams_max: application.get(keys::LONG_STREAMS_MAX),
+            long_streams_mode: Self::long_streams_mode(application),
             share: Share::WHOLE,
             classes: classes
                 .iter()
@@ -140,6 +143,16 @@ impl AdmissionSettings {
                 })
                 .collect(),
         }
+    }
+
+    /// Whether an application's bound of long streams acts.
+    ///
+    /// # Panics
+    ///
+    /// If the values are not an application's: a mistake in the program, not in its input.
+    #[must_use]
+    pub fn long_streams_mode(application: &Values) -> Mode {
+        application.get(keys::LONG_STREAMS_MODE).unwrap_or_else(|| application.get(keys::MODE)).0
     }
 
     /// The mode of each control, where a class has none of its own.

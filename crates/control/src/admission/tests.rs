@@ -453,6 +453,38 @@ fn long_streams_leave_the_limit_for_a_bound_of_their_own() {
 }
 
 #[test]
+fn a_bound_of_long_streams_that_watches_counts_those_that_would_not_be_open() {
+    let mut settings = settings(1, 10);
+    (settings.long_streams_max, settings.long_streams_mode) = (1, Mode::Watch);
+    let mut bench = Bench::new(&settings);
+    let open = |bench: &mut Bench| {
+        bench.start(0, request(0, 3, 1));
+        let permit = bench.permits.remove(0);
+        bench.admission.begin_stream(at(1), permit).unwrap()
+    };
+    let (within, beyond) = (open(&mut bench), open(&mut bench));
+    assert_eq!([within.would_refuse(), beyond.would_refuse()], [None, Some(Refusal::LongStreams)]);
+    assert_eq!(bench.admission.levels().long_streams, 2);
+    // There is room for one as soon as the first has ended, though two are open.
+    bench.admission.end_stream(within);
+    let within = open(&mut bench);
+    assert_eq!(within.would_refuse(), None);
+    let mut counted = Vec::new();
+    bench.admission.drain_would_refuse(|class, refusal, count| counted.push((class, refusal, count)));
+    assert_eq!(counted, [(ClassId(0), Refusal::LongStreams, 1)]);
+    // Once it acts, all that are open count.
+    settings.long_streams_mode = Mode::Enforce;
+    bench.admission.configure(at(2), &settings);
+    bench.admission.end_stream(within);
+    bench.start(3, request(0, 3, 1));
+    let permit = bench.permits.remove(0);
+    let permit = bench.admission.begin_stream(at(3), permit).unwrap_err();
+    bench.admission.end_stream(beyond);
+    let last = bench.admission.begin_stream(at(4), permit).unwrap();
+    bench.admission.end_stream(last);
+}
+
+#[test]
 fn a_class_that_is_added_while_running_works_and_a_missing_one_drains() {
     let mut bench = Bench::new(&settings(1, 2));
     bench.start(0, request(1, 3, 1));

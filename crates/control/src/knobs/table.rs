@@ -149,7 +149,7 @@ knobs! {
     }
     Application {
         MODE: Chosen<Mode> = "mode", choice::<Mode>(), Value::Choice("enforce"),
-            "Whether rates, queues and limits of the application act, only count what they would refuse, or are not consulted. Each control may have a mode of its own: ingress.mode, client.mode, queue.mode, in_flight.mode, egress.mode.";
+            "Whether rates, queues and limits of the application act, only count what they would refuse, or are not consulted. Each control may have a mode of its own: ingress.mode, client.mode, queue.mode, in_flight.mode, egress.mode, long_streams.mode.";
         MAINTENANCE: bool = "maintenance", Kind::Flag, Value::Flag(false),
             "Answers every request with the maintenance page.";
         IN_FLIGHT_ALGORITHM: Chosen<Algorithm> = "in_flight.algorithm", choice::<Algorithm>(), Value::Choice("knee_track"),
@@ -188,6 +188,8 @@ knobs! {
             "power_ratio: how many times the largest error of the discovery an observation must be off to be a change of capacity.";
         LONG_STREAMS_MAX: u64 = "long_streams.max", count(1, 10_000_000), Value::Count(10_000),
             "Upgraded connections, server-sent events and other long streams open at once; they hold no weight of the in-flight limit.";
+        LONG_STREAMS_MODE: Option<Chosen<Mode>> = "long_streams.mode", choice::<Mode>(), Value::None,
+            "Whether long_streams.max acts, only counts what it would refuse, or is not consulted; none: as mode says.";
         LONG_STREAM_AFTER: Span = "long_streams.after", span(S, DAY), Value::Span(Duration::from_secs(60)),
             "A response still streaming after this long counts as a long stream.";
         SCHEDULER: Chosen<SchedulerKind> = "scheduler", choice::<SchedulerKind>(), Value::Choice("strict"),
