@@ -2,7 +2,9 @@
 
 use tidegate_control::knobs::ChoiceSet;
 
-use crate::settings::{LogFormat, ProxyVersion, Role, TlsVersion, TraceParent, UpstreamProtocol};
+use crate::settings::{
+    CipherOrder, LogFormat, ProxyVersion, Role, TlsVersion, TraceParent, UpstreamProtocol,
+};
 
 /// Whether clients are asked for a certificate; with the authorities it makes a
 /// [`ClientAuth`](crate::ClientAuth).
@@ -38,6 +40,7 @@ names! {
     ProxyVersion { V1 = "v1", V2 = "v2" }
     Role { Check = "check", Read = "read", Operator = "operator" }
     TlsVersion { V12 = "1.2", V13 = "1.3" }
+    CipherOrder { Gateway = "gateway", Client = "client" }
     TraceParent { Trusted = "trusted", All = "all", None = "none" }
     UpstreamProtocol { Http1 = "http1", Http2 = "http2", Auto = "auto" }
 }

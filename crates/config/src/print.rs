@@ -156,6 +156,7 @@ impl Printer {
             self.items("tls.certificates", tls.certificates.iter().map(certificate));
             self.pair("tls.http2", &tls.http2.to_string());
             self.pair("tls.min_version", &quoted(tls.min_version.name()));
+            self.pair("tls.cipher_order", &quoted(tls.cipher_order.name()));
             let (mode, authorities) = match &tls.client_auth {
                 ClientAuth::Off => (ClientCertificates::Off, None),
                 ClientAuth::Optional(authorities) => (ClientCertificates::Optional, Some(authorities)),

@@ -11,9 +11,9 @@ use crate::{
     faults::{Fault, FaultList, Faults},
     names::ServerUrl,
     settings::{
-        Address, AdminAccess, Application, Certificate, Class, ClassWaitingRoom, ClientAuth, ClientKey,
-        Listener, ListenerTls, Server, Settings, TlsVersion, Upstream, UpstreamProtocol, UpstreamTls,
-        WaitingRoom, WorkerGroup,
+        Address, AdminAccess, Application, Certificate, CipherOrder, Class, ClassWaitingRoom, ClientAuth,
+        ClientKey, Listener, ListenerTls, Server, Settings, TlsVersion, Upstream, UpstreamProtocol,
+        UpstreamTls, WaitingRoom, WorkerGroup,
     },
 };
 
@@ -99,6 +99,7 @@ impl Settings {
             certificates: vec![Certificate { chain, key }],
             client_auth: ClientAuth::Off,
             min_version: TlsVersion::V12,
+            cipher_order: CipherOrder::Gateway,
             http2: true,
         });
         let upstream = Upstream {

@@ -19,7 +19,7 @@ use tidegate_control::{
 
 use crate::{
     choices::ClientCertificates,
-    settings::{LogFormat, Role, TlsVersion, TraceParent},
+    settings::{CipherOrder, LogFormat, Role, TlsVersion, TraceParent},
     shape::{Absent, Row, Shape, Table},
 };
 
@@ -349,6 +349,12 @@ pub(crate) static LISTENER: Table = Table {
             shape: Shape::Choice(TlsVersion::NAMES),
             absent: Absent::Value("1.2"),
             doc: "Oldest version of TLS spoken.",
+        },
+        Row {
+            name: "tls.cipher_order",
+            shape: Shape::Choice(CipherOrder::NAMES),
+            absent: Absent::Value("gateway"),
+            doc: "Whose order of cipher suites counts. gateway: AES-128-GCM before AES-256-GCM before ChaCha20, since a handshake with SHA-256 costs a third less than one with SHA-384, but ChaCha20 for clients that want it before all, as those without AES in hardware do.",
         },
         Row {
             name: "tls.client_certificates",

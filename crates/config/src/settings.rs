@@ -233,6 +233,8 @@ pub struct ListenerTls {
     pub client_auth: ClientAuth,
     /// Oldest version spoken.
     pub min_version: TlsVersion,
+    /// Whose order of cipher suites counts.
+    pub cipher_order: CipherOrder,
     /// Whether HTTP/2 is offered by ALPN.
     pub http2: bool,
 }
@@ -264,6 +266,15 @@ pub enum TlsVersion {
     V12,
     /// TLS 1.3.
     V13,
+}
+
+/// Whose order of cipher suites counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CipherOrder {
+    /// The gateway's: AES-128-GCM, AES-256-GCM, ChaCha20; the client's where it wants ChaCha20 before all.
+    Gateway,
+    /// The client's.
+    Client,
 }
 
 /// A web application behind the gateway.

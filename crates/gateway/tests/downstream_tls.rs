@@ -9,8 +9,8 @@ use std::{
 };
 
 use rustls::{
-    ClientConfig, ClientConnection, HandshakeKind, NamedGroup, ProtocolVersion, RootCertStore, StreamOwned,
-    SupportedProtocolVersion,
+    CipherSuite, ClientConfig, ClientConnection, HandshakeKind, NamedGroup, ProtocolVersion, RootCertStore,
+    StreamOwned, SupportedProtocolVersion,
     client::{
         ClientSessionMemoryCache, ClientSessionStore, Resumption, Tls12ClientSessionValue,
         Tls13ClientSessionValue,
@@ -140,6 +140,45 @@ fn both_versions_are_spoken_and_the_older_can_be_refused() {
     let tls = Tls::new("", "tls.min_version = \"1.3\"");
     let mut client = tls.client(&config_for(&tls, &[&TLS12], &[]), "one.example");
     assert!(client.flush().is_err());
+}
+
+#[test]
+fn the_gateways_order_of_cipher_suites_counts_unless_the_client_wants_chacha20() {
+    use rustls::CipherSuite::{
+        TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 as OLD_128,
+        TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 as OLD_256,
+        TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 as OLD_CHACHA, TLS13_AES_128_GCM_SHA256 as NEW_128,
+        TLS13_AES_256_GCM_SHA384 as NEW_256, TLS13_CHACHA20_POLY1305_SHA256 as NEW_CHACHA,
+    };
+    let suite_of = |tls: &Tls, offered: &[CipherSuite]| {
+        let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+        let known = provider.cipher_suites;
+        let suite = |offered: &CipherSuite| *known.iter().find(|suite| suite.suite() == *offered).unwrap();
+        provider.cipher_suites = offered.iter().map(suite).collect();
+        let config = ClientConfig::builder_with_provider(Arc::new(provider))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots(tls))
+            .with_no_client_auth();
+        let config = Arc::new(config);
+        let kinds = [(); 2].map(|()| {
+            let mut client = tls.client(&config, "one.example");
+            assert_eq!(get(&mut client, "/").status, 200);
+            (client.conn.negotiated_cipher_suite().unwrap().suite(), client.conn.handshake_kind().unwrap())
+        });
+        assert_eq!(kinds.map(|(_, kind)| kind), [HandshakeKind::Full, HandshakeKind::Resumed]);
+        assert_eq!(kinds[0].0, kinds[1].0);
+        kinds[0].0
+    };
+    let ours = Tls::new("", "");
+    assert_eq!(suite_of(&ours, &[NEW_256, NEW_CHACHA, NEW_128]), NEW_128);
+    assert_eq!(suite_of(&ours, &[NEW_256, NEW_CHACHA]), NEW_256);
+    assert_eq!(suite_of(&ours, &[NEW_CHACHA, NEW_128, NEW_256]), NEW_CHACHA);
+    assert_eq!(suite_of(&ours, &[OLD_256, OLD_CHACHA, OLD_128]), OLD_128);
+    assert_eq!(suite_of(&ours, &[OLD_CHACHA, OLD_128]), OLD_CHACHA);
+    let theirs = Tls::new("", "tls.cipher_order = \"client\"");
+    assert_eq!(suite_of(&theirs, &[NEW_256, NEW_128]), NEW_256);
+    assert_eq!(suite_of(&theirs, &[OLD_256, OLD_128]), OLD_256);
 }
 
 #[test]

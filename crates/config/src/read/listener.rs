@@ -105,6 +105,7 @@ fn tls(section: &Section<'_>) -> Option<ListenerTls> {
     let files: Vec<_> = certificates.iter().filter_map(certificate).collect();
     let http2 = section.flag("tls.http2").unwrap_or(true);
     let min_version = section.choice("tls.min_version");
+    let cipher_order = section.choice("tls.cipher_order");
     let mode = section.choice("tls.client_certificates");
     let authorities = section.file("tls.client_ca");
     if !section.has_group("tls") {
@@ -138,7 +139,13 @@ fn tls(section: &Section<'_>) -> Option<ListenerTls> {
             ClientAuth::Off
         }
     };
-    Some(ListenerTls { certificates: files, client_auth, min_version: min_version?, http2 })
+    Some(ListenerTls {
+        certificates: files,
+        client_auth,
+        min_version: min_version?,
+        cipher_order: cipher_order?,
+        http2,
+    })
 }
 
 /// The files of a certificate.

@@ -80,11 +80,13 @@ fn tls() -> impl Strategy<Value = ListenerTls> {
         file().prop_map(ClientAuth::Required)
     ];
     let min_version = select(vec![TlsVersion::V12, TlsVersion::V13]);
-    (vec(certificate(), 1..3), client_auth, min_version, any::<bool>()).prop_map(
-        |(certificates, client_auth, min_version, http2)| ListenerTls {
+    let cipher_order = select(vec![CipherOrder::Gateway, CipherOrder::Client]);
+    (vec(certificate(), 1..3), client_auth, min_version, cipher_order, any::<bool>()).prop_map(
+        |(certificates, client_auth, min_version, cipher_order, http2)| ListenerTls {
             certificates,
             client_auth,
             min_version,
+            cipher_order,
             http2,
         },
     )

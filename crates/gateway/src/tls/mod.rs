@@ -9,13 +9,13 @@ use std::{path::PathBuf, sync::Arc};
 use arc_swap::ArcSwap;
 use aws_lc_rs::digest;
 use rustls::{
-    ServerConfig, ServerConnection,
+    CipherSuite, ServerConfig, ServerConnection,
     crypto::CryptoProvider,
     server::{
         Accepted, NoServerSessionStorage, ProducesTickets, WebPkiClientVerifier, danger::ClientCertVerifier,
     },
 };
-use tidegate_config::{ClientAuth, ListenerTls, TlsVersion};
+use tidegate_config::{CipherOrder, ClientAuth, ListenerTls, TlsVersion};
 use tidegate_control::meters::Handshake;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{Accept, StartHandshake};
@@ -70,11 +70,20 @@ pub(crate) struct ServerTls {
 /// One version of a listener's TLS.
 #[derive(Debug)]
 pub(crate) struct Present {
-    /// For rustls: any handshake.
-    config: Arc<ServerConfig>,
-    /// The same for sessions that are to be resumed; a full handshake fails without a signature.
-    resumption: Arc<ServerConfig>,
+    /// By our order of cipher suites, if that counts.
+    ours: Option<Configs>,
+    /// By the client's order.
+    theirs: Configs,
     tickets: ticketer::Scope,
+}
+
+/// For rustls.
+#[derive(Debug)]
+struct Configs {
+    /// Any handshake.
+    any: Arc<ServerConfig>,
+    /// Sessions that are to be resumed; a full handshake fails without a signature.
+    resumption: Arc<ServerConfig>,
 }
 
 impl ServerTls {
@@ -98,7 +107,7 @@ impl ServerTls {
 
 impl Present {
     fn read(settings: &ListenerTls, ticketer: &Arc<Ticketer>) -> Result<Self, TlsError> {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let provider = Arc::new(provider());
         let certificates = Certificates::read(&settings.certificates, &provider)?;
         let versions: &[_] = match settings.min_version {
             TlsVersion::V12 => &[&rustls::version::TLS13, &rustls::version::TLS12],
@@ -121,9 +130,23 @@ impl Present {
         config.ticketer = Arc::new(tickets.clone());
         // Sessions live in tickets only: looking a session id up would consume it.
         config.session_storage = Arc::new(NoServerSessionStorage {});
-        let mut resumption = config.clone();
-        resumption.cert_resolver = Arc::new(ForResumption(certificates));
-        Ok(Self { config: Arc::new(config), resumption: Arc::new(resumption), tickets })
+        let configs = |ignore_client_order| {
+            let mut any = config.clone();
+            any.ignore_client_order = ignore_client_order;
+            let mut resumption = any.clone();
+            resumption.cert_resolver = Arc::new(ForResumption(Arc::clone(&certificates)));
+            Configs { any: Arc::new(any), resumption: Arc::new(resumption) }
+        };
+        let ours = (settings.cipher_order == CipherOrder::Gateway).then(|| configs(true));
+        Ok(Self { ours, theirs: configs(false), tickets })
+    }
+
+    /// The same for one client each time, since a session is resumed with the suite it began with.
+    fn configs(&self, accepted: &Accepted) -> &Configs {
+        match &self.ours {
+            Some(ours) if !wants_chacha20(accepted.client_hello().cipher_suites()) => ours,
+            _ => &self.theirs,
+        }
     }
 
     /// Begins any handshake: the cryptography of the server's first flight, with a signature unless
@@ -132,7 +155,8 @@ impl Present {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        StartHandshake::from_parts(accepted, stream).into_stream(Arc::clone(&self.config))
+        let config = Arc::clone(&self.configs(&accepted).any);
+        StartHandshake::from_parts(accepted, stream).into_stream(config)
     }
 
     /// Begins a handshake that resumes a session; `None` if it would take a signature after all, when
@@ -141,7 +165,7 @@ impl Present {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let config = Arc::clone(&self.resumption);
+        let config = Arc::clone(&self.configs(&accepted).resumption);
         let (begun, is_full) =
             signature_wanted(|| StartHandshake::from_parts(accepted, stream).into_stream(config));
         (!is_full).then_some(begun)
@@ -151,6 +175,51 @@ impl Present {
     pub(crate) fn opens(&self, ticket: &[u8]) -> bool {
         self.tickets.decrypt(ticket).is_some()
     }
+}
+
+/// What rustls takes of aws-lc, with our order of cipher suites: where there is AES in hardware, with 128 bits and
+/// SHA-256 first. Keys are derived by some forty HMACs a handshake of TLS 1.3; most processors have SHA-256 in hardware, and not
+/// SHA-384.
+fn provider() -> CryptoProvider {
+    let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+    provider.cipher_suites.sort_by_key(|suite| {
+        let is_of_12 = suite.tls13().is_none();
+        (is_of_12, is_chacha20(suite.suite()), !is_aes_128(suite.suite()))
+    });
+    provider
+}
+
+/// Whether a client wants ChaCha20 before all that we have, as those do for which AES is slow.
+fn wants_chacha20(suites: &[CipherSuite]) -> bool {
+    let known = |suite: &&CipherSuite| is_chacha20(**suite) || is_aes_128(**suite) || is_aes_256(**suite);
+    suites.iter().find(known).copied().is_some_and(is_chacha20)
+}
+
+const fn is_chacha20(suite: CipherSuite) -> bool {
+    matches!(
+        suite,
+        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256
+            | CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256
+            | CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256
+    )
+}
+
+const fn is_aes_128(suite: CipherSuite) -> bool {
+    matches!(
+        suite,
+        CipherSuite::TLS13_AES_128_GCM_SHA256
+            | CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
+            | CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256
+    )
+}
+
+const fn is_aes_256(suite: CipherSuite) -> bool {
+    matches!(
+        suite,
+        CipherSuite::TLS13_AES_256_GCM_SHA384
+            | CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384
+            | CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384
+    )
 }
 
 type Verifier = Arc<dyn ClientCertVerifier>;
