@@ -70,8 +70,8 @@ const CONTROLS: readonly Control[] = [
     id: "long_streams",
     stage: "servers",
     name: "Long streams",
-    knob: "mode",
-    watch: "As many are open as come: none is refused, and it is not counted which would be",
+    knob: "long_streams.mode",
+    watch: "As many are open as come: none is refused, it is only counted which would be",
     off: "As many are open as come: none is refused",
   },
 ];

@@ -247,7 +247,7 @@ fn a_full_queue_is_answered_503_and_a_client_who_leaves_is_worked_for_all_the_sa
     let options = Options { workers: NonZeroUsize::MIN, queue_max: 1, ..small() };
     let site = start(options);
     // Static pages cost nothing, so the slow one holds the only worker while the others are judged.
-    site.costs().set(Interaction::Home, Duration::from_secs(1));
+    site.costs().set(Interaction::Home, Duration::from_secs(4));
     let mut slow = Client::connect(&site);
     slow.begin("GET", "/");
     wait_until(|| site.figures().working == 1);
@@ -261,7 +261,7 @@ fn a_full_queue_is_answered_503_and_a_client_who_leaves_is_worked_for_all_the_sa
     wait_until(|| site.figures().wasted == 1);
     let figures = site.figures();
     assert_eq!((figures.served, figures.refused, figures.waiting), (1, 1, 0));
-    assert!(figures.busy >= Duration::from_secs(1), "{figures:?}");
+    assert!(figures.busy >= Duration::from_secs(4), "{figures:?}");
 }
 
 /// Waits for something that happens in the site, which tells nobody; gives up after ten seconds.

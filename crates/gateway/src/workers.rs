@@ -16,11 +16,12 @@ use std::{
 };
 
 use foldhash::quality::RandomState;
+use socket2::{SockAddr, SockRef};
 use tidegate_config::Address;
 use tidegate_control::{ApplicationId, Timestamp, capacity::CapacityEvent, meters::Meter};
 use tidegate_runtime::{Application, Core, Shared, Subject};
 use tokio::{
-    net::{TcpListener, UnixListener},
+    net::{TcpListener, TcpStream, UnixListener, UnixStream},
     runtime::{Builder, LocalOptions},
     sync::{mpsc, oneshot},
     task::JoinSet,
@@ -407,7 +408,7 @@ impl Worker {
         };
         if stop == Stop::Empty {
             // What waits in the backlog would be reset when the socket closes.
-            while let Some(accepted) = acceptor.accept_waiting().await {
+            while let Some(accepted) = acceptor.accept_waiting() {
                 self.accepted(&listening, accepted).await;
             }
         }
@@ -479,11 +480,7 @@ impl Acceptor {
         match self {
             Self::Tcp { listener, local } => {
                 let (stream, peer) = listener.accept().await?;
-                let local = match local {
-                    Some(local) => Some(*local),
-                    None => stream.local_addr().ok().map(canonical),
-                };
-                Ok(Accepted { socket: Socket::tcp(stream), peer: Some(canonical(peer)), local })
+                Ok(of_tcp(stream, peer, *local))
             }
             Self::Unix(listener) => {
                 let (stream, _) = listener.accept().await?;
@@ -492,14 +489,37 @@ impl Acceptor {
         }
     }
 
-    /// What waits already; `None` when nothing does.
-    async fn accept_waiting(&self) -> Option<io::Result<Accepted>> {
-        tokio::select! {
-            biased;
-            accepted = self.accept() => Some(accepted),
-            () = std::future::ready(()) => None,
+    /// What waits already; `None` when nothing does. The kernel is asked: what has come since the reactor last was is not ready
+    /// for tokio.
+    fn accept_waiting(&self) -> Option<io::Result<Accepted>> {
+        let accepted = match self {
+            Self::Tcp { listener, .. } => SockRef::from(listener).accept(),
+            Self::Unix(listener) => SockRef::from(listener).accept(),
+        };
+        match accepted {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            accepted => Some(accepted.and_then(|(socket, peer)| self.take(socket, &peer))),
         }
     }
+
+    fn take(&self, socket: socket2::Socket, peer: &SockAddr) -> io::Result<Accepted> {
+        socket.set_nonblocking(true)?;
+        match self {
+            Self::Tcp { local, .. } => {
+                let peer = peer.as_socket().ok_or(io::ErrorKind::ConnectionAborted)?;
+                Ok(of_tcp(TcpStream::from_std(socket.into())?, peer, *local))
+            }
+            Self::Unix(_) => {
+                let stream = UnixStream::from_std(socket.into())?;
+                Ok(Accepted { socket: Socket::unix(stream), peer: None, local: None })
+            }
+        }
+    }
+}
+
+fn of_tcp(stream: TcpStream, peer: SocketAddr, local: Option<SocketAddr>) -> Accepted {
+    let local = local.or_else(|| stream.local_addr().ok().map(canonical));
+    Accepted { socket: Socket::tcp(stream), peer: Some(canonical(peer)), local }
 }
 
 /// An IPv4 client of a listener for both versions, as the IPv4 address it is.
@@ -511,4 +531,39 @@ fn canonical(address: SocketAddr) -> SocketAddr {
 fn next_second(now: Timestamp) -> Timestamp {
     const SECOND: u64 = 1_000_000_000;
     Timestamp::from_nanos((now.as_nanos() / SECOND + 1) * SECOND)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Read, net, os::unix};
+
+    use super::*;
+
+    #[test]
+    fn what_waits_is_accepted_though_the_reactor_does_not_know_of_it() {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let _inside = runtime.enter();
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let tcp = net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let unix = unix::net::UnixListener::bind(&path).unwrap();
+        tcp.set_nonblocking(true).unwrap();
+        unix.set_nonblocking(true).unwrap();
+        let address = tcp.local_addr().unwrap();
+        let tcp = Acceptor::Tcp { listener: TcpListener::from_std(tcp).unwrap(), local: None };
+        let unix = Acceptor::Unix(UnixListener::from_std(unix).unwrap());
+
+        let mut client = net::TcpStream::connect(address).unwrap();
+        let accepted = tcp.accept_waiting().unwrap().unwrap();
+        assert_eq!((accepted.peer, accepted.local), (client.local_addr().ok(), Some(address)));
+        assert_eq!(accepted.socket.try_write(b"x").unwrap(), 1);
+        client.read_exact(&mut [0]).unwrap();
+        assert!(tcp.accept_waiting().is_none());
+
+        let client = unix::net::UnixStream::connect(&path).unwrap();
+        let accepted = unix.accept_waiting().unwrap().unwrap();
+        assert_eq!((accepted.peer, accepted.local), (None, None));
+        assert!(unix.accept_waiting().is_none());
+        drop(client);
+    }
 }

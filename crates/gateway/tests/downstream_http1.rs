@@ -101,7 +101,7 @@ fn a_byte_a_moment_does_not_keep_a_head_going() {
 #[test]
 fn an_idle_connection_is_closed_in_the_end() {
     for park in ["20ms", "1h"] {
-        let bed = Bed::plain(&format!("keep_alive.timeout = \"200ms\"\npark.after = \"{park}\"\n"));
+        let bed = Bed::plain(&format!("keep_alive.timeout = \"2s\"\npark.after = \"{park}\"\n"));
         let mut fresh = bed.connect();
         let mut used = bed.connect();
         assert_eq!(get(&mut used, "/").status, 200);
@@ -122,10 +122,10 @@ fn a_body_that_stops_coming_is_answered_408() {
 #[test]
 fn a_slow_server_runs_into_none_of_the_clients_timeouts() {
     let bed = Bed::plain(
-        "head.timeout = \"100ms\"\nkeep_alive.timeout = \"100ms\"\nbody.idle_timeout = \"100ms\"\npark.after = \"20ms\"\n",
+        "head.timeout = \"1s\"\nkeep_alive.timeout = \"1s\"\nbody.idle_timeout = \"1s\"\npark.after = \"20ms\"\n",
     );
     let mut client = bed.connect();
-    assert_eq!(get(&mut client, "/sleep/500").status, 200);
+    assert_eq!(get(&mut client, "/sleep/3000").status, 200);
 }
 
 #[test]

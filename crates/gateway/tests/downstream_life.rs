@@ -30,7 +30,7 @@ fn a_drain_serves_what_is_under_way_and_closes_what_is_idle() {
     eventually("parked", || bed.shared.parked().read() == 3);
     assert_eq!(get(&mut idle, "/").status, 200);
     let held = || bed.shared.snapshot().applications[0].state.gate().held();
-    busy.write_all(b"GET /sleep/300 HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+    busy.write_all(b"GET /sleep/2000 HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
     eventually("under way", || held() == 1);
     let address = bed.running.address("http").unwrap();
     let waiting = std::thread::spawn(move || {
@@ -125,7 +125,7 @@ fn a_waiting_request_leaves_with_its_client_also_with_bytes_unread() {
     let (fresh, mut warm) = (bed.connect(), bed.connect());
     assert_eq!(get(&mut warm, "/").status, 200);
     let mut busy = bed.connect();
-    busy.write_all(b"GET /sleep/1500 HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+    busy.write_all(b"GET /sleep/4000 HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
     eventually("under way", || gate.held() == 1);
     for mut client in [fresh, warm] {
         client.write_all(b"GET /never HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
@@ -310,7 +310,8 @@ fn twenty_thousand_idle_connections() {
 fn clients_come_by_both_versions_of_ip() {
     let listener =
         |name: &str, address: &str| format!("[[listener]]\nname = \"{name}\"\naddress = \"{address}\"\n");
-    let bed = Bed::new("", &[listener("both", "[::]:0"), listener("six", "[::1]:0")].concat());
+    let begin = || Bed::new("", &[listener("both", "[::]:0"), listener("six", "[::1]:0")].concat());
+    let bed = begin();
     let port = |name: &str| bed.running.address(name).unwrap().port();
     for (address, client) in [
         (SocketAddr::from(([127, 0, 0, 1], port("both"))), "127.0.0.1"),
@@ -323,6 +324,9 @@ fn clients_come_by_both_versions_of_ip() {
         let expected = format!("x-forwarded-for: {client}\r\n");
         assert!(response.body.to_ascii_lowercase().contains(&expected), "{address}: {}", response.body);
     }
-    let refused = std::net::TcpStream::connect(("127.0.0.1", port("six")));
-    assert!(refused.is_err(), "a listener for one address is no listener for another");
+    // Somebody else may have that port of the other address.
+    let is_refused =
+        |bed: &Bed| TcpStream::connect(("127.0.0.1", bed.running.address("six").unwrap().port())).is_err();
+    let is_refused = is_refused(&bed) || (0..3).any(|_| is_refused(&begin()));
+    assert!(is_refused, "a listener for one address is no listener for another");
 }

@@ -319,8 +319,8 @@ fn visitors_stay_at_their_server_by_a_cookie() {
 #[test]
 fn a_server_that_fails_is_left_for_another_if_that_is_safe() {
     let second = crate::request_house::Origin::start();
-    // The first of the two: nobody listens there.
-    let dead = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // The first of the two: nobody listens there, nor will, at an address that nobody else binds.
+    let dead = std::net::TcpListener::bind("127.77.0.1:0").unwrap().local_addr().unwrap();
     let house = House::new(&format!(
         "servers = [\"http://{dead}\", \"http://{}\"]\nbalance = \"round_robin\"\nretries.budget = 1.0\nretries.max = 1\n\
          health.failures.max = \"none\"\n",
@@ -341,9 +341,8 @@ fn a_server_that_fails_is_left_for_another_if_that_is_safe() {
 
 #[test]
 fn what_goes_wrong_at_the_server_is_told_as_502_or_504() {
-    let house = House::new(
-        "upstream.response.timeout = \"100ms\"\nretries.max = 0\nhealth.failures.max = \"none\"\n",
-    );
+    let house =
+        House::new("upstream.response.timeout = \"1s\"\nretries.max = 0\nhealth.failures.max = \"none\"\n");
     for (answer, status, reason) in [
         (None, 504, "response_timeout"),
         (Some("this is no HTTP\r\n\r\n"), 502, "garbage"),

@@ -20,7 +20,7 @@ fn a_hundred_thousand_wait_without_a_connection_and_for_a_few_hundred_bytes_each
     let origin = Origin::start(&Settings::default()).expect("an origin on a free port");
     // As long as the token of a waiting room.
     let path = format!("/refresh?s=3600&to=/token/{}", "t".repeat(100));
-    let all = ClassPlan::new("visitors", "4000/s".parse().expect("arrivals"))
+    let all = ClassPlan::new("visitors", "2000/s".parse().expect("arrivals"))
         .path(path)
         .timeout(Duration::from_secs(60))
         .follow(FollowPlan::default())

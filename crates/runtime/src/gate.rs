@@ -490,11 +490,15 @@ mod tests {
     use super::*;
 
     fn gate(limit: u64) -> Gate {
+        gate_with(limit, std::time::Duration::from_secs(3600))
+    }
+
+    fn gate_with(limit: u64, wait_max: std::time::Duration) -> Gate {
         let mut application = Values::defaults(Scope::Application);
         application.set(Knob::IN_FLIGHT_ALGORITHM, Value::Choice("fixed")).unwrap();
         application.set(Knob::IN_FLIGHT_LIMIT, Value::Count(limit)).unwrap();
         let mut class = Values::defaults(Scope::Class);
-        class.set(Knob::QUEUE_WAIT_MAX, Value::Span(std::time::Duration::from_millis(100))).unwrap();
+        class.set(Knob::QUEUE_WAIT_MAX, Value::Span(wait_max)).unwrap();
         Gate::new(Clock::start(), &AdmissionSettings::from_values(&application, &[&class]))
     }
 
@@ -547,7 +551,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_timer_task_refuses_who_waited_too_long() {
-        let gate = gate(1);
+        let gate = gate_with(1, std::time::Duration::from_millis(100));
         let timers = tokio::spawn(gate.clone().drive_timers());
         let first = started(gate.arrive(exchange()));
         let second = waiting(gate.arrive(exchange()));

@@ -44,7 +44,8 @@ fn configuration(listen: SocketAddr, admin: SocketAddr, algorithm: &str, servers
     format!(
         "admin = \"{admin}\"\n\
          [[listener]]\naddress = \"{listen}\"\n\
-         [application.shop]\nin_flight = {{ algorithm = \"{algorithm}\", max = 12 }}\nservers = [{}]\n",
+         [application.shop]\nin_flight = {{ algorithm = \"{algorithm}\", max = 12 }}\nservers = [{}]\n\
+         [application.shop.class.default]\nqueue.wait.max = \"1min\"\n",
         servers.join(", ")
     )
 }

@@ -67,8 +67,10 @@ fn servers_come_and_go_under_load_without_one_failed_request() {
 
     // The file is what holds after a reload.
     front.rewrite(&[second.url(), third.url()], "", KNOBS);
+    front.gateway.log.await_line("new configuration in force", 1);
     await_traffic(&load, &third);
     front.rewrite(&[third.url()], "", KNOBS);
+    front.gateway.log.await_line("new configuration in force", 2);
     await_silence(&load, &second);
 
     let tally = load.stop();

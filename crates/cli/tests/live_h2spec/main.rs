@@ -76,7 +76,7 @@ fn h2spec_passes_but_what_is_explained() {
 fn h2spec(address: SocketAddr, options: &[&str], report: &Path) -> BTreeMap<String, Option<String>> {
     let output = Command::new(program())
         .args(options)
-        .args(["-h", "127.0.0.1", "-p", &address.port().to_string(), "-o", "2", "-j"])
+        .args(["-h", "127.0.0.1", "-p", &address.port().to_string(), "-o", "20", "-j"])
         .arg(report)
         .output()
         .unwrap_or_else(|error| panic!("h2spec cannot be run ({error}): run scripts/deps test"));

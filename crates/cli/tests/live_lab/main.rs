@@ -102,7 +102,7 @@ const BURST: &str = r#"
 title = "A burst"
 [live]
 origin = "waits"
-phase = [{ load = 3, for = "1s" }, { load = 0.1, for = "1s" }]
+phase = [{ load = 6, for = "1s" }, { load = 0.1, for = "1s" }]
 [server]
 threads = 2
 processors = 2

@@ -167,12 +167,16 @@ fn capacity() -> f64 {
 
 /// The same of requests to a path.
 fn capacity_of(path: &str) -> f64 {
-    let bench = Bench::new(Arm::Direct);
-    let class = ClassPlan::new("calibration", Arrivals::closed(2)).path(path);
-    let plan = bench.plan(1, Duration::from_secs(4)).class(class);
-    let report = run_blocking(plan).expect("calibrate");
-    assert!(report.total.goodput_per_s > 1.0, "the origin answers: {report:?}");
-    report.total.goodput_per_s
+    let measured = || {
+        let bench = Bench::new(Arm::Direct);
+        let class = ClassPlan::new("calibration", Arrivals::closed(2)).path(path);
+        let plan = bench.plan(1, Duration::from_secs(3)).class(class);
+        let report = run_blocking(plan).expect("calibrate");
+        assert!(report.total.goodput_per_s > 1.0, "the origin answers: {report:?}");
+        report.total.goodput_per_s
+    };
+    // What else a machine does can only take away from it.
+    measured().max(measured())
 }
 
 fn run(plan: Plan) -> Report {
@@ -297,7 +301,9 @@ fn goodput_comes_back_after_a_retry_storm() {
     let mut in_the_storm = Vec::new();
     for repetition in 0..extent.repetitions {
         let bench = Bench::new(Arm::Default);
-        let schedule = format!("{:.1}/s:{storm_s}s,{:.1}/s:{after_s}s", capacity * 4.0, capacity * 0.5);
+        // A machine that others use may be several times slower then than it was.
+        let after = capacity * if extent.full { 0.5 } else { 0.2 };
+        let schedule = format!("{:.1}/s:{storm_s}s,{after:.1}/s:{after_s}s", capacity * 4.0);
         let arrivals: Arrivals = format!("poisson:{schedule}").parse().expect("a schedule");
         let retry = RetryPlan::new(3);
         let class = ClassPlan::new("visitors", arrivals).timeout(TIMEOUT).retry(retry);
@@ -339,6 +345,8 @@ fn critical_requests_stay_fast_beside_regular_ones() {
         ("limit 2, regular at most 1", "in_flight.max = 1\n", ""),
         ("limit 2, regular at most 1, critical weighs 2", "in_flight.max = 1\n", "weight = 2\n"),
     ];
+    // What is asserted holds on a machine that is much faster or slower than when it was measured, too.
+    let (critical_load, regular_load) = if extent.full { (0.2, 1.0) } else { (0.1, 2.0) };
     let mut figures = arms.map(|_| (Vec::new(), Vec::new(), Vec::new()));
     for repetition in 0..extent.repetitions {
         for ((_, regular_knobs, critical_knobs), (mean_ratio, p95_ratio, regular_share)) in
@@ -351,14 +359,16 @@ fn critical_requests_stay_fast_beside_regular_ones() {
                  [[application.app.rule]]\nclass = \"critical\"\nheader = {{ x-class = \"critical\" }}\n"
             );
             let critical = || {
-                ClassPlan::poisson("critical", capacity * 0.2).header("x-class", "critical").timeout(TIMEOUT)
+                ClassPlan::poisson("critical", capacity * critical_load)
+                    .header("x-class", "critical")
+                    .timeout(TIMEOUT)
             };
             let alone = {
                 let bench = Bench::with(true, &knobs);
                 run(bench.plan(repetition + 1, span).class(critical()))
             };
             let bench = Bench::with(true, &knobs);
-            let beyond = ClassPlan::poisson("regular", capacity).timeout(TIMEOUT);
+            let beyond = ClassPlan::poisson("regular", capacity * regular_load).timeout(TIMEOUT);
             let both = run(bench.plan(repetition + 1, span).class(critical()).class(beyond));
             let before = &alone.class("critical").expect("ran").good_latency_ms;
             let [critical, regular] = ["critical", "regular"].map(|class| both.class(class).expect("ran"));

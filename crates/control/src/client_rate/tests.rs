@@ -12,7 +12,8 @@ struct Naive {
 }
 
 impl Naive {
-    /// Tokens the client has; `None` too near to a whole one to say under rounding.
+    /// Tokens the client has; `None` too near to a whole one to say under rounding: of these sums, and of the interval, which is
+    /// whole or half nanoseconds there.
     fn take(&mut self, now: Timestamp, key: u64, taken: bool) -> Option<bool> {
         let place = self.buckets.iter().position(|(k, ..)| *k == key);
         let place = place.unwrap_or_else(|| {
@@ -26,7 +27,8 @@ impl Naive {
         if taken {
             *tokens -= 1.0;
         }
-        ((has - 1.0).abs() > 1e-6).then_some(has >= 1.0)
+        let rounding = 1e-6 + self.burst * self.rate_per_s * 1e-9;
+        ((has - 1.0).abs() > rounding).then_some(has >= 1.0)
     }
 }
 

@@ -224,7 +224,7 @@ mod tests {
         if let Population::Browsers { think, .. } = &mut web.load.population {
             *think = Duration::from_millis(100);
         }
-        (live.warm_up, live.measured) = (Duration::ZERO, Duration::from_secs(2));
+        (live.warm_up, live.measured) = (Duration::ZERO, Duration::from_secs(5));
         let origin = Origin::start(&Settings::default()).expect("an origin");
         let (plan, _) = load::plan(&web, &live, 1.0, 100.0, &origin.url()).expect("a plan");
         let report = run_blocking(plan).expect("a run");

@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn the_queue_is_bounded() {
         let pool = CpuPool::start(1, 2, &[], Spend::Computing).expect("a thread");
-        let all: Vec<_> = (0..10).map(|_| pool.submit(Duration::from_millis(50))).collect();
+        let all: Vec<_> = (0..10).map(|_| pool.submit(Duration::from_millis(500))).collect();
         assert!(all.iter().flatten().count() <= 3, "two wait and one is at work");
         assert!(pool.counts().refused.load(Relaxed) >= 7);
     }

@@ -50,11 +50,11 @@ fn a_stall_of_the_server_shows_in_the_percentiles() {
 fn an_overloaded_origin_works_for_clients_who_have_left() {
     let origin = Origin::start(&Settings { cost: Duration::from_millis(10), ..Settings::default() })
         .expect("an origin");
-    let all = class("all", "200/s:2s").timeout(Duration::from_millis(200));
+    let all = class("all", "200/s:6s").timeout(Duration::from_millis(200));
     let report = run_blocking(Plan::new(origin.url()).class(all)).expect("a run");
-    assert_eq!(report.total.offered, 400);
+    assert_eq!(report.total.offered, 1200);
     assert!(report.total.timed_out() > 0, "{report}");
-    assert_eq!(report.total.good + report.total.timed_out(), 400, "{report}");
+    assert_eq!(report.total.good + report.total.timed_out(), 1200, "{report}");
     let stats = origin.stats();
     assert!(stats.work_for_nobody > 0, "{stats:?}");
     // A reply can be on its way when its client's patience ends: served here, timed out there.

@@ -84,13 +84,15 @@ fn sessions_end_refused_abandoned_or_complete() {
         );
         ClassPlan::new(name, "20/s:500ms".parse().expect("arrivals"))
             .sessions(model(&text))
-            .timeout(Duration::from_secs(2))
+            .timeout(Duration::from_secs(30))
     };
     let plan = Plan::new(origin.url())
-        .duration(Duration::from_secs(20))
+        .duration(Duration::from_secs(60))
         .class(ending("at entry", "/status/503", "/").requests_max(10))
         .class(ending("later", "/status/404", "/status/429").requests_max(10))
-        .class(ending("slow", "/status/302", "/slow?ms=60000").requests_max(10))
+        .class(
+            ending("slow", "/status/302", "/slow?ms=60000").requests_max(10).timeout(Duration::from_secs(2)),
+        )
         .class(ending("broken", "/status/500", "/").requests_max(10))
         .class(
             ending("stubborn", "/", "/status/503")

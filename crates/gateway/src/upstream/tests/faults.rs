@@ -20,7 +20,7 @@ async fn answered_with(bytes: &'static [u8]) -> (Bench, Result<Response<Upstream
 #[test]
 fn a_refused_connection_gives_the_request_back() {
     run(async {
-        let address = Raw::bind().await.address();
+        let address = Raw::nobody().await;
         let bench = Bench::new(&[address], |_| {});
         let error = bench
             .send(request(Method::POST, "/", RequestBody::Whole("x".into())))
@@ -182,13 +182,13 @@ fn a_slow_client_is_not_taken_for_a_slow_server() {
     run(async {
         let raw = Raw::bind().await;
         let bench =
-            Bench::new(&[raw.address()], |app| set(&mut app.values, "upstream.response.timeout", ms(500)));
+            Bench::new(&[raw.address()], |app| set(&mut app.values, "upstream.response.timeout", ms(1500)));
         let (sender, body) = stream();
         let server = async {
             let mut peer = raw.accept().await;
             peer.head().await;
             // Far longer than the server would be given.
-            tokio::time::sleep(Duration::from_millis(1000)).await;
+            tokio::time::sleep(Duration::from_secs(3)).await;
             sender.send(Ok("late".into())).expect("still there");
             drop(sender);
             peer.read_until(b"0\r\n\r\n").await;

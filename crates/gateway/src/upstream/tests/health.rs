@@ -8,7 +8,7 @@ use super::*;
 fn failures_take_a_server_out_and_the_other_takes_over() {
     run(async {
         let good = Raw::bind().await;
-        let dead = Raw::bind().await.address();
+        let dead = Raw::nobody().await;
         let bench = Bench::new(&[dead, good.address()], |app| {
             set(&mut app.values, "health.failures.max", Value::Count(2));
             set(&mut app.values, "balance", Value::Choice("round_robin"));
@@ -46,7 +46,7 @@ fn failures_take_a_server_out_and_the_other_takes_over() {
 #[test]
 fn when_every_server_is_out_by_live_failures_requests_still_go_somewhere() {
     run(async {
-        let dead = [Raw::bind().await.address(), Raw::bind().await.address()];
+        let dead = [Raw::nobody().await, Raw::nobody().await];
         let bench = Bench::new(&dead, |app| set(&mut app.values, "health.failures.max", Value::Count(1)));
         for _ in 0..10 {
             assert_eq!(bench.get("/").await.expect_err("dead").kind, UpstreamError::Connect);

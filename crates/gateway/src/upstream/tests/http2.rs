@@ -227,7 +227,7 @@ fn a_stream_without_answer_runs_out_of_time_and_its_connection_gets_no_more() {
         let raw = Raw::bind().await;
         let bench = Bench::new(&[raw.address()], |app| {
             app.upstream.protocol = UpstreamProtocol::Http2;
-            set(&mut app.values, "upstream.response.timeout", ms(500));
+            set(&mut app.values, "upstream.response.timeout", ms(2000));
         });
         let server = async {
             let mut silent = accept(&raw, 100).await;

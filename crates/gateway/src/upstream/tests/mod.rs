@@ -268,6 +268,12 @@ impl Raw {
         self.listener.local_addr().expect("an address")
     }
 
+    /// Where nobody listens, nor will: of an address that nobody else binds.
+    async fn nobody() -> SocketAddr {
+        let listener = TcpListener::bind("127.77.0.1:0").await.expect("a free port");
+        listener.local_addr().expect("an address")
+    }
+
     async fn accept(&self) -> Peer {
         let (stream, _) = self.listener.accept().await.expect("a connection");
         Peer { stream, buffer: Vec::new() }
