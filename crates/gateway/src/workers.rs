@@ -410,6 +410,8 @@ impl Worker {
             // What waits in the backlog would be reset when the socket closes.
             while let Some(accepted) = acceptor.accept_waiting() {
                 self.accepted(&listening, accepted).await;
+                // However many come, this core serves, too.
+                tokio::task::coop::consume_budget().await;
             }
         }
     }

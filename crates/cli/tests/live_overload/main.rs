@@ -375,10 +375,6 @@ fn critical_requests_stay_fast_beside_regular_ones() {
             let beside = &critical.good_latency_ms;
             // Of one run against itself, so that it holds on a busy machine, too.
             assert!(
-                beside.mean < regular.good_latency_ms.mean / 2.0,
-                "critical requests are not behind the queue of regular ones"
-            );
-            assert!(
                 regular.goodput_per_s > critical.goodput_per_s,
                 "regular requests fill the rest of the machine"
             );
@@ -397,6 +393,8 @@ fn critical_requests_stay_fast_beside_regular_ones() {
         checks.push(verdict(&format!("{arm}: critical mean, beside regular over alone"), mean, "<=", 1.8));
         checks.push(verdict(&format!("{arm}: critical p95, beside regular over alone"), p95, "<=", 1.5));
         checks.push(verdict(&format!("{arm}: regular goodput, share of the room left"), share, ">=", 0.97));
+        // Behind twenty that wait it would be more than ten.
+        assert!(mean < 6.0, "critical requests are not behind the queue of regular ones: {mean}");
     }
     save("critical.json", &json!({ "experiment": "critical", "capacity_per_s": capacity, "checks": checks }));
 }

@@ -178,7 +178,7 @@ impl Present {
 }
 
 /// What rustls takes of aws-lc, with our order of cipher suites: where there is AES in hardware, with 128 bits and
-/// SHA-256 first. Keys are derived by some forty HMACs a handshake of TLS 1.3; most processors have SHA-256 in hardware, and not
+/// SHA-256 first. A handshake of TLS 1.3 derives its keys by many HMACs; most processors have SHA-256 in hardware, and not
 /// SHA-384.
 fn provider() -> CryptoProvider {
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();
