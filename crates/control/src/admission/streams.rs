@@ -18,7 +18,7 @@ pub(super) struct LongStreams {
 pub(super) enum Opened {
     /// It is one of those that may be open.
     Within,
-    /// It is open since the bound only watches.
+    /// It would not be open, had this bound or what else only watches acted.
     Beyond,
 }
 
@@ -41,7 +41,7 @@ impl LongStreams {
         self.mode == Mode::Enforce && self.open >= self.max
     }
 
-    /// One more, which something else `would_refuse` or not.
+    /// One more is open. `would_refuse`: something else that only watches would have refused it before.
     pub(super) fn begin(&mut self, would_refuse: bool) -> Opened {
         let is_over = self.mode == Mode::Watch && self.open - self.beyond >= self.max;
         self.open += 1;
