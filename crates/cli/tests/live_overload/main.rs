@@ -167,16 +167,17 @@ fn capacity() -> f64 {
 
 /// The same of requests to a path.
 fn capacity_of(path: &str) -> f64 {
-    let measured = || {
+    // What else a machine does can only take away from it: where something is asserted, the better of two counts.
+    let windows = if Extent::of_environment().full { 1 } else { 2 };
+    let measured = (0..windows).map(|_| {
         let bench = Bench::new(Arm::Direct);
         let class = ClassPlan::new("calibration", Arrivals::closed(2)).path(path);
-        let plan = bench.plan(1, Duration::from_secs(3)).class(class);
+        let plan = bench.plan(1, Duration::from_secs(4)).class(class);
         let report = run_blocking(plan).expect("calibrate");
         assert!(report.total.goodput_per_s > 1.0, "the origin answers: {report:?}");
         report.total.goodput_per_s
-    };
-    // What else a machine does can only take away from it.
-    measured().max(measured())
+    });
+    measured.fold(0.0, f64::max)
 }
 
 fn run(plan: Plan) -> Report {
