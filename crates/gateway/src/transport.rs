@@ -54,8 +54,8 @@ impl<T: AsyncRead + AsyncBufRead + Unpin> AsyncRead for Transport<T> {
     }
 }
 
-/// Reads one record, or what there is room for. The stream's own `poll_read` looks for the next one as well: behind a
-/// short message, where there is none, that costs a third of decrypting the message.
+/// Reads one record, or what there is room for. The stream's own `poll_read` looks for the next one as well, which behind a
+/// short message is for nothing.
 fn poll_record<T: AsyncBufRead>(
     mut stream: Pin<&mut T>,
     context: &mut Context<'_>,

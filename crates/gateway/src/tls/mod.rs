@@ -144,7 +144,7 @@ impl Present {
     /// The same for one client each time, since a session is resumed with the suite it began with.
     fn configs(&self, accepted: &Accepted) -> &Configs {
         match &self.ours {
-            Some(ours) if !wants_chacha20(accepted.client_hello().cipher_suites()) => ours,
+            Some(ours) if !wants_chacha20(accepted.client_hello().cipher_suites(), &ours.any) => ours,
             _ => &self.theirs,
         }
     }
@@ -190,9 +190,10 @@ fn provider() -> CryptoProvider {
 }
 
 /// Whether a client wants ChaCha20 before all that we have, as those do for which AES is slow.
-fn wants_chacha20(suites: &[CipherSuite]) -> bool {
-    let known = |suite: &&CipherSuite| is_chacha20(**suite) || is_aes_128(**suite) || is_aes_256(**suite);
-    suites.iter().find(known).copied().is_some_and(is_chacha20)
+fn wants_chacha20(offered: &[CipherSuite], config: &ServerConfig) -> bool {
+    let ours = &config.crypto_provider().cipher_suites;
+    let is_ours = |offered: &&CipherSuite| ours.iter().any(|suite| suite.suite() == **offered);
+    offered.iter().find(is_ours).copied().is_some_and(is_chacha20)
 }
 
 const fn is_chacha20(suite: CipherSuite) -> bool {
@@ -210,15 +211,6 @@ const fn is_aes_128(suite: CipherSuite) -> bool {
         CipherSuite::TLS13_AES_128_GCM_SHA256
             | CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
             | CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256
-    )
-}
-
-const fn is_aes_256(suite: CipherSuite) -> bool {
-    matches!(
-        suite,
-        CipherSuite::TLS13_AES_256_GCM_SHA384
-            | CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384
-            | CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384
     )
 }
 
