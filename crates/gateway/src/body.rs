@@ -6,7 +6,9 @@ use std::{
 };
 
 use bytes::Bytes;
+use http::Version;
 use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
 
 /// What went wrong inside a body, and on which side.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +27,16 @@ pub enum BodyError {
     #[error("server: {0}")]
     Upstream(String),
 }
+
+/// Whether a body that gives no more frames has come to its end. Over HTTP/2 only END_STREAM ends a message
+/// (RFC 9113, section 8.1), while the codec gives no error where a stream was reset with NO_ERROR; over HTTP/1 it
+/// gives one wherever something is missing.
+pub(crate) fn is_whole(body: &Incoming, version: Version) -> bool {
+    version != Version::HTTP_2 || body.is_end_stream()
+}
+
+/// What is said of a body that is not whole.
+pub(crate) const RESET_WITHIN: &str = "the stream was reset before the end of its message";
 
 /// A request body on its way to a server.
 pub enum RequestBody {

@@ -1,9 +1,6 @@
 //! HTTP/2 from clients: by prior knowledge and over TLS, streams, floods, time.
 
-use std::{
-    io::{self, Read, Write},
-    net::TcpStream,
-};
+use std::io::{self, Write};
 
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http2::SendRequest;
@@ -12,77 +9,13 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tidegate_control::meters::Meter;
 
 use crate::{
+    frames::{
+        ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, GOAWAY, HEADERS, PING, PREFACE, REQUEST,
+        RST_STREAM, SETTINGS,
+    },
     request_house::House,
     support::{Bed, PATIENCE, PLAIN, eventually},
 };
-
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const GOAWAY: u8 = 7;
-const CONTINUATION: u8 = 9;
-const ACK: u8 = 1;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
-
-/// `GET / HTTP/2` of host `a`, in HPACK: three indexed fields and a literal authority.
-const REQUEST: &[u8] = &[0x82, 0x86, 0x84, 0x41, 0x01, b'a'];
-
-/// A client that writes frames as it likes.
-struct Frames {
-    stream: TcpStream,
-}
-
-impl Frames {
-    fn new(bed: &Bed) -> Self {
-        let mut frames = Self { stream: bed.connect() };
-        frames.stream.write_all(PREFACE).unwrap();
-        frames.send(SETTINGS, 0, 0, &[]).unwrap();
-        frames
-    }
-
-    fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> io::Result<()> {
-        let len = u32::try_from(payload.len()).unwrap().to_be_bytes();
-        let head = [&len[1..], &[kind, flags], &stream.to_be_bytes()].concat();
-        self.stream.write_all(&[&head, payload].concat())
-    }
-
-    /// The next frame: kind, flags, stream, payload.
-    fn receive(&mut self) -> io::Result<(u8, u8, u32, Vec<u8>)> {
-        let mut head = [0; 9];
-        self.stream.read_exact(&mut head)?;
-        let len = u32::from_be_bytes([0, head[0], head[1], head[2]]);
-        let mut payload = vec![0; usize::try_from(len).unwrap()];
-        self.stream.read_exact(&mut payload)?;
-        let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
-        Ok((head[3], head[4], stream, payload))
-    }
-
-    /// Reads until the gateway closes; whether it said GOAWAY.
-    fn until_closed(&mut self) -> bool {
-        let mut goaway = false;
-        loop {
-            match self.receive() {
-                Ok((kind, ..)) => goaway |= kind == GOAWAY,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => panic!("still open"),
-                Err(_) => return goaway,
-            }
-        }
-    }
-
-    /// Waits for a frame of that kind.
-    fn until(&mut self, kind: u8) -> (u8, u8, u32, Vec<u8>) {
-        loop {
-            let frame = self.receive().unwrap();
-            if frame.0 == kind {
-                return frame;
-            }
-        }
-    }
-}
 
 fn run<F: Future>(future: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -139,7 +72,7 @@ fn the_preface_may_come_byte_by_byte() {
 #[test]
 fn the_bounds_are_announced() {
     let bed = Bed::plain("h2.streams.max = 7\nhead.bytes.max = \"4KiB\"\n");
-    let mut frames = Frames::new(&bed);
+    let mut frames = Frames::new(bed.connect());
     let (_, _, _, settings) = frames.until(SETTINGS);
     let value = |id: u8| {
         let setting = settings.chunks(6).find(|setting| setting[1] == id).unwrap();
@@ -152,7 +85,7 @@ fn the_bounds_are_announced() {
 #[test]
 fn rapid_reset_ends_the_connection() {
     let bed = Bed::plain("h2.resets.max = 20\n");
-    let mut frames = Frames::new(&bed);
+    let mut frames = Frames::new(bed.connect());
     for stream in (1..4001).step_by(2) {
         let sent = frames
             .send(HEADERS, END_STREAM | END_HEADERS, stream, REQUEST)
@@ -170,7 +103,7 @@ fn rapid_reset_ends_the_connection() {
 #[test]
 fn resets_with_time_between_them_end_it_too() {
     let bed = Bed::plain("h2.resets.max = 20\n");
-    let mut frames = Frames::new(&bed);
+    let mut frames = Frames::new(bed.connect());
     for n in 0..200 {
         // A ping between the two: the stream has begun when it is reset.
         let path_sleeps = [&[0x82, 0x86, 0x04, 0x0a][..], b"/sleep/500", &[0x41, 0x01, b'a']].concat();
@@ -196,7 +129,7 @@ fn resets_with_time_between_them_end_it_too() {
 #[test]
 fn a_header_section_without_end_ends_the_connection() {
     let bed = Bed::plain("head.bytes.max = \"4KiB\"\n");
-    let mut frames = Frames::new(&bed);
+    let mut frames = Frames::new(bed.connect());
     frames.send(HEADERS, END_STREAM, 1, REQUEST).unwrap();
     // A literal field of 100 bytes, again and again, and never END_HEADERS.
     let field = [&[0, 1, b'x', 96][..], &[b'y'; 96]].concat();
@@ -212,7 +145,7 @@ fn a_header_section_without_end_ends_the_connection() {
 fn floods_of_settings_and_pings_are_bounded_by_their_answers() {
     for kind in [SETTINGS, PING] {
         let bed = Bed::plain("body.idle_timeout = \"300ms\"\n");
-        let mut frames = Frames::new(&bed);
+        let mut frames = Frames::new(bed.connect());
         frames.stream.set_write_timeout(Some(std::time::Duration::from_millis(500))).unwrap();
         let payload: &[u8] = if kind == PING { &[0; 8] } else { &[] };
         // We never read: at some point answers find no room, and then nothing more is read.
@@ -227,7 +160,7 @@ fn floods_of_settings_and_pings_are_bounded_by_their_answers() {
 #[test]
 fn an_idle_connection_is_told_and_closed() {
     let bed = Bed::plain("keep_alive.timeout = \"2s\"\n");
-    let mut frames = Frames::new(&bed);
+    let mut frames = Frames::new(bed.connect());
     frames.send(HEADERS, END_STREAM | END_HEADERS, 1, REQUEST).unwrap();
     frames.until(HEADERS);
     // Answers the ping with which a graceful end begins.

@@ -20,6 +20,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
+use http::Version;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tidegate_control::{
@@ -30,7 +31,7 @@ use tidegate_runtime::{Clock, Spooled};
 use tokio::time::Sleep;
 
 use super::error::ClientFault;
-use crate::body::{BodyError, RequestBody};
+use crate::body::{BodyError, RESET_WITHIN, RequestBody, is_whole};
 
 /// Turns of the event loop a body gets to show that it is there.
 const TURNS: usize = 3;
@@ -41,6 +42,7 @@ const RATE_AFTER: Duration = Duration::from_secs(10);
 /// A client's body within its bounds.
 pub(super) struct Intake {
     body: Incoming,
+    version: Version,
     clock: Clock,
     bounds: Bounds,
     /// Time spent waiting for the client; while a server is slow, the client is not.
@@ -102,9 +104,11 @@ impl Bounds {
 }
 
 impl Intake {
-    pub(super) fn new(body: Incoming, clock: Clock, bounds: Bounds) -> Self {
+    /// The body of a request that came by HTTP of this version.
+    pub(super) fn new(body: Incoming, version: Version, clock: Clock, bounds: Bounds) -> Self {
         Self {
             body,
+            version,
             clock,
             bounds,
             waited: Duration::ZERO,
@@ -158,7 +162,8 @@ impl Body for Intake {
             this.waited += this.clock.now().since(since);
         }
         Poll::Ready(match frame {
-            None => None,
+            None if is_whole(&this.body, this.version) => None,
+            None => Some(Err(this.fail(ClientFault::Broken, RESET_WITHIN))),
             Some(Err(error)) => Some(Err(this.fail(ClientFault::Broken, error))),
             Some(Ok(frame)) => {
                 let bytes = this.received.bytes() + frame.data_ref().map_or(0, |data| data.len() as u64);

@@ -154,7 +154,7 @@ impl Service {
         let (body, held) = if incoming.is_end_stream() {
             (RequestBody::Empty, held)
         } else {
-            let intake = Intake::new(incoming, *self.core.shared().clock(), bounds);
+            let intake = Intake::new(incoming, parts.version, *self.core.shared().clock(), bounds);
             let counts = intake.received();
             // Boxed, so that a request without a body carries nothing of it along.
             match Box::pin(self.gather(&connection, &mut record, intake, held, exchange)).await {

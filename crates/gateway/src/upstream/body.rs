@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{StatusCode, Version};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tidegate_control::{Timestamp, meters::UpstreamError};
 use tidegate_runtime::Clock;
@@ -21,7 +21,7 @@ use super::{
     http2,
     io::UpstreamIo,
 };
-use crate::body::BodyError;
+use crate::body::{BodyError, RESET_WITHIN, is_whole};
 
 /// The body of a server's response.
 ///
@@ -199,7 +199,10 @@ impl Body for UpstreamBody {
                 }
             }
             State::Http2 { stream, incoming, timer, .. } => {
-                let polled = Pin::new(incoming).poll_frame(context);
+                let polled = Pin::new(&mut *incoming).poll_frame(context);
+                if matches!(polled, Poll::Ready(None)) && !is_whole(incoming, Version::HTTP_2) {
+                    return Poll::Ready(Some(Err(this.fail(RESET_WITHIN))));
+                }
                 let timeout = stream.body_idle_timeout();
                 if polled.is_ready() {
                     *timer = None;

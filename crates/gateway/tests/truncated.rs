@@ -1,0 +1,181 @@
+//! HTTP/2 messages that stop before their end: only END_STREAM ends one (RFC 9113, section 8.1).
+
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::{TcpListener, TcpStream},
+    sync::mpsc::{Receiver, channel},
+};
+
+use tidegate_control::meters::Meter;
+
+use crate::{
+    frames::{
+        ACK, DATA, END_HEADERS, END_STREAM, Frames, HEADERS, PING, REQUEST, RST_STREAM, SETTINGS, frame,
+    },
+    request_house::{House, take},
+    request_log::{house, lines, member},
+    support::{PATIENCE, connect, read_response},
+};
+
+const NO_ERROR: &[u8] = &[0; 4];
+const CANCEL: &[u8] = &[0, 0, 0, 8];
+
+/// `POST / HTTP/2` of host `a`, with other fields in HPACK behind.
+fn post(fields: &[u8]) -> Vec<u8> {
+    [&[0x83], &REQUEST[1..], fields].concat()
+}
+
+/// Fields without an index in HPACK; both short.
+fn field(name: &str, value: &str) -> Vec<u8> {
+    let text = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
+    [vec![0], text(name), text(value)].concat()
+}
+
+/// Goes on once the gateway has read everything that was sent.
+fn settle(client: &mut Frames) {
+    client.send(PING, 0, 0, &[0; 8]).unwrap();
+    while !matches!(client.receive().unwrap(), (PING, flags, ..) if flags & ACK != 0) {}
+}
+
+#[test]
+fn an_upload_that_is_reset_never_goes_to_the_server_as_a_whole() {
+    for length in [field("content-length", "100"), vec![]] {
+        for reset in [NO_ERROR, CANCEL] {
+            for at_once in [true, false] {
+                let house = house("", "");
+                let mut client = Frames::new(house.connect());
+                let head = frame(HEADERS, END_HEADERS, 1, &post(&length));
+                let data = frame(DATA, 0, 1, b"first half");
+                let reset = frame(RST_STREAM, 0, 1, reset);
+                if at_once {
+                    client.stream.write_all(&[head, data, reset].concat()).unwrap();
+                } else {
+                    client.stream.write_all(&[head, data].concat()).unwrap();
+                    settle(&mut client);
+                    client.stream.write_all(&reset).unwrap();
+                }
+                settle(&mut client);
+                let line = &lines(&house, 1)[0];
+                assert_eq!(member(line, "reason"), Some("body_broken"), "{line}");
+                assert_eq!(member(line, "bytes_in"), Some("10"), "{line}");
+                // The connection goes on, and what comes next is the first the server sees.
+                client.send(HEADERS, END_STREAM | END_HEADERS, 3, REQUEST).unwrap();
+                let mut at_server = house.origin.next();
+                assert_eq!(at_server.request.method, "GET");
+                at_server.ok("");
+                assert_eq!(client.until(HEADERS).2, 3);
+                drop(client);
+                house.finish();
+            }
+        }
+    }
+}
+
+#[test]
+fn an_upload_that_streams_and_is_reset_breaks_off_at_the_server() {
+    for length in [field("content-length", "100000"), vec![]] {
+        let house = house("spool = \"1KiB\"\nretries.max = 0\n", "");
+        let mut client = Frames::new(house.connect());
+        client.send(HEADERS, END_HEADERS, 1, &post(&length)).unwrap();
+        client.send(DATA, 0, 1, &[b'x'; 4096]).unwrap();
+        settle(&mut client);
+        house.held(1);
+        client.send(RST_STREAM, 0, 1, NO_ERROR).unwrap();
+        let line = &lines(&house, 1)[0];
+        assert_eq!(member(line, "reason"), Some("body_broken"), "{line}");
+        assert_eq!(member(line, "bytes_in"), Some("4096"), "{line}");
+        assert!(house.origin.any().request.fault.is_some(), "the server has a whole request");
+        drop(client);
+        house.finish();
+    }
+}
+
+/// A server that speaks HTTP/2 in single frames, and its connections.
+fn server() -> (String, Receiver<Frames>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let servers = format!(
+        "servers = \"http://{}\"\nupstream.protocol = \"http2\"\nretries.max = 0\n",
+        listener.local_addr().unwrap()
+    );
+    let (sender, connections) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            stream.set_nodelay(true).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            if sender.send(Frames::serve(stream)).is_err() {
+                break;
+            }
+        }
+    });
+    (servers, connections)
+}
+
+/// A request on its way to such a server; both ends and the stream.
+fn asks(house: &House, connections: &Receiver<Frames>, request: &str) -> (TcpStream, Frames, u32) {
+    let mut client = connect(house.address());
+    client.write_all(request.as_bytes()).unwrap();
+    let mut server = connections.recv_timeout(PATIENCE).unwrap();
+    let (_, _, stream, _) = server.until(HEADERS);
+    server.send(SETTINGS, ACK, 0, &[]).unwrap();
+    (client, server, stream)
+}
+
+/// Indexed field 8: status 200.
+const OK: &[u8] = &[0x88];
+
+#[test]
+fn an_answer_that_is_reset_is_never_taken_as_a_whole() {
+    for length in [field("content-length", "100"), vec![]] {
+        let head = [OK, &length].concat();
+        for after_its_head in [true, false] {
+            let (servers, connections) = server();
+            let house = house(&servers, "");
+            let (mut client, mut server, stream) =
+                asks(&house, &connections, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            let head = frame(HEADERS, END_HEADERS, stream, &head);
+            let data = frame(DATA, 0, stream, b"first half");
+            let reset = frame(RST_STREAM, 0, stream, NO_ERROR);
+            let mut status = Vec::new();
+            if after_its_head {
+                server.stream.write_all(&[head, data].concat()).unwrap();
+                status = take(&mut client, 12);
+                assert_eq!(status, b"HTTP/1.1 200");
+                server.stream.write_all(&reset).unwrap();
+            } else {
+                server.stream.write_all(&[head, data, reset].concat()).unwrap();
+            }
+            // Before its head has gone out there is still time for a status that says so.
+            match read_response(&mut status.as_slice().chain(&mut client)) {
+                Ok(response) => {
+                    assert!(!after_its_head);
+                    assert_eq!((response.status, response.field("tidegate-reason")), (502, Some("body")));
+                }
+                Err(error) => assert_ne!(error.kind(), ErrorKind::WouldBlock, "{error}"),
+            }
+            let line = &lines(&house, 1)[0];
+            assert_eq!(member(line, "reason"), Some("body"), "{line}");
+            drop((client, server));
+            let counted = house.finish();
+            assert_eq!(counted.counts(Meter::GOOD), [0]);
+        }
+    }
+}
+
+#[test]
+fn an_answer_before_the_end_of_its_request_is_whole() {
+    let (servers, connections) = server();
+    let house = house(&format!("{servers}spool = \"1KiB\"\n"), "");
+    let upload = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n{}", "x".repeat(4096));
+    let (mut client, mut server, stream) = asks(&house, &connections, &upload);
+    let head = frame(HEADERS, END_HEADERS, stream, OK);
+    let data = frame(DATA, END_STREAM, stream, b"enough");
+    let reset = frame(RST_STREAM, 0, stream, NO_ERROR);
+    server.stream.write_all(&[head, data, reset].concat()).unwrap();
+    let response = read_response(&mut client).unwrap();
+    assert_eq!((response.status, response.body.as_str()), (200, "enough"));
+    let line = &lines(&house, 1)[0];
+    assert_eq!((member(line, "status"), member(line, "reason")), (Some("200"), None), "{line}");
+    drop((client, server));
+    let counted = house.finish();
+    assert_eq!(counted.counts(Meter::GOOD), [1]);
+}
