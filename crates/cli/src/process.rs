@@ -1,15 +1,9 @@
 //! The life of a gateway process: start, signals, reload, upgrade, drain.
 
-use std::{
-    io,
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use tidegate_admin::{Admin, Controllers, Recording, Reporter, room_secrets};
-use tidegate_config::{Address, AdminAccess, Application, Listener, Settings};
+use tidegate_config::{Address, AdminAccess, Application, Faults, Listener, Settings};
 use tidegate_control::knobs::{ChoiceSet as _, RoomMethod, Value, keys};
 use tidegate_gateway::{FileWatch, Gateway, Inherited, Running, notify};
 use tidegate_runtime::{Clock, RoomSecrets, Shared};
@@ -85,7 +79,9 @@ fn live(settings: Settings, source: Source, mut watch: FileWatch) -> Result<(), 
     };
     process.announce(&source);
     let Process { shared, running, admin, controllers, reporter, recording, telemetry, runtime } = process;
-    let life = Life { shared, running, admin, controllers, reporter, recording, telemetry, source };
+    let listeners_lag = false;
+    let life =
+        Life { shared, running, admin, controllers, reporter, recording, telemetry, source, listeners_lag };
     runtime.block_on(life.live(signals, watch))
 }
 
@@ -198,6 +194,8 @@ struct Life {
     /// Ends last as well.
     telemetry: Telemetry,
     source: Source,
+    /// The listeners are not yet what the published settings say, since one could not be opened.
+    listeners_lag: bool,
 }
 
 struct Signals {
@@ -221,7 +219,7 @@ impl Signals {
 }
 
 impl Life {
-    async fn live(self, mut signals: Signals, mut watch: FileWatch) -> Result<(), Failure> {
+    async fn live(mut self, mut signals: Signals, mut watch: FileWatch) -> Result<(), Failure> {
         let handed_over = loop {
             tokio::select! {
                 _ = signals.terminate.recv() => break false,
@@ -286,10 +284,11 @@ impl Life {
     }
 
     /// Takes up what the files say now. What is at fault is said, and everything stays as it is.
-    fn reload(&self, watch: &mut FileWatch) {
+    fn reload(&mut self, watch: &mut FileWatch) {
         notify("RELOADING=1");
         if let Source::File(file) = &self.source {
-            self.reload_settings(file);
+            let loaded = tidegate_config::load(file);
+            self.reload_settings(loaded);
         }
         // The settings may name other files now.
         watch.set(self.source.files(&self.shared.snapshot().settings));
@@ -306,18 +305,19 @@ impl Life {
         notify("READY=1");
     }
 
-    fn reload_settings(&self, file: &Path) {
+    fn reload_settings(&mut self, loaded: Result<Settings, Faults>) {
         let before = self.shared.configured();
-        match tidegate_config::load(file) {
+        match loaded {
             Err(faults) => {
                 for line in faults.to_string().lines() {
                     tracing::error!("{line}");
                 }
                 tracing::error!("the configuration has faults; the one in force stays so");
             }
-            Ok(settings) if settings == before => {
-                tracing::info!("nothing changed in the configuration")
-            }
+            Ok(settings) if settings == before => match self.listeners_lag {
+                true => self.open_listeners(),
+                false => tracing::info!("nothing changed in the configuration"),
+            },
             Ok(settings) => {
                 if settings.admin != before.admin {
                     tracing::warn!("admin: a new address takes effect at the next start");
@@ -333,11 +333,21 @@ impl Life {
                     tracing::error!(%error, "the configuration in force stays so");
                     return;
                 }
-                if let Err(error) = self.running.apply() {
-                    tracing::error!(%error, "listeners stay as they were; everything else is in force");
-                    return;
-                }
-                tracing::info!(version = self.shared.version(), "new configuration in force");
+                self.open_listeners();
+            }
+        }
+    }
+
+    /// Has the listeners be what the published settings say.
+    fn open_listeners(&mut self) {
+        let applied = self.running.apply();
+        self.listeners_lag = applied.is_err();
+        match applied {
+            Ok(()) => tracing::info!(version = self.shared.version(), "new configuration in force"),
+            Err(error) => {
+                tracing::error!(
+                    %error, "listeners stay as they were; everything else is in force; they are tried again at the next SIGHUP"
+                );
             }
         }
     }

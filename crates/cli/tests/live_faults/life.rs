@@ -90,6 +90,29 @@ fn settings_are_taken_up_under_load_without_one_failed_request() {
     front.finish(arrivals);
 }
 
+#[test]
+fn a_listener_that_could_not_be_opened_is_tried_again() {
+    let origin = Origin::hello();
+    let front = Front::start(&[origin.url()], "", KNOBS);
+    // Held by somebody else.
+    let held = TcpListener::bind("127.0.0.1:0").expect("an address");
+    let second = held.local_addr().expect("its address");
+    let further = format!("[[listener]]\nname = \"second\"\naddress = \"{second}\"");
+    front.rewrite(&[origin.url()], &further, KNOBS);
+    front.gateway.log.await_line("listeners stay as they were", 1);
+    // Asked again, it says so again.
+    front.gateway.signal("HUP");
+    front.gateway.log.await_line("listeners stay as they were", 2);
+    drop(held);
+    front.gateway.signal("HUP");
+    front.gateway.log.await_line("new configuration in force", 1);
+    assert_eq!(get(second, "/").expect("an answer").status, 200);
+    // Now there is nothing left to be done.
+    front.gateway.signal("HUP");
+    front.gateway.log.await_line("nothing changed in the configuration", 1);
+    front.finish(1);
+}
+
 /// What changes after it was read, while the gateway still starts, is taken up when it has.
 #[test]
 fn a_configuration_that_changes_during_the_start_is_taken_up() {
