@@ -368,7 +368,7 @@ fn schemas() -> Json {
             "type": "object", "required": ["url"],
             "properties": {
                 "url": { "type": "string", "examples": ["http://127.0.0.1:8000"] },
-                "name": { "type": ["string", "null"], "minLength": 1, "maxLength": 253, "pattern": LINE },
+                "name": { "type": ["string", "null"], "maxLength": 64, "pattern": "^[A-Za-z0-9_.:\\[\\]-]+$" },
                 "who": who, "why": why,
             },
             "additionalProperties": value,

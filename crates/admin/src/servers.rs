@@ -2,21 +2,18 @@
 
 use http::{Method, StatusCode};
 use serde_json::{Map, Value as Json, json};
-use tidegate_config::{KnobPath, Server, ServerUrl, Settings, Target};
+use tidegate_config::{KnobPath, Server, ServerUrl, Settings, Target, is_address_name};
 use tidegate_control::knobs::{Knob, Scope, Value, Values};
 use tidegate_runtime::{PublishError, Shared};
 
 use crate::{
     access::Caller,
-    body::{any_object, text},
+    body::any_object,
     knobs::Knobs,
     parameters::{application_of, bad},
     problem::Problem,
     record::{Action, Done, Reasons, Record, Recorded},
 };
-
-/// Longest name of a server that is added, in bytes.
-const NAME_MAX: usize = 253;
 
 /// Answers requests for the servers of applications, and records what they change.
 pub(crate) struct Servers<'a> {
@@ -156,11 +153,16 @@ fn parse_new(mut object: Map<String, Json>, has_tls: bool) -> Result<Server, Pro
             format!("url: {theirs} where the application's servers are spoken to by {ours}: write {ours}");
         return Err(bad(detail));
     }
-    let name = match text(&mut object, "name", NAME_MAX)? {
-        None => url.address.default_name(),
-        Some(name) if name.is_empty() => return Err(bad("name: is empty: give one, or leave it away")),
-        Some(name) => name,
+    let name = match object.remove("name") {
+        None | Some(Json::Null) => url.address.default_name(),
+        Some(Json::String(name)) => name,
+        Some(other) => return Err(bad(format!("name: {other} is no text: give one, or leave it away"))),
     };
+    if !is_address_name(&name) {
+        return Err(bad(format!(
+            "name: {name:?} is no name: give up to 64 letters, digits, \"_\", \"-\", \".\", \":\", \"[\" and \"]\""
+        )));
+    }
     let mut server = Server { name, address: url.address, values: Values::defaults(Scope::Server) };
     for (name, value) in &object {
         let (knob, value) = parse_knob(name, value)?;

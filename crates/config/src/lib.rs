@@ -22,7 +22,7 @@ mod shape;
 
 pub use faults::{FAULTS_MAX, Fault, Faults, Lines, Place, closest};
 pub use load::{FILE_BYTES_MAX, load, parse};
-pub use names::{ServerUrl, UrlFault, is_class_name};
+pub use names::{ServerUrl, UrlFault, is_address_name, is_class_name};
 pub use path::{KnobFault, KnobPath, Target};
 pub use print::print;
 pub use protect::ProtectOptions;

@@ -26,7 +26,8 @@ pub fn is_class_name(name: &str) -> bool {
 }
 
 /// Whether `name` can be a server or listener: also `:`, `[` and `]`, since addresses are names.
-pub(crate) fn is_address_name(name: &str) -> bool {
+#[must_use]
+pub fn is_address_name(name: &str) -> bool {
     is_made_of(name, "_-.:[]")
 }
 

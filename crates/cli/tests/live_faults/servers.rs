@@ -94,3 +94,23 @@ fn without_servers_requests_are_refused_until_one_is_added() {
     let metrics: Metrics = front.finish(2);
     assert!(metrics.sum("class_refused", &[("reason", "no_server")]) >= 1.0);
 }
+
+#[test]
+fn a_server_is_added_only_by_a_name_that_the_file_would_take() {
+    let origin = Origin::hello();
+    let front = Front::start(&[origin.url()], "", KNOBS);
+    let long = "n".repeat(65);
+    for name in ["a/b", "", "x y", "\\\"q", "a{b}", "%41", "é", &long] {
+        let body = format!("{{\"url\": \"{}\", \"name\": \"{name}\"}}", origin.url());
+        let said = call(&front, "POST", SERVERS, &body, 400).to_string();
+        assert!(said.contains("name: ") && said.contains("letters, digits"), "{name}: {said}");
+    }
+    // So is the name of one for which none is given.
+    let said = call(&front, "POST", SERVERS, "{\"url\": \"unix:/run/my server\"}", 400).to_string();
+    assert!(said.contains("my server"), "{said}");
+    for name in ["four", "[::1]:80", &long[..64]] {
+        let body = format!("{{\"url\": \"{}\", \"name\": \"{name}\"}}", origin.url());
+        call(&front, "POST", SERVERS, &body, 200);
+    }
+    front.finish(0);
+}
