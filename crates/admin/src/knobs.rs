@@ -85,7 +85,7 @@ impl Knobs {
 
     /// `PATCH`: several changes as one, or none.
     pub(crate) async fn change(&self, body: &[u8], caller: &Caller) -> Result<Json, Problem> {
-        let asked = Asked::read(body, caller)?;
+        let asked = Asked::read(body, caller, &self.shared.snapshot().settings)?;
         self.make(asked).await
     }
 
@@ -286,7 +286,7 @@ fn reversed(
 
 impl Asked {
     /// `{"changes": {"PATH": VALUE or null, …}, "who"?, "why"?, "lasting"?, "dry_run"?}`.
-    fn read(body: &[u8], caller: &Caller) -> Result<Self, Problem> {
+    fn read(body: &[u8], caller: &Caller, settings: &Settings) -> Result<Self, Problem> {
         let mut object = object(body, &["changes", "who", "why", "lasting", "dry_run"])?;
         let Some(Json::Object(wanted)) = object.remove("changes") else {
             return Err(bad(
@@ -299,19 +299,25 @@ impl Asked {
         let (mut changes, mut faults) = (Vec::with_capacity(wanted.len()), Vec::new());
         let mut paths = BTreeSet::new();
         for (text, value) in &wanted {
-            let read = KnobPath::parse(text).and_then(|path| {
-                let value = match value {
-                    Json::Null => None,
-                    Json::String(text) => Some(path.read(text)?),
-                    other => Some(path.read(&other.to_string())?),
-                };
-                Ok((path, value))
-            });
-            match read {
-                Ok((path, _)) if !paths.insert(path.to_string()) => {
-                    faults.push(format!("{text}: is given twice"))
+            let path = match KnobPath::parse(text) {
+                Ok(path) => path,
+                Err(fault) => {
+                    faults.push(fault.to_string());
+                    continue;
                 }
-                Ok(change) => changes.push(change),
+            };
+            if !paths.insert(path.to_string()) {
+                faults.push(format!("{text}: is given twice"));
+            }
+            // Whose knob it is may be unknown besides, and every fault is said.
+            faults.extend(settings.get(&path).err().map(|fault| fault.to_string()));
+            let value = match value {
+                Json::Null => Ok(None),
+                Json::String(text) => path.read(text).map(Some),
+                other => path.read(&other.to_string()).map(Some),
+            };
+            match value {
+                Ok(value) => changes.push((path, value)),
                 Err(fault) => faults.push(fault.to_string()),
             }
         }

@@ -289,21 +289,21 @@ fn allowed(path: &[&str]) -> Option<&'static str> {
     Some(match path {
         ["healthz" | "readyz" | "metrics"] => "GET, HEAD",
         [name] if page::is_file(name) => "GET, HEAD",
-        ["api", "v1", "knobs"] => "GET, PATCH",
+        ["api", "v1", "knobs"] => "GET, HEAD, PATCH",
         ["api", "v1", "knobs", "revert"] => "POST",
-        ["api", "v1", "knobs", "changes"] => "GET",
+        ["api", "v1", "knobs", "changes"] => "GET, HEAD",
         [
             "api",
             "v1",
             "session" | "overview" | "events" | "measurements" | "archives" | "controllers" | "applications"
             | "capacity" | "waiting-rooms" | "openapi.json",
-        ] => "GET",
+        ] => "GET, HEAD",
         ["api", "v1", "waiting-rooms", "keys"]
         | ["api", "v1", "applications", _, "capacity", "rediscover"]
         | ["api", "v1", "applications", _, "waiting-room", "bypass" | "report"] => "POST",
-        ["api", "v1", "applications", _, "waiting-room"] => "GET",
-        ["api", "v1", "applications", _, "capacity"] => "GET, POST",
-        ["api", "v1", "applications", _, "servers"] => "GET, POST",
+        ["api", "v1", "applications", _, "waiting-room"] => "GET, HEAD",
+        ["api", "v1", "applications", _, "capacity"] => "GET, HEAD, POST",
+        ["api", "v1", "applications", _, "servers"] => "GET, HEAD, POST",
         ["api", "v1", "applications", _, "servers", _] => "PATCH, DELETE",
         _ => return None,
     })
@@ -362,7 +362,7 @@ impl Api {
     }
 
     async fn route(&self, request: Request<Incoming>, peer: &Peer) -> Result<Answer, Problem> {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         let path = head.uri.path().to_owned();
         let parts: Vec<&str> = path.split('/').skip(1).collect();
         if let Some(allowed) = allowed(&parts)
@@ -387,11 +387,13 @@ impl Api {
             true => Caller::anyone(),
             false => self.access.identify(peer, &head)?,
         };
+        // The codec leaves the body away.
+        if head.method == Method::HEAD {
+            head.method = Method::GET;
+        }
         match (&head.method, parts.as_slice()) {
-            (&Method::GET | &Method::HEAD, [name]) if let Some(file) = page::file(&head, name) => {
-                Ok(file.map(Either::Left))
-            }
-            (&Method::GET | &Method::HEAD, ["metrics"]) => {
+            (&Method::GET, [name]) if let Some(file) = page::file(&head, name) => Ok(file.map(Either::Left)),
+            (&Method::GET, ["metrics"]) => {
                 let accept = head.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
                 let (content_type, page) = metrics::answer(&self.shared, accept);
                 Ok(text(StatusCode::OK, content_type, page))

@@ -188,6 +188,9 @@ impl Names {
     }
 }
 
+/// How many names are shown of those that exist.
+const NAMES_SHOWN: usize = 8;
+
 /// `there is no X "name"`, with what exists.
 pub(crate) fn no_such<'n>(
     kind: &str,
@@ -198,8 +201,15 @@ pub(crate) fn no_such<'n>(
     let mend = match crate::faults::closest(name, known.clone()) {
         Some(near) => format!("did you mean \"{}\"?", near.escape_debug()),
         None => {
-            let all: Vec<_> = known.take(8).map(|name| format!("\"{}\"", name.escape_debug())).collect();
-            if all.is_empty() { "write none".to_owned() } else { format!("there is {}", all.join(", ")) }
+            let quoted = |name: &str| format!("\"{}\"", name.escape_debug());
+            let all: Vec<_> = known.clone().take(NAMES_SHOWN).map(quoted).collect();
+            match known.count() {
+                0 => "write none".to_owned(),
+                count if count > NAMES_SHOWN => {
+                    format!("there is {} and {} more", all.join(", "), count - NAMES_SHOWN)
+                }
+                _ => format!("there is {}", all.join(", ")),
+            }
         }
     };
     (what, mend)

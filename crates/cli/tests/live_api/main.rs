@@ -10,7 +10,13 @@ mod programs;
 mod record;
 mod stream;
 
-use std::{fs, net::SocketAddr, path::Path, process::Command};
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+    path::Path,
+    process::Command,
+};
 
 use serde_json::{Value as Json, json};
 use stream::Stream;
@@ -155,6 +161,64 @@ fn what_happens_is_told_as_it_happens_and_again_to_who_was_away() {
     events.next_of("ending");
     assert_eq!(gateway.ended(), Some(0));
     gateway.log.assert_no_panic();
+}
+
+#[test]
+fn every_fault_of_a_change_of_knobs_is_said() {
+    let front = Front::start("", "", &[]);
+    let body = r#"{"changes": {"app/mode": "bogus", "app/nope": 1, "nope/mode": "off", "head.timeout": "1ns", "nope/mixed/priority": "x", "app/default/queue.max": 7, "other/mode": null}}"#;
+    let answer = api(front.admin, "PATCH", "/api/v1/knobs", body);
+    assert_eq!(answer.status, 400, "{}", answer.text());
+    let said: Json = serde_json::from_str(&answer.text()).expect("JSON");
+    let said: Vec<_> = said["detail"].as_str().expect("a detail").lines().collect();
+    for (path, fault) in [
+        ("app/mode", "bogus"),
+        ("app/nope", "no such knob"),
+        ("nope/mode", "no application \"nope\""),
+        ("head.timeout", "1ns"),
+        ("nope/mixed/priority", "no application \"nope\""),
+        ("nope/mixed/priority", "\"x\""),
+        ("other/mode", "no application \"other\""),
+    ] {
+        let is_it = |line: &&str| line.starts_with(&format!("{path}: ")) && line.contains(fault);
+        assert!(said.iter().any(is_it), "{path}, {fault}: {said:#?}");
+    }
+    assert_eq!(said.len(), 7, "and nothing else: {said:#?}");
+    assert_eq!(front.ask("/api/v1/knobs?path=app&changed=true")["knobs"], json!([]), "none is made");
+    front.gateway.stop_sound();
+}
+
+#[test]
+fn what_answers_get_answers_head_without_a_body() {
+    let front = Front::start("", "", &[]);
+    let ask = |method: &str, path: &str| {
+        let mut stream = TcpStream::connect(front.admin).expect("connect");
+        let request =
+            format!("{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", front.admin);
+        stream.write_all(request.as_bytes()).expect("send");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        (head.to_ascii_lowercase(), body.len())
+    };
+    for path in ["knobs", "applications/app/servers", "capacity", "openapi.json", "applications/app/capacity"]
+    {
+        let path = format!("/api/v1/{path}");
+        let ((got, length), (head, rest)) = (ask("GET", &path), ask("HEAD", &path));
+        assert!(got.starts_with("http/1.1 200 ") && length > 0, "{path}: {got}");
+        assert!(head.starts_with("http/1.1 200 "), "{path}: {head}");
+        assert!(head.contains("\r\ncontent-length: "), "{path}: {head}");
+        assert_eq!(rest, 0, "{path}: no body");
+    }
+    // It does not end for GET.
+    let (head, rest) = ask("HEAD", "/api/v1/events");
+    assert!(head.starts_with("http/1.1 200 ") && head.contains("text/event-stream"), "{head}");
+    assert_eq!(rest, 0);
+    let (head, _) = ask("HEAD", "/api/v1/knobs/revert");
+    assert!(head.starts_with("http/1.1 405 ") && head.contains("\r\nallow: post\r\n"), "{head}");
+    let (head, _) = ask("PUT", "/api/v1/applications/app/servers");
+    assert!(head.contains("\r\nallow: get, head, post\r\n"), "{head}");
+    front.gateway.stop_sound();
 }
 
 #[test]
