@@ -15,4 +15,5 @@ mod request_refusal;
 mod request_upgrade;
 mod support;
 mod truncated;
+mod waiting_room;
 mod watch;

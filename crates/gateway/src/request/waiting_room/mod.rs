@@ -24,6 +24,7 @@ use http::{Method, Uri, header};
 use tidegate_config::{Application as Settings, ClientKey};
 use tidegate_control::{
     ClassId, Refusal,
+    classify::canonical_path,
     knobs::{Mode, RoomMethod, RoomRole, keys},
     waiting_room::{Answer, Pass, PassAnswer, Place, Promise, RoomCount},
 };
@@ -113,14 +114,17 @@ pub(super) fn missed(application: &CoreApplication, visitor: Visitor<'_>, visit:
 }
 
 /// Whether a request passes that needs no place: what a page that was let in fetches for itself, and what a browser
-/// asks before it sends another request (Fetch, section 4.9).
+/// asks before it sends another request (Fetch, section 4.9). Paths are compared as rules compare them: many servers take
+/// `/checkout;x.css` for `/checkout`.
 fn passes(assets: &[String], head: Head<'_>) -> bool {
     if *head.method == Method::OPTIONS {
         return head.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
     }
-    let path = head.uri.path();
-    matches!(*head.method, Method::GET | Method::HEAD)
-        && assets.iter().any(|end| path.ends_with(end.as_str()))
+    if assets.is_empty() || !matches!(*head.method, Method::GET | Method::HEAD) {
+        return false;
+    }
+    let path = canonical_path(head.uri.path());
+    assets.iter().any(|end| path.ends_with(end.as_str()))
 }
 
 /// What tokens of a visitor are bound to.
