@@ -6,6 +6,7 @@ use tidegate_control::meters::Meter;
 
 use crate::{
     request_house::{House, take},
+    request_log::{house, lines, member},
     support::{PLAIN, eventually, exchange, read_response, rest},
 };
 
@@ -202,6 +203,48 @@ fn responses_without_a_body_have_none() {
 }
 
 #[test]
+fn a_client_of_http_1_0_is_told_that_the_end_of_the_connection_ends_a_body_without_length() {
+    let house = House::new("");
+    let mut client = house.connect();
+    for (answer, connection) in [
+        ("content-length: 5\r\n\r\nhello", "keep-alive"),
+        ("transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "keep-alive"),
+        // Not whole when its head goes on.
+        ("transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n", "close"),
+    ] {
+        client.write_all(b"GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n").unwrap();
+        let mut at_server = house.origin.next();
+        at_server.send(&format!("HTTP/1.1 200 OK\r\n{answer}"));
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\nhello") {
+            head.push_str(std::str::from_utf8(&take(&mut client, 1)).unwrap());
+        }
+        assert!(head.contains(&format!("connection: {connection}\r\n")), "{head}");
+        if connection == "close" {
+            at_server.send("0\r\n\r\n");
+        }
+    }
+    assert_eq!(rest(&mut client), b"");
+    // What ends the connection for another reason says nothing else either.
+    let mut client = house.connect();
+    let refused = exchange(&mut client, "TRACE / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n");
+    assert_eq!((refused.status, refused.field("connection")), (501, Some("close")));
+    house.finish();
+}
+
+#[test]
+fn a_status_without_a_phrase_of_its_own_has_none() {
+    let house = House::new("");
+    let mut client = house.connect();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    house.origin.next().send("HTTP/1.1 299 Odd\r\ncontent-length: 0\r\n\r\n");
+    let response = read_response(&mut client).unwrap();
+    assert!(response.head.starts_with("HTTP/1.1 299 \r\n"), "{}", response.head);
+    drop(client);
+    house.finish();
+}
+
+#[test]
 fn trailers_go_both_ways() {
     let house = House::new("");
     let mut client = house.connect();
@@ -371,7 +414,7 @@ fn what_goes_wrong_at_the_server_is_told_as_502_or_504() {
 
 #[test]
 fn a_body_that_breaks_off_breaks_off_at_the_client_too() {
-    let house = House::new("");
+    let house = house("", "");
     let mut client = house.connect();
     client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     let mut at_server = house.origin.next();
@@ -385,8 +428,14 @@ fn a_body_that_breaks_off_breaks_off_at_the_client_too() {
     // Whether by an end or by a reset: not the seven bytes that are missing.
     let _ = client.read_to_end(&mut more);
     assert_eq!(more, b"");
+    // What its client saw: the client has not left.
+    let line = &lines(&house, 1)[0];
+    assert_eq!((member(line, "status"), member(line, "reason")), (Some("200"), Some("body")), "{line}");
+    assert!(member(line, "detail").is_some_and(|detail| detail.starts_with("server: ")), "{line}");
     let counted = house.finish();
-    assert_eq!(counted.counts(Meter::ABANDONED), [1]);
+    assert_eq!(counted.counts(Meter::RESPONSES), [0, 1, 0, 0, 0]);
+    assert_eq!([counted.counts(Meter::ABANDONED), counted.counts(Meter::GOOD)], [[0], [0]]);
+    assert_eq!(counted.distribution(Meter::RESPONSE_TIME).count(), 0);
 }
 
 #[test]

@@ -68,6 +68,8 @@ const CASES: &[(&str, &str, Fate)] = &[
     ("CL hex", "POST /a HTTP/1.1\r\n{H}Content-Length: 0x5\r\n\r\nhello", Refused(400)),
     ("CL empty", "POST /a HTTP/1.1\r\n{H}Content-Length: \r\n\r\n", Refused(400)),
     ("CL huge", "POST /a HTTP/1.1\r\n{H}Content-Length: 99999999999999999999999\r\n\r\n", Refused(400)),
+    ("CL of all ones", "POST /a HTTP/1.1\r\n{H}Content-Length: 18446744073709551615\r\n\r\n", Refused(400)),
+    ("CL of nearly", "POST /a HTTP/1.1\r\n{H}Content-Length: 18446744073709551614\r\n\r\n", Refused(400)),
     ("CL blank inside", "POST /a HTTP/1.1\r\n{H}Content-Length: 1 0\r\n\r\nhello", Refused(400)),
     // Transfer codings.
     ("TE identity", "POST /a HTTP/1.1\r\n{H}Transfer-Encoding: identity\r\n\r\n", Refused(400)),
@@ -149,6 +151,9 @@ const CASES: &[(&str, &str, Fate)] = &[
     ("host list", "GET /a HTTP/1.1\r\nHost: a, b\r\n\r\n", Refused(400)),
     ("HTTP/1.0 without host", "GET /a HTTP/1.0\r\n\r\n", Passed("/a", "")),
     ("absolute form", "GET http://app.example/a?b HTTP/1.1\r\n{H}\r\n", Passed("/a?b", "")),
+    ("absolute form without path", "GET http://app.example HTTP/1.1\r\n{H}\r\n", Passed("/", "")),
+    ("absolute form, query alone", "GET http://app.example?b HTTP/1.1\r\n{H}\r\n", Passed("/?b", "")),
+    ("query alone", "GET ?b HTTP/1.1\r\n{H}\r\n", Refused(400)),
     ("absolute form against host", "GET http://other.example/a HTTP/1.1\r\n{H}\r\n", Refused(400)),
     ("absolute form with user", "GET http://u@app.example/a HTTP/1.1\r\n{H}\r\n", Refused(400)),
     ("absolute form, other scheme", "GET ftp://app.example/a HTTP/1.1\r\n{H}\r\n", Refused(400)),

@@ -2,6 +2,8 @@
 
 use std::{io::Write, path::Path};
 
+use tidegate_control::meters::Meter;
+
 use crate::{
     request_house::House,
     support::{PLAIN, eventually, exchange, read_response, rest},
@@ -84,7 +86,8 @@ fn errors_are_written_whatever_the_sample() {
         house.origin.next().ok("");
         assert_eq!(read_response(&mut client).unwrap().status, 200);
     }
-    assert_eq!(exchange(&mut client, "GET / HTTP/1.1\r\nHost: b.example\r\n\r\n").status, 404);
+    let unknown = exchange(&mut client, "GET / HTTP/1.1\r\nHost: b.example\r\n\r\n");
+    assert_eq!(unknown.status, 404);
     client.write_all(b"POST /broken HTTP/1.1\r\nHost: a.example\r\nContent-Length: 0\r\n\r\n").unwrap();
     house.origin.next().stream.shutdown(std::net::Shutdown::Both).unwrap();
     assert_eq!(read_response(&mut client).unwrap().status, 502);
@@ -96,6 +99,7 @@ fn errors_are_written_whatever_the_sample() {
         lines.iter().map(|line| (member(line, "status").unwrap(), member(line, "reason"))).collect();
     assert_eq!(found[..2], [("200", None), ("200", None)]);
     assert_eq!(found[2], ("404", Some("no_application")));
+    assert_eq!(member(&lines[2], "bytes_out"), Some(unknown.body.len().to_string().as_str()), "{}", lines[2]);
     assert_eq!(found[3], ("502", Some("reset")));
     assert_eq!(found[4].0, "400");
     // Why, in full, for the log only.
@@ -103,4 +107,26 @@ fn errors_are_written_whatever_the_sample() {
         member(&lines[3], "detail").is_some_and(|detail| detail.contains(&house.origin.address.to_string()))
     );
     house.finish();
+}
+
+#[test]
+fn a_client_that_takes_nothing_of_its_response_has_left() {
+    let house = house("spool = \"64KiB\"\n", "body.idle_timeout = \"200ms\"\n");
+    let mut client = house.connect();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let mut at_server = house.origin.next();
+    // More than sockets hold, until the gateway takes no more of it.
+    let answering = std::thread::spawn(move || {
+        let head = b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n";
+        let mut sent = at_server.stream.write_all(head);
+        while sent.is_ok() {
+            sent = at_server.stream.write_all(&[b'x'; 1 << 16]);
+        }
+    });
+    let line = &lines(&house, 1)[0];
+    assert_eq!((member(line, "status"), member(line, "reason")), (Some("499"), Some("abandoned")), "{line}");
+    answering.join().unwrap();
+    drop(client);
+    let counted = house.finish();
+    assert_eq!(counted.counts(Meter::ABANDONED), [1]);
 }

@@ -10,6 +10,7 @@ use tidegate_runtime::Subject;
 
 use crate::{
     request_house::{House, take},
+    request_log::member,
     support::{Response, eventually, exchange, read_response, rest},
 };
 
@@ -155,6 +156,12 @@ fn what_is_no_request_gets_a_problem_document_and_is_counted_and_logged_by_reaso
         (format!("GET / HTTP/1.1\r\nHost: a\r\n{many}\r\n"), 431, BadRequest::HeadTooLarge),
         (long, 431, BadRequest::HeadTooLarge),
         (format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "y".repeat(70_000)), 414, BadRequest::TargetTooLong),
+        (format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "y".repeat(40_000)), 414, BadRequest::TargetTooLong),
+        (
+            format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", u64::MAX),
+            400,
+            BadRequest::BadHead,
+        ),
         ("GET / HTTP/1.1\r\nHos".to_owned(), 408, BadRequest::HeadLate),
         ("TRACE / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), 501, BadRequest::Method),
     ];
@@ -163,7 +170,7 @@ fn what_is_no_request_gets_a_problem_document_and_is_counted_and_logged_by_reaso
         for (apart, before) in [(true, ""), (true, good), (false, good)] {
             let house = House::with(|directory| {
                 let log = directory.join("access.log");
-                let bytes_max = if status == 414 { "1MiB" } else { "32KiB" };
+                let bytes_max = if text.len() > 65_536 { "1MiB" } else { "32KiB" };
                 let host = format!(
                     "head.timeout = \"200ms\"\nhead.bytes.max = \"{bytes_max}\"\n\
                      access_log.target = \"{}\"\naccess_log.sample = 0.0\n",
@@ -198,7 +205,14 @@ fn what_is_no_request_gets_a_problem_document_and_is_counted_and_logged_by_reaso
             let (shared, directory) = (Arc::clone(&house.shared), house.directory.path().to_owned());
             let line = || std::fs::read_to_string(directory.join("access.log")).unwrap_or_default();
             eventually("logged", || line().contains(&format!("\"reason\":\"{}\"", reason.name())));
-            house.finish();
+            assert_eq!(
+                member(&line(), "bytes_out"),
+                Some(response.body.len().to_string().as_str()),
+                "{}",
+                line()
+            );
+            assert_eq!(line().lines().count(), 1, "{}", line());
+            assert_eq!(house.finish().counts(Meter::LEFT), [0]);
             let totals = shared.totals().read();
             let counted = totals[&Subject::Host].counts(Meter::BAD_REQUESTS);
             assert_eq!((counted[reason as usize], counted.iter().sum::<u64>()), (1, 1));

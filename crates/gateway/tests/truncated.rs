@@ -154,6 +154,9 @@ fn an_answer_that_is_reset_is_never_taken_as_a_whole() {
             }
             let line = &lines(&house, 1)[0];
             assert_eq!(member(line, "reason"), Some("body"), "{line}");
+            if after_its_head {
+                assert_eq!(member(line, "status"), Some("200"), "{line}");
+            }
             drop((client, server));
             let counted = house.finish();
             assert_eq!(counted.counts(Meter::GOOD), [0]);

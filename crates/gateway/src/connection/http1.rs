@@ -3,8 +3,11 @@
 use std::{cell::Cell, convert::Infallible, future::poll_fn, pin::Pin, rc::Rc, task::Poll, time::Duration};
 
 use bytes::Bytes;
-use http::{Request, Response};
-use hyper::{body::Incoming, service::service_fn};
+use http::{HeaderValue, Request, Response, Version, header};
+use hyper::{
+    body::{Body, Incoming},
+    service::service_fn,
+};
 use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt;
 use tokio_rustls::server::TlsStream;
@@ -17,7 +20,7 @@ use super::{
     response::Guarded,
 };
 use crate::{
-    request::{self, HeadFault, Judged},
+    request::{self, HeadFault, Judged, ResponseBody},
     socket::Rewound,
     workers::Worker,
 };
@@ -97,12 +100,17 @@ async fn serve(
         service_fn(move |request: Request<Incoming>| {
             let exchange = connection.begin();
             answered.set(false);
+            let is_http10 = request.version() == Version::HTTP_10;
             let (service, connection) = (Rc::clone(&worker.service), Rc::clone(&connection));
             let (answered, judged) = (Rc::clone(&answered), judged.take());
             // Boxed for each request: an idle connection then holds nothing of it.
             Box::pin(async move {
                 // Called in here, or the future would have room for it twice.
-                let (head, body) = service.serve(connection, request, judged).await.into_parts();
+                let mut response = service.serve(connection, request, judged).await;
+                if is_http10 {
+                    say_close(&mut response);
+                }
+                let (head, body) = response.into_parts();
                 exchange.answer();
                 answered.set(true);
                 Ok::<_, Infallible>(Response::from_parts(head, Guarded::new(body, exchange)))
@@ -181,7 +189,7 @@ async fn serve(
                 return None;
             }
             if error.is_parse() {
-                broken_head(worker, connection, &mut io, &unasked, &error).await;
+                broken_head(worker, connection, &mut io, (&unasked, &leftover), &error).await;
             }
         }
     }
@@ -189,23 +197,41 @@ async fn serve(
     None
 }
 
+/// Tells a client of HTTP/1.0, which knows no chunks, where the end of the connection is the end of the body: the next
+/// response never comes on that (RFC 9112, section 9.3). The codec keeps from saying the opposite beside `close` only
+/// where the response is of that version too.
+fn say_close(response: &mut Response<ResponseBody>) {
+    if response.body().size_hint().exact().is_none()
+        && !response.headers().contains_key(header::CONTENT_LENGTH)
+    {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    if response.headers().contains_key(header::CONNECTION) {
+        *response.version_mut() = Version::HTTP_10;
+    }
+}
+
 /// A head that the codec could not read. What it answered by itself is replaced, unless it went out
-/// together with the end of a response before it.
+/// together with the end of a response before it. `unread` is what the codec has left of the head.
 async fn broken_head(
     worker: &Worker,
     connection: &Connection,
     io: &mut ClientIo,
-    unasked: &[u8],
+    (unasked, unread): (&[u8], &[u8]),
     error: &hyper::Error,
 ) {
     let held = std::str::from_utf8(unasked).unwrap_or_default();
     let status = held.split(' ').nth(1).and_then(|status| status.parse().ok());
     let fault = match status {
-        Some(status) => HeadFault::of_status(status),
-        None if error.is_parse_too_large() => HeadFault::TooLarge,
-        None => HeadFault::Malformed,
+        // The target is beyond what the codec can hold at all.
+        Some(414) => HeadFault::TargetTooLong,
+        _ if error.is_parse_too_large() => {
+            let limits = worker.limits();
+            HeadFault::too_large(unread, limits.head_bytes_max, limits.headers_max)
+        }
+        _ => HeadFault::Malformed,
     };
-    worker.service.bad_request(connection, fault);
+    worker.service.bad_request(connection, fault, status.is_some());
     if status.is_some() {
         let date = held.lines().find_map(|line| line.strip_prefix("date: "));
         say(io, &fault.answer(date)).await;
@@ -214,7 +240,7 @@ async fn broken_head(
 
 /// Ends a connection whose head took too long.
 async fn head_late(worker: &Worker, connection: &Connection, mut io: ClientIo) {
-    worker.service.bad_request(connection, HeadFault::Late);
+    worker.service.bad_request(connection, HeadFault::Late, true);
     say(&mut io, &HeadFault::Late.answer(None)).await;
     close(io, connection.pulse()).await;
 }

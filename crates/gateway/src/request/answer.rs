@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::{HeaderValue, Response, StatusCode, header};
+use http_body::Body;
 use tidegate_control::{
     ClassId, Refusal,
     knobs::{RefusalStatus, keys},
@@ -42,9 +43,10 @@ impl Service {
                 "This connection was opened for another host.",
             ),
         };
-        self.unserved(facts, Some(head), status, reason);
         let message = Message { status, reason: reason.name(), public, retry_after_s: None, page: None };
         let mut response = message.response(&Asked::of(head.method, head.headers));
+        let bytes_out = response.body().size_hint().lower();
+        self.unserved(facts, Some(head), status, reason, bytes_out);
         if matches!(turn, Turn::Bad(_)) {
             // Where one request was ambiguous, so is where the next begins.
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -64,7 +66,7 @@ impl Service {
         if let Ok(location) = HeaderValue::try_from(location) {
             response.headers_mut().insert(header::LOCATION, location);
         }
-        self.log_unserved(facts, Some(head), StatusCode::PERMANENT_REDIRECT, None);
+        self.log_unserved(facts, Some(head), StatusCode::PERMANENT_REDIRECT, None, 0);
         response
     }
 
@@ -74,9 +76,10 @@ impl Service {
         head: Option<Head<'_>>,
         status: StatusCode,
         reason: BadRequest,
+        bytes_out: u64,
     ) {
         self.core.meters().host().add_labelled(Meter::BAD_REQUESTS, reason as usize, 1);
-        self.log_unserved(facts, head, status, Some(reason.name()));
+        self.log_unserved(facts, head, status, Some(reason.name()), bytes_out);
     }
 
     fn log_unserved(
@@ -85,6 +88,7 @@ impl Service {
         head: Option<Head<'_>>,
         status: StatusCode,
         reason: Option<&'static str>,
+        bytes_out: u64,
     ) {
         if !self.access_log.is_on() || (reason.is_none() && !self.samples()) {
             return;
@@ -110,7 +114,7 @@ impl Service {
             detail: None,
             would_refuse: None,
             bytes_in: 0,
-            bytes_out: 0,
+            bytes_out,
             waiting: Duration::ZERO,
             gathering: Duration::ZERO,
             first_byte: None,

@@ -124,7 +124,13 @@ fn target(parts: &mut Parts, application: &Application) {
         return;
     }
     let target = match rewritten {
-        None => parts.uri.path_and_query().cloned(),
+        None => match parts.uri.path_and_query() {
+            // An absolute form without a path.
+            Some(target) if target.as_str().starts_with('?') => {
+                PathAndQuery::try_from(format!("/{}", target.as_str())).ok()
+            }
+            target => target.cloned(),
+        },
         Some(mut path) => {
             if let Some(query) = parts.uri.query() {
                 path.push('?');

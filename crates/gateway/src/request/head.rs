@@ -7,6 +7,7 @@
 //! | request | answer |
 //! |---|---|
 //! | `Content-Length` beside `Transfer-Encoding` | HTTP/1: the codec goes by `chunked` alone, takes the length away and ends the connection after it (RFC 9112, section 6.1), on every path alike; what still has both is answered 400 |
+//! | `Content-Length` that is no number, or beyond 2⁶⁴ − 3 | 400 |
 //! | `Transfer-Encoding` other than `chunked`, once | 501 |
 //! | HTTP/1.1 without `Host`, or with several | 400 |
 //! | `Host` that is no name or address with a port | 400 |
@@ -53,7 +54,7 @@ pub(super) enum BadHead {
     Method,
     /// `Transfer-Encoding` other than `chunked`.
     TransferEncoding,
-    /// Two lengths for one body.
+    /// Two lengths for one body, or one that is none.
     Length,
     /// No, several, or a malformed host.
     Host,
@@ -79,7 +80,7 @@ impl BadHead {
         match self {
             Self::Method => "This method is not offered here.",
             Self::TransferEncoding => "Transfer-Encoding must be chunked, once.",
-            Self::Length => "The request announces its length in two ways.",
+            Self::Length => "The request's length is malformed, or announced in two ways.",
             Self::Host => "The request must name one well-formed host.",
             Self::HostDisagrees => "The request's target and its Host disagree.",
             Self::Target => "The request's target is malformed.",
@@ -164,7 +165,12 @@ impl<'a> Head<'a> {
         let Some(target) = self.uri.path_and_query() else { return Err(BadHead::Target) };
         let target = target.as_str();
         let asterisk = target == "*" && *self.method == Method::OPTIONS;
-        if !(target.starts_with('/') || asterisk) || target.bytes().any(|byte| byte < 0x21 || byte == 0x7f) {
+        // Only the absolute form may leave the path out (RFC 3986, section 3.3), and only HTTP/1 has that.
+        let pathless =
+            target.starts_with('?') && self.uri.authority().is_some() && self.version != Version::HTTP_2;
+        if !(target.starts_with('/') || asterisk || pathless)
+            || target.bytes().any(|byte| byte < 0x21 || byte == 0x7f)
+        {
             return Err(BadHead::Target);
         }
         match (self.uri.scheme_str(), self.uri.authority()) {
@@ -210,13 +216,16 @@ struct Fields<'a> {
     bytes: usize,
 }
 
-/// A `Content-Length`: digits only, so that `+5`, `0x5` and `5, 5` are none.
+/// The longest body there is to the codec, which uses the two numbers above for bodies of unknown length.
+const LENGTH_MAX: u64 = u64::MAX - 2;
+
+/// A `Content-Length`: digits only, so that `+5`, `0x5` and `5, 5` are none, and none that the codec would not take.
 pub(super) fn length(value: &HeaderValue) -> Option<u64> {
     let digits = value.as_bytes();
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    std::str::from_utf8(digits).ok()?.parse().ok()
+    std::str::from_utf8(digits).ok()?.parse().ok().filter(|length| *length <= LENGTH_MAX)
 }
 
 #[cfg(test)]

@@ -307,8 +307,10 @@ impl Service {
     }
 
     /// A head that broke the protocol or a bound before it became a request.
-    pub(crate) fn bad_request(&self, connection: &Connection, fault: HeadFault) {
-        self.unserved(&connection.facts, None, fault.status(), fault.reason());
+    /// `is_answered` says whether its client is told in words of ours.
+    pub(crate) fn bad_request(&self, connection: &Connection, fault: HeadFault, is_answered: bool) {
+        let bytes_out = if is_answered { fault.body_bytes() } else { 0 };
+        self.unserved(&connection.facts, None, fault.status(), fault.reason(), bytes_out);
     }
 
     fn log(&self, entry: access_log::Entry) {

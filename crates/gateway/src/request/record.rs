@@ -1,7 +1,7 @@
 //! What is counted and logged of one request, on every path exactly once.
 //!
-//! Every request that arrived ends as one of: answered, left while it waited, abandoned after it had
-//! started. So for each class `arrived = left + abandoned + responses`, once nothing is under way.
+//! Every request that arrived ends as one of: answered, if only in part by a server that broke off; left while it
+//! waited; abandoned after it had started. So for each class `arrived = left + abandoned + responses`, once nothing is under way.
 
 use std::{
     cell::{Cell, RefCell},
@@ -20,8 +20,11 @@ use tidegate_control::{
 };
 use tidegate_runtime::{Cells, CoreApplication, TraceIds, TracedRequest, servers::Server};
 
-use super::{Service, access_log::Entry, head::Head};
-use crate::connection::Connection;
+use super::{Service, access_log::Entry, error::ClientFault, head::Head};
+use crate::{body::BodyError, connection::Connection};
+
+/// The reason where a client left after its request had started.
+const ABANDONED: &str = "abandoned";
 
 /// One request's account. Dropped unfinished, it counts as left or abandoned.
 pub(super) struct Record {
@@ -42,6 +45,8 @@ pub(super) struct Record {
     bytes_in: u64,
     bytes_out: u64,
     finished: bool,
+    /// Whether its response ended before its end, by the server's fault.
+    broken: bool,
     log: Option<Box<LogFacts>>,
 }
 
@@ -161,6 +166,7 @@ impl Record {
             bytes_in: 0,
             bytes_out: 0,
             finished: false,
+            broken: false,
             log,
         })
     }
@@ -256,6 +262,27 @@ impl Record {
         self.bytes_out += bytes;
     }
 
+    /// Its response breaks off, for this; whoever is there sees a part of it.
+    pub(super) fn break_off(&mut self, error: &BodyError) {
+        let reason = match error {
+            BodyError::Upstream(_) => {
+                self.broken = true;
+                "body"
+            }
+            BodyError::Client(_) => ABANDONED,
+            BodyError::TooLarge(_) => ClientFault::TooLarge.name(),
+            BodyError::TooSlow => ClientFault::TooSlow.name(),
+        };
+        self.explain(reason, Some(error.to_string()));
+    }
+
+    /// Whether the client was there to the end of what was sent.
+    const fn is_answered(&self) -> bool {
+        // What we answer by ourselves is over once it is decided; a server's answer once it is sent, or once the
+        // server has broken off.
+        self.finished || self.broken || self.started.is_none()
+    }
+
     /// The whole response was handed to the client's connection.
     pub(super) fn finish(mut self) {
         self.finished = true;
@@ -267,12 +294,11 @@ impl Drop for Record {
     fn drop(&mut self) {
         let now = self.service.core.shared().clock().now();
         let (cells, total) = (self.cells(), now.since(self.arrived));
-        // What we answer by ourselves is over once it is decided; a server's answer once it is sent.
-        match (self.finished || self.started.is_none(), self.status, self.started) {
+        match (self.is_answered(), self.status, self.started) {
             (true, Some(status), started) => {
                 let class = usize::from(status.as_u16() / 100).saturating_sub(1).min(4);
                 cells.add_labelled(Meter::RESPONSES, class, 1);
-                if started.is_some() {
+                if started.is_some() && !self.broken {
                     cells.record(Meter::RESPONSE_TIME, total);
                     let values = self.application.application.class_values(self.class);
                     if !status.is_server_error() && total <= values.get(keys::GOODPUT_WITHIN) {
@@ -296,7 +322,7 @@ impl Drop for Record {
             cells.add(Meter::BYTES_OUT, self.bytes_out);
         }
         if let Some(mut log) = self.log.take() {
-            let status = self.status.filter(|_| self.finished || self.started.is_none());
+            let status = self.status.filter(|_| self.is_answered());
             if let Some(ids) = log.trace.take() {
                 self.export(*ids, &log, status, now);
             }
@@ -312,7 +338,7 @@ impl Record {
     fn reason(&self, log: &LogFacts, status: Option<StatusCode>) -> Option<&'static str> {
         log.reason.or(match (status, self.started) {
             (Some(_), _) => None,
-            (None, Some(_)) => Some("abandoned"),
+            (None, Some(_)) => Some(ABANDONED),
             (None, None) => Some("left"),
         })
     }

@@ -73,7 +73,7 @@ impl Message<'_> {
     /// its client likes, so it is a problem document. `date` is the field's value, if it is known.
     pub(super) fn last_words(&self, date: Option<&str>) -> Vec<u8> {
         let Self { status, reason, .. } = *self;
-        let body = self.body(Form::Problem);
+        let body = self.last_words_body();
         let (code, title, length) =
             (status.as_u16(), status.canonical_reason().unwrap_or("Error"), body.len());
         let date = date.map_or_else(String::new, |date| format!("date: {date}\r\n"));
@@ -85,6 +85,11 @@ impl Message<'_> {
         .into_bytes();
         bytes.extend_from_slice(&body);
         bytes
+    }
+
+    /// The body of these.
+    pub(super) fn last_words_body(&self) -> Bytes {
+        self.body(Form::Problem)
     }
 
     fn body(&self, form: Form) -> Bytes {

@@ -8,6 +8,7 @@ use std::{
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, Version, header, response::Parts};
 use http_body::Body;
+use hyper::ext::ReasonPhrase;
 use tidegate_control::{admission::Outcome, knobs::keys, meters::UpstreamError};
 use tidegate_runtime::{Application, Spooled};
 
@@ -158,6 +159,10 @@ fn edit(
     head.version = Version::HTTP_11;
     // Meant for the codec that put them there.
     head.extensions.clear();
+    if head.status.canonical_reason().is_none() {
+        // The codec would make a phrase up.
+        head.extensions.insert(ReasonPhrase::from_static(b""));
+    }
     hop_by_hop::remove(&mut head.headers);
     head.headers.insert(request_id::FIELD, forwarded.request_id.clone());
     if let (Some(value), Some(name)) = (sticky, &application.settings.upstream.sticky_cookie) {

@@ -104,7 +104,7 @@ impl Body for ResponseBody {
         if let (Some(record), Some(result)) = (&mut this.record, &frame) {
             match result {
                 Ok(frame) => record.add_bytes_out(length(frame)),
-                Err(error) => record.explain("body", Some(error.to_string())),
+                Err(error) => record.break_off(error),
             }
         }
         Poll::Ready(frame)
