@@ -166,8 +166,9 @@ impl Room {
         }
     }
 
-    /// The check has let somebody in by a promise.
+    /// Somebody was let in by a promise of that slot.
     pub(super) fn note_used(&mut self, slot: u64, number: u64) {
+        self.spend(self.table.begin(slot), number);
         if self.settings.role == RoomRole::Check && self.untold.used.len() < USED_MAX {
             self.untold.used.push(Used { slot: self.table.begin(slot), number });
         }
@@ -198,6 +199,7 @@ impl Room {
             self.note_revoked(*revoked);
         }
         for used in answered.used.iter().take(USED_HEARD_MAX) {
+            self.spend(used.slot, used.number);
             if let Some(slot) = self.usable(used.slot) {
                 // Whether it was known does not matter: it is now.
                 let places = self.filter_places(slot.max(self.table.present()));
@@ -229,6 +231,7 @@ impl Room {
         }
         for used in report.used.iter().take(USED_MAX) {
             self.learned.used.push(from, *used);
+            self.spend(used.slot, used.number);
         }
         let list = self.list();
         let heard = report.heard.filter(|mark| mark.list == list);

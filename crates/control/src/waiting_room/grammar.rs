@@ -8,6 +8,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::{
     Answer, Capacity, ClassRoom, How, Kind, Pass, PassAnswer, Promise, Room, RoomSettings, SessionSettings,
+    room::whole_ms,
 };
 use crate::{
     ClassId, Refusal, Timestamp,
@@ -231,6 +232,14 @@ impl Driver {
                         && promise.kind == Kind::Place
                     {
                         assert_ne!(entry.how, How::Kept, "nobody comes in twice with one promise");
+                    }
+                    if let Answer::Wait(place) = answer
+                        && self.restarts == 0
+                        && self.unchanged
+                        && promise.kind == Kind::Place
+                        && place.promise.number != promise.number
+                    {
+                        assert_eq!(place.promise.since, whole_ms(self.now), "nor has he credit afterwards");
                     }
                     if let Answer::Wait(place) = answer
                         && place.promise == promise

@@ -9,6 +9,7 @@
 //! | the earliest slot with room, quotas, capacity that rises and falls | `slot_table.rs` |
 //! | people who do not come back, slots filled beyond by as many | `no_shows.rs` |
 //! | promises used twice | `replay.rs` |
+//! | promises that have no credit when they come late | `spent.rs` |
 //! | doors that open, rounds drawn by lot | `draws.rs` |
 //! | what sessions cost once they are in | `sessions.rs` |
 //! | what survives the process | `snapshot.rs` |
@@ -39,6 +40,7 @@ mod sessions;
 mod settings;
 mod slot_table;
 mod snapshot;
+mod spent;
 mod standing;
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,9 @@
 //! What becomes of the room as time passes: slots that begin and end, filters that open, rounds that are drawn.
 
 use super::{
-    LANES_MAX, Room, RoomCount,
+    LANES_MAX, Promise, Room, RoomCount,
     draws::{AT_ONCE, Round},
-    room::{CREDIT_EPOCH, LATE_PLACES, UNIT, nanos},
+    room::{UNIT, nanos},
     settings::Group,
     slot_table::SLOTS_MAX,
 };
@@ -21,6 +21,9 @@ impl Room {
                 self.slot_begins(slot);
             }
             self.table.advance(self.now);
+            if self.settings.is_on() {
+                self.spent.open(self.now, self.filter_places(to), self.table.length());
+            }
             for block in &mut self.blocks {
                 if block.is_some_and(|block| block.slot <= to) {
                     *block = None;
@@ -48,6 +51,11 @@ impl Room {
         let present = self.table.present();
         for slot in present..=present + self.ahead() {
             self.replay.widen(slot, self.filter_places(slot));
+        }
+        if self.settings.is_on() {
+            let (places, length) = (self.filter_places(present), self.table.length());
+            self.spent.reserve(places, length);
+            self.spent.open(self.now, places, length);
         }
     }
 
@@ -87,12 +95,22 @@ impl Room {
         let opens = slot + self.ahead();
         let places = self.filter_places(opens);
         self.replay.open(opens, places);
-        let epoch = nanos(CREDIT_EPOCH);
-        let (was, is) =
-            (self.table.begin(slot - 1).as_nanos() / epoch, self.table.begin(slot).as_nanos() / epoch);
-        if is != was {
-            self.late.open(is, LATE_PLACES);
-        }
+    }
+
+    /// A promise for that moment is good for nothing more.
+    pub(super) fn spend(&mut self, at: Timestamp, number: u64) {
+        let places = self.filter_places(self.table.present());
+        self.spent.note(self.now, self.begin_of(at), places, self.table.length(), number);
+    }
+
+    /// Whether a promise whose time is over has no credit.
+    pub(super) fn is_spent(&self, promise: &Promise) -> bool {
+        self.spent.has_none(self.now, &Promise { at: self.begin_of(promise.at), ..*promise })
+    }
+
+    /// Reports name promises by their slots: so do filters.
+    fn begin_of(&self, at: Timestamp) -> Timestamp {
+        self.table.begin(self.table.slot_of(at))
     }
 
     /// Draws the rounds whose time has come, each into the lane of its group.

@@ -46,10 +46,16 @@ impl Replay {
         Self { filters: vec![Filter::default(); slots] }
     }
 
+    /// Memory for so many people in each slot, where there is none yet.
+    pub(super) fn reserve(&mut self, places: u64) {
+        for filter in self.filters.iter_mut().filter(|filter| filter.bits.is_empty()) {
+            filter.bits = vec![0; words(places)];
+        }
+    }
+
     /// Slot `slot` can be used from now on, by about so many people. The one it takes the place of is over.
     pub(super) fn open(&mut self, slot: u64, places: u64) {
-        let bits = (places.saturating_mul(BITS_PER_PLACE)).clamp(BITS_MIN, BITS_MAX).next_power_of_two();
-        let words = usize::try_from(bits / 64).unwrap_or(1);
+        let words = words(places);
         let filter = self.filter(slot);
         filter.slot = slot;
         filter.again = 0;
@@ -78,17 +84,22 @@ impl Replay {
             self.open(slot, places);
         }
         let filter = self.filter(slot);
-        let mask = filter.bits.len() as u64 * 64 - 1;
         let mut new = false;
-        for n in 0..HASHES {
-            let bit = super::mix(number.wrapping_add(n.wrapping_mul(STEP))) & mask;
-            let word = usize::try_from(bit / 64).unwrap_or(0);
+        for (word, bit) in places_of(number, filter.bits.len()) {
             if let Some(word) = filter.bits.get_mut(word) {
-                new |= *word & (1 << (bit % 64)) == 0;
-                *word |= 1 << (bit % 64);
+                new |= *word & bit == 0;
+                *word |= bit;
             }
         }
         new
+    }
+
+    /// Whether a promise of a slot is used, or seems so. Notes nothing.
+    pub(super) fn knows(&self, slot: u64, number: u64) -> bool {
+        let filter = &self.filters[self.index(slot)];
+        let mut bits = places_of(number, filter.bits.len());
+        let is_set = |(word, bit): (usize, u64)| filter.bits.get(word).is_some_and(|word| word & bit != 0);
+        filter.slot == slot && bits.all(is_set)
     }
 
     /// Whether one more of those who seem to come again may be let in, of `most`.
@@ -101,10 +112,28 @@ impl Replay {
     }
 
     fn filter(&mut self, slot: u64) -> &mut Filter {
-        let count = self.filters.len() as u64;
-        let at = usize::try_from(slot % count).unwrap_or(0);
+        let at = self.index(slot);
         &mut self.filters[at]
     }
+
+    fn index(&self, slot: u64) -> usize {
+        usize::try_from(slot % self.filters.len() as u64).unwrap_or(0)
+    }
+}
+
+/// Of a filter for so many people, 64 bits each.
+fn words(places: u64) -> usize {
+    let bits = places.saturating_mul(BITS_PER_PLACE).clamp(BITS_MIN, BITS_MAX).next_power_of_two();
+    usize::try_from(bits / 64).unwrap_or(1)
+}
+
+/// The bits of a promise in a filter of so many words, a power of two: word and mask.
+fn places_of(number: u64, words: usize) -> impl Iterator<Item = (usize, u64)> {
+    let mask = (words as u64).saturating_mul(64).wrapping_sub(1);
+    (0..HASHES).map(move |n| {
+        let bit = super::mix(number.wrapping_add(n.wrapping_mul(STEP))) & mask;
+        (usize::try_from(bit / 64).unwrap_or(0), 1 << (bit % 64))
+    })
 }
 
 #[cfg(test)]
@@ -119,6 +148,8 @@ mod tests {
         let taken = (0..10_000).filter(|n| !replay.is_new(7, 0, number(*n))).count();
         // While it fills, the chance is below that of a full filter; 2^18 bits here, which is 26 a place.
         assert!(taken < 10, "{taken} new ones were taken for used ones");
+        assert!(!replay.knows(7, number(10_000)) && !replay.knows(8, number(1)), "looking notes nothing");
+        assert!((0..10_000).all(|n| replay.knows(7, number(n))), "what was used is known");
         assert!((0..10_000).all(|n| !replay.is_new(7, 0, number(n))), "what was used is known");
     }
 

@@ -14,6 +14,7 @@ use super::{
     replay::Replay,
     report::RETURNED_MAX,
     sessions::Sessions,
+    spent::Spent,
 };
 use crate::{
     ClassId, Refusal, Timestamp,
@@ -22,12 +23,6 @@ use crate::{
 
 /// Thousandths of a work unit that a request takes of which nothing is known.
 pub(super) const UNIT: Work = 1000;
-
-/// Who comes later than this after his time has no credit.
-pub(super) const CREDIT_EPOCH: Duration = Duration::from_secs(900);
-const CREDIT_EPOCHS: u64 = 4;
-/// People who come too late in such a time, for which the filter is made.
-pub(super) const LATE_PLACES: u64 = 1 << 16;
 
 /// Those who were given a new time go before all but the top priority.
 const OWED_PRIORITY: u8 = 6;
@@ -91,8 +86,7 @@ pub struct Room {
     pub(super) blocks: Vec<Option<Block>>,
     pub(super) no_shows: NoShows,
     pub(super) replay: Replay,
-    /// Promises that came too late, by quarters of an hour.
-    pub(super) late: Replay,
+    pub(super) spent: Spent,
     pub(super) draws: Draws,
     pub(super) sessions: Sessions,
     pub(super) counts: Vec<[u64; ALL_COUNTS.len()]>,
@@ -135,7 +129,7 @@ impl Room {
             costs: Vec::new(),
             no_shows: NoShows::new(settings.classes.len(), table.horizon(), 0),
             replay: Replay::new(1),
-            late: Replay::new(CREDIT_EPOCHS),
+            spent: Spent::new(),
             draws: Draws::default(),
             sessions: Sessions::default(),
             counts: Vec::new(),
@@ -262,7 +256,10 @@ impl Room {
             Kind::Place => promise.at,
             Kind::Lot => match self.draws.lot(promise.at, promise.number, self.secrets[1]) {
                 Lot::Pending(..) => return self.early(promise),
-                Lot::Unknown => return self.comes_late(class, promise),
+                // Nobody has waited for longer than until now.
+                Lot::Unknown => {
+                    return self.comes_late(class, &Promise { at: promise.at.min(self.now), ..*promise });
+                }
                 Lot::Drawn(slot, offset) => {
                     let at = whole_ms(self.table.within(slot, offset));
                     if self.opens(slot) > self.now {
@@ -552,15 +549,14 @@ impl Room {
 
     /// After the grace: a new place, as far ahead of newcomers as he has waited already.
     fn comes_late(&mut self, class: ClassId, promise: &Promise) -> Answer {
+        let has_credit = !self.is_spent(promise);
         if self.settings.role == RoomRole::Check {
-            return Answer::Elsewhere { with_promise: true };
+            return Answer::Elsewhere { with_promise: has_credit };
         }
-        let epoch = nanos(CREDIT_EPOCH);
-        let (was, is) = (promise.at.as_nanos() / epoch, self.now.as_nanos() / epoch);
-        let is_known = was + CREDIT_EPOCHS > is;
-        if !is_known || !self.late.is_new(was, LATE_PLACES, promise.number) {
+        if !has_credit {
             return self.ask(self.now, class);
         }
+        self.spend(promise.at, promise.number);
         self.count(class, RoomCount::Late);
         if matches!(self.settings.method_of(class), RoomMethod::Closed | RoomMethod::Wait) {
             // Late is not a promise any more.

@@ -200,3 +200,29 @@ fn more_revocations_than_are_kept_forget_the_first() {
         assert_eq!(room.pass(s(601.0), ONE, &young(number)), PassAnswer::Over);
     }
 }
+
+#[test]
+fn a_used_promise_that_comes_late_has_no_credit_at_checks_and_generator() {
+    let mut generator = generator(1);
+    let (mut here, mut there) = (check(2, 10.0), check(3, 10.0));
+    report(&mut generator, "here", &mut here, START);
+    report(&mut generator, "there", &mut there, START);
+    let out = ask(&mut generator, START, 60);
+    let (used, absent) = (out[0], out[1]);
+    assert_eq!(how(here.come_back(used.at, ONE, &used)), Some(How::Kept));
+    for second in 1..=60 {
+        let now = s(f64::from(second));
+        report(&mut generator, "here", &mut here, now);
+        report(&mut generator, "there", &mut there, now);
+        ask(&mut generator, now, 40);
+    }
+    let now = s(60.5);
+    for check in [&mut here, &mut there] {
+        assert_eq!(check.come_back(now, ONE, &used), Answer::Elsewhere { with_promise: false });
+        assert_eq!(check.come_back(now, ONE, &absent), Answer::Elsewhere { with_promise: true });
+    }
+    let given = |answer| promise(answer).expect("there is no room").since;
+    assert_eq!(given(generator.come_back(now, ONE, &used)), now, "a newcomer");
+    assert_eq!(given(generator.come_back(now, ONE, &absent)), absent.since, "he has waited");
+    assert_eq!(given(generator.come_back(now, ONE, &absent)), now, "once");
+}
