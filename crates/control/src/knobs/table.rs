@@ -253,7 +253,7 @@ knobs! {
         HALF_CLOSED: Chosen<HalfClosed> = "half_closed", choice::<HalfClosed>(), Value::Choice("gone"),
             "Whether a client that has closed its sending half while it waits is still there; one that gives up looks the same.";
         CLIENT_RATE: Option<PerSecond> = "client.rate", RATE, Value::None,
-            "Requests per second of one client; more are refused. What a client is, the application's client_key says.";
+            "Requests per second of one client; more are refused. What a client is, the application's client.key says.";
         CLIENT_BURST: f64 = "client.burst", ratio(1.0, 1e9), Value::Ratio(20.0),
             "Requests over client.rate one client may send at once after a quiet spell.";
         CLIENT_MODE: Option<Chosen<Mode>> = "client.mode", choice::<Mode>(), Value::None,
