@@ -32,6 +32,10 @@ use crate::Timestamp;
 /// // A peak is believed at once.
 /// ewma.observe(later, Duration::from_millis(500));
 /// assert_eq!(ewma.value(later), Duration::from_millis(500));
+/// // Left alone, it is half of that ln 2 · 10 s later, and was 500 ms.
+/// let idle = later + Duration::from_secs_f64(10.0 * std::f64::consts::LN_2);
+/// assert_eq!((ewma.value(idle).as_secs_f64() * 1e3).round(), 250.0);
+/// assert_eq!(ewma.at_last_observation(), Some(Duration::from_millis(500)));
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct PeakEwma {
@@ -71,6 +75,13 @@ impl PeakEwma {
         }
         // Saturates at 584 years.
         Duration::from_nanos(((self.average_ns * self.kept(now)) as u64).max(1))
+    }
+
+    /// The average as it was at the last observation, for who shows it: decayed, it says how long nothing was observed.
+    /// `None` before the first.
+    #[must_use]
+    pub fn at_last_observation(&self) -> Option<Duration> {
+        (self.average_ns > 0.0).then(|| Duration::from_nanos(self.average_ns as u64))
     }
 
     /// The weight that what was observed still has.

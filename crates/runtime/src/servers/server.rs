@@ -85,7 +85,7 @@ pub struct ServerStatus {
     pub in_flight: u32,
     /// Requests it may have in flight at once.
     pub in_flight_max: Option<u32>,
-    /// Its peak EWMA response time; `None` before the first answer.
+    /// Its peak EWMA response time as it was at its last answer; `None` before the first.
     pub response_time: Option<Duration>,
     /// Its health.
     pub condition: Condition,
@@ -278,7 +278,6 @@ impl Server {
 
     pub(super) fn status(&self, now: Timestamp) -> ServerStatus {
         let max = self.in_flight_max.load(Ordering::Relaxed);
-        let value = self.ewma.lock().unwrap_or_else(PoisonError::into_inner).value(now);
         ServerStatus {
             id: self.id,
             name: self.name.clone(),
@@ -288,7 +287,7 @@ impl Server {
             weight: self.weight.load(Ordering::Relaxed),
             in_flight: self.in_flight(),
             in_flight_max: (max != u32::MAX).then_some(max),
-            response_time: (!value.is_zero()).then_some(value),
+            response_time: self.ewma.lock().unwrap_or_else(PoisonError::into_inner).at_last_observation(),
             condition: self.health.lock().unwrap_or_else(PoisonError::into_inner).condition(now),
         }
     }

@@ -130,6 +130,21 @@ fn drain_and_removal_take_a_server_out_of_service_but_not_out_of_sight() {
 }
 
 #[test]
+fn the_response_time_of_a_server_that_is_left_alone_is_shown_as_it_was() {
+    let clock = Clock::start();
+    let set = ServerSet::new(ApplicationId(0), clock, &application(&[("a", "10.0.0.1", 80)]));
+    let server = set.members()[0].clone();
+    let now = clock.now();
+    assert_eq!(server.status(now).response_time, None);
+    server.on_success(now, Duration::from_millis(300));
+    let later = now + Duration::from_secs(600);
+    server.refresh(later);
+    assert_eq!(server.status(later).response_time, Some(Duration::from_millis(300)));
+    // The balancer forgets it meanwhile, so that it is tried again.
+    assert!(server.candidate(later).ewma < Duration::from_micros(1));
+}
+
+#[test]
 fn failures_and_answers_move_the_version_only_when_health_changes() {
     let mut settings = application(&[("a", "10.0.0.1", 80)]);
     let failures = Knob::find(Scope::Application, "health.failures.max").expect("a knob");
