@@ -11,9 +11,16 @@ pub(crate) fn run(file: &Path, print: bool) -> Result<(), Failure> {
     let settings = tidegate_config::load(file).map_err(Failure::input)?;
     // What only a start would show: rules that do not compile together, pages that cannot be read,
     // scripts that do not compile, certificates and keys that do not belong together, secrets that are none.
-    scripts(&Shared::new(settings.clone()).map_err(Failure::input)?)?;
-    tidegate_gateway::check_certificates(&settings).map_err(Failure::input)?;
-    tidegate_telemetry::check(&settings).map_err(Failure::input)?;
+    let scripts = match Shared::new(settings.clone()) {
+        Ok(shared) => faults_of_scripts(&shared),
+        Err(error) => Err(error.to_string()),
+    };
+    let certificates = tidegate_gateway::check_certificates(&settings).map_err(|error| error.to_string());
+    let telemetry = tidegate_telemetry::check(&settings).map_err(|error| error.to_string());
+    let faults: Vec<_> = [scripts, certificates, telemetry].into_iter().filter_map(Result::err).collect();
+    if !faults.is_empty() {
+        return Err(Failure::input(faults.join("\n")));
+    }
     if print {
         print!("{}", tidegate_config::print(&settings));
     } else {
@@ -24,7 +31,10 @@ pub(crate) fn run(file: &Path, print: bool) -> Result<(), Failure> {
 
 /// Compiles the controllers' scripts.
 pub(crate) fn scripts(shared: &Arc<Shared>) -> Result<(), Failure> {
-    tidegate_admin::check_controllers(shared).map_err(|errors| {
-        Failure::input(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
-    })
+    faults_of_scripts(shared).map_err(Failure::input)
+}
+
+fn faults_of_scripts(shared: &Arc<Shared>) -> Result<(), String> {
+    tidegate_admin::check_controllers(shared)
+        .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }

@@ -204,7 +204,7 @@ pub(crate) fn no_such<'n>(
             let quoted = |name: &str| format!("\"{}\"", name.escape_debug());
             let all: Vec<_> = known.clone().take(NAMES_SHOWN).map(quoted).collect();
             match known.count() {
-                0 => "write none".to_owned(),
+                0 => "leave it out, since there is none".to_owned(),
                 count if count > NAMES_SHOWN => {
                     format!("there is {} and {} more", all.join(", "), count - NAMES_SHOWN)
                 }

@@ -13,7 +13,7 @@ use support::{
     Gateway, Start,
     admin::{Metrics, await_rest_after},
     client::get,
-    free_address,
+    free_address, write_certificate,
 };
 
 /// Python's own web server with one page.
@@ -122,6 +122,29 @@ fn check_says_every_fault_at_once_with_its_line() {
     let (code, said) = tidegate(&["check", "--print", file.to_str().expect("UTF-8")]);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("in_flight"), "the effective settings: {said}");
+}
+
+#[test]
+fn check_says_every_fault_of_the_files_that_are_named() {
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let other = tempfile::tempdir().expect("a directory for the test");
+    write_certificate(directory.path());
+    let (_, key) = write_certificate(other.path());
+    fs::copy(key, directory.path().join("key.pem")).expect("a key of another certificate");
+    fs::write(directory.path().join("law.luau"), "x = = 1").expect("write a script");
+    let file = directory.path().join("tidegate.toml");
+    let configuration = "telemetry = { endpoint = \"http://127.0.0.1:4318\", header = [{ name = \"a\", environment = \"NOBODY_SETS_THIS\" }] }\n\
+                         [[controller]]\nfile = \"law.luau\"\n\
+                         [[listener]]\naddress = \"127.0.0.1:0\"\n\
+                         tls.certificates = [{ chain = \"chain.pem\", key = \"key.pem\" }]\n\
+                         [application.app]\nservers = []\n";
+    fs::write(&file, configuration).expect("write the configuration");
+    let (code, said) = tidegate(&["check", file.to_str().expect("UTF-8")]);
+    assert_eq!(code, Some(2), "{said}");
+    for word in ["law.luau:1:", "key.pem: the private key is not that of the certificate", "NOBODY_SETS_THIS"]
+    {
+        assert!(said.contains(word), "{word}: {said}");
+    }
 }
 
 fn assert_counts(metrics: &Metrics, counts: &[(&str, f64)]) {

@@ -149,9 +149,12 @@ fn room_report(section: &Section<'_>) -> Option<RoomReport> {
     Some(RoomReport { to: to?, token_file, ca, certificate })
 }
 
+/// The class of requests no rule matches where no other is named; it needs no table.
+const DEFAULT_CLASS: &str = "default";
+
 /// The classes, the default class first.
 fn classes(section: &Section<'_>) -> Vec<Class> {
-    let default = section.text("default_class").unwrap_or("default");
+    let default = section.text("default_class").unwrap_or(DEFAULT_CLASS);
     let sections = section.named("class");
     let mut classes: Vec<_> = sections
         .iter()
@@ -173,12 +176,19 @@ fn classes(section: &Section<'_>) -> Vec<Class> {
             }
         }
         None => {
-            if section.is_written("default_class") && section.document().is_whole() {
-                let (what, mend) = no_such("class", default, classes.iter().map(|class| class.name.as_str()));
+            // Without a table there is only the one that needs none.
+            let is_unknown = default != DEFAULT_CLASS && section.document().is_whole();
+            if is_unknown {
+                let written = classes.iter().map(|class| class.name.as_str());
+                let known = written.filter(|name| *name != DEFAULT_CLASS).chain([DEFAULT_CLASS]);
+                let (what, mend) = no_such("class", default, known);
                 section.fault("default_class", what, mend);
             }
-            let (values, waiting_room) = (Values::defaults(Scope::Class), ClassWaitingRoom::default());
-            classes.insert(0, Class { name: default.to_owned(), values, waiting_room });
+            let name = if is_unknown { DEFAULT_CLASS } else { default };
+            if classes.iter().all(|class| class.name != name) {
+                let (values, waiting_room) = (Values::defaults(Scope::Class), ClassWaitingRoom::default());
+                classes.insert(0, Class { name: name.to_owned(), values, waiting_room });
+            }
         }
     }
     for (name, class) in &sections {

@@ -188,7 +188,7 @@ pub(crate) static APPLICATION: Table = Table {
             name: "default_class",
             shape: Shape::Text("the name of a class"),
             absent: Absent::Value("default"),
-            doc: "The class of requests no rule matches; exists even if no table is written for it.",
+            doc: "The class of requests no rule matches. It has a table; default needs none.",
         },
         Row {
             name: "class",

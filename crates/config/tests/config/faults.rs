@@ -60,6 +60,64 @@ file = "home.lua"
 }
 
 #[test]
+fn the_default_class_is_one_that_has_a_table_or_default() {
+    let file = |inside: &str| {
+        format!(
+            "[[listener]]\naddress = \"[::]:8080\"\n[application.shop]\nservers = [\"http://127.0.0.1:8000\"]\n{inside}\n"
+        )
+    };
+    let parse = |inside: &str| tidegate_config::parse(&file(inside), Path::new("/etc/tidegate"), "t.toml");
+    for inside in
+        ["", "default_class = \"default\"", "default_class = \"default\"\n[application.shop.class.home]"]
+    {
+        let settings = parse(inside).unwrap_or_else(|faults| panic!("{inside}: {faults}"));
+        assert_eq!(settings.applications[0].classes[0].name, "default", "{inside}");
+    }
+    let there_is = "there is \"default\"";
+    assert_eq!(
+        faults(&file("default_class = \"nocls\"\nrule = [{ class = \"items\" }, { class = \"nocls\" }]")),
+        [
+            format!("t.toml:5:17: application.shop.default_class: there is no class \"nocls\": {there_is}"),
+            format!("t.toml:6:19: application.shop.rule[0].class: there is no class \"items\": {there_is}"),
+            format!("t.toml:6:40: application.shop.rule[1].class: there is no class \"nocls\": {there_is}"),
+        ]
+    );
+    assert_eq!(
+        faults(&file("default_class = \"none\"\n[application.shop.class.home]")),
+        [
+            "t.toml:5:17: application.shop.default_class: there is no class \"none\": there is \"home\", \"default\""
+        ]
+    );
+}
+
+#[test]
+fn of_many_names_some_are_shown_and_the_others_counted() {
+    let classes: String = (0..11).map(|n| format!("[application.shop.class.c{n:02}]\n")).collect();
+    let text = format!(
+        "[[listener]]\naddress = \"[::]:8080\"\n[application.shop]\nservers = [\"http://127.0.0.1:8000\"]\n\
+         rule = [{{ class = \"tickets\" }}]\n{classes}"
+    );
+    assert_eq!(
+        faults(&text),
+        [
+            "t.toml:5:19: application.shop.rule[0].class: there is no class \"tickets\": there is \"default\", \"c00\", \"c01\", \
+          \"c02\", \"c03\", \"c04\", \"c05\", \"c06\" and 4 more"
+        ]
+    );
+}
+
+#[test]
+fn without_an_application_a_listener_names_none() {
+    assert_eq!(
+        faults("[[listener]]\naddress = \"[::]:8080\"\napplication = \"shop\"\n"),
+        [
+            "t.toml:1:1: application: is missing: write [application.NAME] with servers = [\"http://127.0.0.1:8000\"]",
+            "t.toml:3:15: listener[0].application: there is no application \"shop\": leave it out, since there is none",
+        ]
+    );
+}
+
+#[test]
 fn an_empty_file_lacks_listener_and_application() {
     assert_eq!(
         faults(""),
