@@ -1,6 +1,31 @@
-//! The door of the waiting room: who passes it by.
+//! The door of the waiting room: who passes it by, what the application sees then and may say, and what is left of a room
+//! that was switched off.
 
-use crate::support::{Bed, PLAIN, get};
+use std::{net::TcpStream, thread};
+
+use tidegate_control::knobs::{Knob, Value};
+use tidegate_runtime::Shared;
+
+use crate::{
+    request_house::House,
+    support::{Bed, PLAIN, Response, eventually, exchange, get},
+};
+
+const ASK: &str = "/.well-known/tidegate/turn";
+
+fn set(shared: &Shared, knob: Knob, choice: &'static str) {
+    shared
+        .edit(|settings| settings.applications[0].values.set(knob, Value::Choice(choice)).unwrap())
+        .unwrap();
+}
+
+/// A GET with everything that a visitor may carry.
+fn carrying(path: &str) -> String {
+    format!(
+        "GET {path} HTTP/1.1\r\nhost: app.example\r\ncookie: a=b; tidegate_turn=C; tidegate_turn_x=C; tidegate_pass=P\r\n\
+         tidegate-turn: F\r\ntidegate-pass: F\r\n\r\n"
+    )
+}
 
 /// Newcomers meet nobody; assets pass.
 fn closed() -> Bed {
@@ -37,5 +62,115 @@ fn without_endings_nothing_passes_by_them() {
         [("/index.php/a.css", 503), ("/static/a.css", 200), ("/static/../index.php/a.css", 503)]
     {
         assert_eq!(get(&mut client, path).status, status, "{path}");
+    }
+}
+
+/// An application never sees what is of the room, whether that is on or was switched off meanwhile; people who wait hear
+/// that they may come.
+#[test]
+fn a_room_switched_off_leaves_nothing_to_the_application() {
+    for (knob, choice) in [(Knob::ROOM_METHOD, "off"), (Knob::MODE, "off"), (Knob::MODE, "watch")] {
+        let bed = closed();
+        let mut client = bed.connect();
+        assert_eq!(get(&mut client, "/").status, 503);
+        assert_eq!(get(&mut client, ASK).status, 404, "there is a room, and no token");
+        set(&bed.shared, knob, choice);
+        let answer = exchange(&mut client, &carrying("/a?x=1&tidegate_turn=Q"));
+        assert_eq!(answer.status, 200);
+        assert!(answer.body.starts_with("GET /a?x=1 HTTP/1.1"), "{choice}: {}", answer.body);
+        assert!(
+            answer.body.contains("a=b") && !answer.body.contains("tidegate"),
+            "{choice}: {}",
+            answer.body
+        );
+        let standing = exchange(&mut client, &carrying(ASK));
+        assert_eq!(
+            (standing.status, standing.field("content-type")),
+            (200, Some("application/json")),
+            "{choice}: {}",
+            standing.body
+        );
+        assert!(standing.body.contains("\"left_ms\":0"), "{choice}: {}", standing.body);
+        set(&bed.shared, Knob::MODE, "enforce");
+        set(&bed.shared, Knob::ROOM_METHOD, "closed");
+        assert_eq!(get(&mut client, "/").status, 503, "{choice}");
+    }
+}
+
+/// Where there never was a room, what is called as ours are is the application's.
+#[test]
+fn without_a_room_requests_go_on_as_they_came() {
+    let bed = Bed::plain("");
+    let mut client = bed.connect();
+    let path = format!("{ASK}?tidegate_turn=Q");
+    let answer = exchange(&mut client, &carrying(&path));
+    assert!(answer.body.starts_with(&format!("GET {path} ")), "{}", answer.body);
+    assert!(answer.body.contains("tidegate_pass=P"), "{}", answer.body);
+}
+
+/// A visitor with a pass, whose application ends visits at `/leave…`.
+struct Member {
+    house: House,
+    client: TcpStream,
+    pass: String,
+}
+
+impl Member {
+    fn new(application: &str) -> Self {
+        let house = House::new(&format!(
+            "capacity.given = \"1000/s\"\nin_flight.algorithm = \"fixed\"\nwaiting_room.method = \"fifo\"\n{application}"
+        ));
+        let client = house.connect();
+        let mut member = Self { house, client, pass: String::new() };
+        // There is none before the room has heard of the capacity.
+        eventually("a pass", || {
+            let answer = member.get("/");
+            member.pass = answer.field("tidegate-pass").unwrap_or_default().to_owned();
+            !member.pass.is_empty()
+        });
+        member
+    }
+
+    fn get(&mut self, path: &str) -> Response {
+        let request =
+            format!("GET {path} HTTP/1.1\r\nhost: app.example\r\ntidegate-pass: {}\r\n\r\n", self.pass);
+        let Self { house, client, .. } = self;
+        thread::scope(|scope| {
+            let answer = scope.spawn(|| exchange(client, &request));
+            let mut at_origin = house.origin.next();
+            assert_eq!(at_origin.request.one("tidegate-pass"), None);
+            let more = if path.starts_with("/leave") { "tidegate-pass: revoke\r\n" } else { "" };
+            at_origin.send(&format!("HTTP/1.1 200 OK\r\n{more}content-length: 0\r\n\r\n"));
+            answer.join().unwrap()
+        })
+    }
+}
+
+/// An application ends a visit by any response, also of a request that needed no pass.
+#[test]
+fn a_visit_is_ended_by_any_response() {
+    let free = "[application.app.class.free]\nwaiting_room.queues = false\n\
+                [[application.app.rule]]\nclass = \"free\"\npath_prefix = \"/leave/free\"";
+    for (path, knob, choice) in [
+        ("/leave", Knob::MODE, "enforce"),
+        ("/leave.css", Knob::MODE, "enforce"),
+        ("/leave/free", Knob::MODE, "enforce"),
+        ("/leave", Knob::ROOM_METHOD, "off"),
+        ("/leave", Knob::MODE, "off"),
+    ] {
+        let mut member = Member::new(free);
+        let shared = member.house.shared.clone();
+        set(&shared, Knob::ROOM_METHOD, "closed");
+        assert_eq!(member.get("/again").status, 200, "who has a pass goes on");
+        set(&shared, knob, choice);
+        let left = member.get(path);
+        assert_eq!((left.status, left.field("tidegate-pass")), (200, None), "{path}, {choice}");
+        let cookie = left.field("set-cookie").unwrap_or_default();
+        assert!(cookie.starts_with("tidegate_pass=; ") && cookie.contains("Max-Age=0"), "{path}: {cookie:?}");
+        set(&shared, Knob::MODE, "enforce");
+        set(&shared, Knob::ROOM_METHOD, "closed");
+        let request =
+            format!("GET /again HTTP/1.1\r\nhost: app.example\r\ntidegate-pass: {}\r\n\r\n", member.pass);
+        assert_eq!(exchange(&mut member.client, &request).status, 503, "{path}, {choice}: his visit is over");
     }
 }

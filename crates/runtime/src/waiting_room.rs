@@ -52,6 +52,7 @@ impl RoomSecrets {
 pub struct WaitingRoom {
     clock: Clock,
     is_on: AtomicBool,
+    has_been_on: AtomicBool,
     locked: Mutex<Room>,
 }
 
@@ -60,18 +61,27 @@ impl WaitingRoom {
         // Without randomness numbers still differ by the time.
         let numbers = getrandom::u64().unwrap_or(clock.now().as_nanos());
         let room = Room::new(settings, [numbers, secrets.draw], clock.now());
-        Self { clock, is_on: AtomicBool::new(settings.is_on()), locked: Mutex::new(room) }
+        let [is_on, has_been_on] = [settings.is_on(); 2].map(AtomicBool::new);
+        Self { clock, is_on, has_been_on, locked: Mutex::new(room) }
     }
 
     pub(crate) fn configure(&self, settings: &RoomSettings) {
         self.with(|room, now| room.configure(now, settings));
         self.is_on.store(settings.is_on(), Ordering::Relaxed);
+        self.has_been_on.fetch_or(settings.is_on(), Ordering::Relaxed);
     }
 
     /// Whether there is one at all.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is one, or was one since the process began or before what it restored was written: tokens and passes
+    /// of it may be out.
+    #[must_use]
+    pub fn has_been_on(&self) -> bool {
+        self.has_been_on.load(Ordering::Relaxed)
     }
 
     /// Runs `f` on the room at the present time, under its lock.
@@ -109,6 +119,7 @@ impl WaitingRoom {
     /// Takes over what survived another process.
     pub fn restore(&self, snapshot: &RoomSnapshot) {
         self.with(|room, now| room.restore(now, snapshot));
+        self.has_been_on.store(true, Ordering::Relaxed);
     }
 
     fn lock(&self) -> MutexGuard<'_, Room> {

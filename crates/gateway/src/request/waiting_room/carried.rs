@@ -57,6 +57,11 @@ impl<'a> Carried<'a> {
             in_query: in_query.is_some(),
         }
     }
+
+    /// The request's target without a token, if it has one.
+    pub(super) fn stripped(&self, uri: &Uri) -> Option<Uri> {
+        if self.in_query { without_turn(uri) } else { None }
+    }
 }
 
 /// The cookie of promises of a class.
@@ -107,7 +112,7 @@ fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// A target without the token's parameter.
-pub(super) fn without_turn(uri: &Uri) -> Option<Uri> {
+fn without_turn(uri: &Uri) -> Option<Uri> {
     let query = uri.query()?;
     parameter(query, TURN)?;
     let is_ours = |pair: &&str| pair.strip_prefix(TURN).is_some_and(|rest| rest.starts_with('='));

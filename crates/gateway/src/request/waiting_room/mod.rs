@@ -60,29 +60,27 @@ pub(super) struct Visitor<'a> {
     pub(super) is_secure: bool,
 }
 
-/// Asks whether a request goes on. Costs one look at a knob where there is no room.
+/// Asks whether a request goes on. Costs two looks where there is no room and was none.
 pub(super) fn ask(application: &CoreApplication, visitor: Visitor<'_>) -> Door {
     let snapshot = &application.application;
     let values = &snapshot.settings.values;
     let (head, mode) = (visitor.head, values.get(keys::MODE).0);
     if values.get(keys::ROOM_METHOD).0 == RoomMethod::Off || mode == Mode::Off {
-        // Partners send it whether there is a room or not, and it is none of the application's business.
-        let has_token = hop_by_hop::find(head.headers, &BYPASS_FIELD).is_some();
-        return Door::Open(has_token.then(|| Box::new(Visit::exempt(None))));
+        return without_room(snapshot, visitor);
     }
     let binding = binding(&snapshot.settings, visitor);
     let desk = Desk { application: snapshot, class: visitor.class, binding: &binding };
     if head.uri.path() == ASK {
-        return Door::Shut(Box::new(Shut::status(&desk, visitor)));
+        return Door::Shut(Box::new(Shut::status(&desk, visitor, mode == Mode::Watch)));
     }
     let turn_cookie = desk.turn_cookie();
     let carried = Carried::of(head.uri, head.headers, &turn_cookie);
-    let stripped = if carried.in_query { carried::without_turn(head.uri) } else { None };
+    let stripped = carried.stripped(head.uri);
     if !snapshot.class_values(visitor.class).get(keys::ROOM_QUEUES)
         || passes(&snapshot.settings.waiting_room.assets, head)
         || carried.bypass.is_some_and(|text| desk.bypasses(text))
     {
-        return Door::Open(Some(Box::new(Visit::exempt(stripped))));
+        return Door::Open(Some(Box::new(Visit::exempt(stripped, binding.clone(), carried.pass))));
     }
     let mut visit = Visit::new(stripped, binding.clone());
     match desk.judge(carried, &mut visit) {
@@ -90,6 +88,24 @@ pub(super) fn ask(application: &CoreApplication, visitor: Visitor<'_>) -> Door {
         Verdict::Out(_) if mode == Mode::Watch => Door::Open(Some(Box::new(visit))),
         Verdict::Out(out) => Door::Shut(Box::new(Shut::new(&desk, visitor, out, visit))),
     }
+}
+
+/// Everybody goes on. Of a room that was switched off tokens and passes are out, of which the application is to see nothing,
+/// and people wait who are to hear that they may come.
+fn without_room(application: &Application, visitor: Visitor<'_>) -> Door {
+    let head = visitor.head;
+    if !application.state.waiting_room().has_been_on() {
+        // Partners send it whether there is a room or not, and it is none of the application's business.
+        let has_token = hop_by_hop::find(head.headers, &BYPASS_FIELD).is_some();
+        return Door::Open(has_token.then(|| Box::new(Visit::exempt(None, Vec::new(), None))));
+    }
+    let binding = binding(&application.settings, visitor);
+    if head.uri.path() == ASK {
+        let desk = Desk { application, class: visitor.class, binding: &binding };
+        return Door::Shut(Box::new(Shut::status(&desk, visitor, true)));
+    }
+    let carried = Carried::of(head.uri, head.headers, carried::TURN);
+    Door::Open(Some(Box::new(Visit::exempt(carried.stripped(head.uri), binding, carried.pass))))
 }
 
 /// Admission could not keep who was let in: a new time, ahead of newcomers. Who passed by is refused like others.

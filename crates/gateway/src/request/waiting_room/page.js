@@ -37,7 +37,7 @@
   const ask = () => fetch(body.ask, {cache: 'no-store', headers: {accept: 'application/json'}})
     .then(answer => answer.ok ? answer.json() : null)
     .then(said => {
-      if (!said || gone) return;
+      if (!said || gone || !Number.isFinite(said.left_ms)) return;
       end = Date.now() + said.left_ms;
       element('ahead').textContent = said.ahead;
       show();

@@ -13,7 +13,7 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// What our page may do: its own style and script, by their digests, and requests to this host.
-const POLICY: &str = "default-src 'none'; style-src 'sha256-4JNaceWcpR5Su3ysriQceDsaOLGyvXRTvzmDEDynRdc='; script-src 'sha256-CUzDnXM2Qw1MrYiTAbsZXAowkg2bMTOk3XePHNPP1Xk='; \
+const POLICY: &str = "default-src 'none'; style-src 'sha256-4JNaceWcpR5Su3ysriQceDsaOLGyvXRTvzmDEDynRdc='; script-src 'sha256-K5rnyLyTn3RFo/pj9MiuK3dzTIGtxUPPkeeHjPMm+PY='; \
      connect-src 'self'; form-action 'self'; base-uri 'none'";
 
 /// What our page may do, of visitors who go on at `check_url`: a form that waits is sent there.

@@ -119,14 +119,18 @@ impl Shut {
         }
     }
 
-    /// How things stand for the holder of a token; it changes nothing.
-    pub(super) fn status(desk: &Desk<'_>, visitor: Visitor<'_>) -> Self {
+    /// How things stand for the holder of a token; it changes nothing. Where doors are open, everybody may come at once.
+    pub(super) fn status(desk: &Desk<'_>, visitor: Visitor<'_>, is_open: bool) -> Self {
         let head = visitor.head;
+        let told = |estimate| Self::told(desk, Told::Status(estimate), head.headers, visitor.is_secure);
+        if is_open {
+            let at = desk.application.state.waiting_room().now();
+            return told(Some(Estimate { at, ahead: 0, behind: 0, waited: Duration::ZERO, early: false }));
+        }
         let turn_cookie = carried::turn_cookie(carried::asked_about(head.uri));
         let carried = Carried::of(head.uri, head.headers, &turn_cookie);
         let promise = carried.turn.and_then(|text| desk.read_promise(text));
-        let estimate = promise.map(|promise| desk.room(|room, now| room.look(now, &promise)));
-        Self::told(desk, Told::Status(estimate), head.headers, visitor.is_secure)
+        told(promise.map(|promise| desk.room(|room, now| room.look(now, &promise))))
     }
 
     fn told(desk: &Desk<'_>, told: Told, headers: &http::HeaderMap, is_secure: bool) -> Self {

@@ -31,6 +31,8 @@ pub(in crate::request) struct Visit {
     priority: Option<u8>,
     /// The pass it holds, or gets.
     pass: Option<Pass>,
+    /// The pass it shows where it needs none, as it came: it is read if the application ends the visit.
+    shown: Option<Box<[u8]>>,
     /// A pass to hand out: its text and seconds it lasts.
     handed: Option<(String, u64)>,
     /// The cookie that may hold the token that was used up.
@@ -47,14 +49,15 @@ impl Visit {
             is_replayed: false,
             priority: None,
             pass: None,
+            shown: None,
             handed: None,
             ends_turn: None,
         }
     }
 
-    /// Of a request that passes the room by.
-    pub(super) fn exempt(stripped: Option<Uri>) -> Self {
-        Self { is_exempt: true, ..Self::new(stripped, Vec::new()) }
+    /// Of a request that passes the room by, with the pass it shows.
+    pub(super) fn exempt(stripped: Option<Uri>, binding: Vec<u8>, shown: Option<&[u8]>) -> Self {
+        Self { is_exempt: true, shown: shown.map(Box::from), ..Self::new(stripped, binding) }
     }
 
     /// A token that it has besides is of no use any more: another tab was told to come again with it.
@@ -135,8 +138,9 @@ impl Visit {
         let revoked = headers.remove(PASS_FIELD).is_some_and(|said| said.as_bytes() == REVOKE);
         let mut cookies = Vec::new();
         if revoked {
-            if let Some(pass) = &self.pass {
-                application.state.waiting_room().with(|room, now| room.revoke(now, pass));
+            let shown = || application.signer.read_pass(self.shown.as_deref()?, &self.binding).ok();
+            if let Some(pass) = self.pass.or_else(shown) {
+                application.state.waiting_room().with(|room, now| room.revoke(now, &pass));
             }
             cookies.push(cookie(PASS, "", 0, is_secure));
         } else if let Some((text, lasts_s)) = &self.handed {
