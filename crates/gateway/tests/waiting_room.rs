@@ -174,3 +174,35 @@ fn a_visit_is_ended_by_any_response() {
         assert_eq!(exchange(&mut member.client, &request).status, 503, "{path}, {choice}: his visit is over");
     }
 }
+
+/// With the token in the query the page names the address at which a reload keeps the place, unless it is there already.
+#[test]
+fn a_page_names_the_address_that_keeps_the_place() {
+    let bed = Bed::with_application(
+        "",
+        PLAIN,
+        "capacity.given = \"1000/s\"\nin_flight.algorithm = \"fixed\"\n\
+         waiting_room.method = \"event\"\nwaiting_room.opens_at = 4102444800\nwaiting_room.carry = \"query\"",
+    );
+    let mut client = bed.connect();
+    let mut page = |path: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: app.example\r\naccept: text/html\r\n\r\n");
+        exchange(&mut client, &request)
+    };
+    let mut told = page("/p?q=1");
+    // Everybody goes on before the room has heard of the capacity.
+    eventually("a time", || {
+        told = page("/p?q=1");
+        told.status == 503
+    });
+    let token = told.field("tidegate-turn").expect("a token").to_owned();
+    let stay = format!("data-stay=\"/p&#63;q&#61;1&#38;tidegate_turn&#61;{token}\"");
+    assert!(
+        told.body.contains(&stay) && told.body.contains("id=\"keep\" class=\"soft\" hidden>"),
+        "{}",
+        told.body
+    );
+    let there = page(&format!("/p?q=1&tidegate_turn={token}"));
+    assert_eq!((there.status, there.field("tidegate-turn")), (503, Some(token.as_str())));
+    assert!(there.body.contains("data-stay=\"\"") && !there.body.contains(" hidden>"), "{}", there.body);
+}

@@ -51,4 +51,10 @@
   tick();
   setInterval(tick, 250);
   setInterval(ask, Number(body.every));
+  // Only there a reload keeps the place.
+  if (body.stay) {
+    history.replaceState(null, '', body.stay);
+    const keep = element('keep');
+    if (keep) keep.hidden = false;
+  }
 })();

@@ -13,7 +13,7 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// What our page may do: its own style and script, by their digests, and requests to this host.
-const POLICY: &str = "default-src 'none'; style-src 'sha256-4JNaceWcpR5Su3ysriQceDsaOLGyvXRTvzmDEDynRdc='; script-src 'sha256-K5rnyLyTn3RFo/pj9MiuK3dzTIGtxUPPkeeHjPMm+PY='; \
+const POLICY: &str = "default-src 'none'; style-src 'sha256-4JNaceWcpR5Su3ysriQceDsaOLGyvXRTvzmDEDynRdc='; script-src 'sha256-vTlRjdSAYrycjxVURzCXW4o3Ms0ztrDdpgNjIworLzg='; \
      connect-src 'self'; form-action 'self'; base-uri 'none'";
 
 /// What our page may do, of visitors who go on at `check_url`: a form that waits is sent there.
@@ -40,6 +40,8 @@ pub(super) struct Wait<'a> {
     pub(super) renewed: bool,
     /// Where the visitor goes on: path and query on this host.
     pub(super) to: &'a str,
+    /// Where a reload keeps the place, if that is not where the page is.
+    pub(super) stay: Option<&'a str>,
     /// Where the page asks how things stand.
     pub(super) ask: &'a str,
     /// How often, milliseconds.
@@ -69,10 +71,11 @@ pub(super) fn waiting(language: &Language, wait: &Wait<'_>) -> String {
     // Writing to a String does not fail.
     let _ = write!(
         page,
-        "<body data-left=\"{left_ms}\" data-total=\"{total_ms}\" data-every=\"{every_ms}\" data-to=\"{}\" data-ask=\"{}\">\n\
+        "<body data-left=\"{left_ms}\" data-total=\"{total_ms}\" data-every=\"{every_ms}\" data-to=\"{}\" data-stay=\"{}\" data-ask=\"{}\">\n\
          <main>\n<h1>{}</h1>\n<p>{}</p>\n",
         // What has to be sent again is not to be left for another page.
         Escaped(if wait.form == Form::Lost { "" } else { wait.to }),
+        Escaped(wait.stay.unwrap_or_default()),
         Escaped(wait.ask),
         language.title,
         language.lead
@@ -97,9 +100,11 @@ pub(super) fn waiting(language: &Language, wait: &Wait<'_>) -> String {
     );
     match &wait.form {
         Form::None => {
+            // The script says so once the page is where a reload keeps the place.
+            let hidden = if wait.stay.is_some() { " hidden" } else { "" };
             let _ = write!(
                 page,
-                "<p class=\"soft\">{}</p>\n<noscript><a href=\"{}\">{}</a></noscript>\n",
+                "<p id=\"keep\" class=\"soft\"{hidden}>{}</p>\n<noscript><a href=\"{}\">{}</a></noscript>\n",
                 language.keep,
                 Escaped(wait.to),
                 language.enter
@@ -163,6 +168,7 @@ mod tests {
             ahead: 840,
             renewed: false,
             to: "/a?b=\"<c>",
+            stay: None,
             ask: "/.well-known/tidegate/turn",
             every_ms: 20_000,
             form,

@@ -45,6 +45,8 @@ pub(in crate::request) struct Shut {
     now: Timestamp,
     /// Path and query, without a token.
     to: String,
+    /// Where a reload keeps his place: with the token in the query, if that is not where he is.
+    stay: Option<String>,
     /// Scheme, host and port where he goes on, if that is not this host.
     check_url: Option<String>,
     /// The request's target without a token, if it had one.
@@ -109,9 +111,17 @@ impl Shut {
         let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let host = host.or_else(|| head.uri.authority().map(http::uri::Authority::as_str));
         let is_secure = visitor.is_secure;
+        let to = target(visit.stripped().unwrap_or(head.uri));
+        let stay = match &told {
+            Told::Wait { token, .. } if settings.values.get(keys::ROOM_CARRY).0 == RoomCarry::Query => {
+                Some(with_turn(&to, token)).filter(|stay| *stay != target(head.uri))
+            }
+            _ => None,
+        };
         Self {
             form: form::may_be_kept(head.method, head.headers, is_secure, host.unwrap_or_default()),
-            to: target(visit.stripped().unwrap_or(head.uri)),
+            to,
+            stay,
             check_url,
             displaced: carried::displaced(head.headers, &desk.turn_cookie()),
             stripped: visit.into_stripped(),
@@ -142,6 +152,7 @@ impl Shut {
             template: application.waiting_page.clone(),
             now: application.state.waiting_room().now(),
             to: "/".to_owned(),
+            stay: None,
             check_url: None,
             stripped: None,
             is_secure,
@@ -308,6 +319,7 @@ impl Shut {
             ahead: estimate.ahead,
             renewed,
             to: &to,
+            stay: self.stay.as_deref(),
             ask: &ask,
             every_ms: millis(self.every),
             form,
