@@ -231,7 +231,7 @@ function roomStage({ room, room_rates: rates }: Application, now: number, goes: 
       state: "off",
     };
   }
-  const told = ["promised", "early", "late", "missed"].reduce((added, what) => added + (rates[what] ?? 0), 0);
+  const told = ["promised", "early"].reduce((added, what) => added + (rates[what] ?? 0), 0);
   return {
     ...stage,
     hint: "When more come than the servers can take, each is told a time, and is let in then.",

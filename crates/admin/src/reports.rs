@@ -35,6 +35,7 @@ const MEMBERS: &[&str] = &[
     "follow",
     "excess_per_s",
     "returned",
+    "kept",
     "missed",
     "again",
     "used",
@@ -105,6 +106,7 @@ pub(crate) fn write(report: &Report, classes: &[Class]) -> Json {
         "follow": report.follow as f64 / 1e3,
         "excess_per_s": report.excess,
         "returned": returned,
+        "kept": by_class(&report.kept, 1.0),
         "missed": by_class(&report.missed, 1.0),
         "again": again,
         "used": write_used(&report.used),
@@ -147,7 +149,8 @@ fn read(body: &[u8], classes: &[Class]) -> Result<Report, Problem> {
         }
         Ok(values)
     };
-    let (costs, missed) = (by_class("costs", 1000, 1e3)?, by_class("missed", 0, 1.0)?);
+    let costs = by_class("costs", 1000, 1e3)?;
+    let (kept, missed) = (by_class("kept", 0, 1.0)?, by_class("missed", 0, 1.0)?);
     // Slot, class and people of an entry.
     let people = |entry: &Json| {
         let people = u32::try_from(entry["people"].as_u64()?).ok()?;
@@ -204,6 +207,7 @@ fn read(body: &[u8], classes: &[Class]) -> Result<Report, Problem> {
         excess: optional("excess_per_s")?.unwrap_or(0.0),
         costs,
         returned,
+        kept,
         missed,
         again,
         used,
@@ -368,6 +372,7 @@ mod tests {
                 Returned { slot, class: ClassId(1), people: 3 },
                 Returned { slot, class: ClassId(0), people: 1 },
             ],
+            kept: vec![1, 3],
             missed: vec![0, 2],
             again: vec![Again { slot, class: ClassId(1), people: 2, work: 5_001 }],
             used: used(slot),
@@ -378,9 +383,10 @@ mod tests {
         assert_eq!(read(sent.as_bytes(), &classes(&["default", "search"])).unwrap(), report);
         let turned = read(sent.as_bytes(), &classes(&["search", "default", "new"])).unwrap();
         assert_eq!((turned.costs, turned.missed), (vec![2500, 1000, 1000], vec![2, 0, 0]));
+        assert_eq!(turned.kept, [3, 1, 0]);
         assert_eq!((turned.returned[0].class, turned.again[0].class), (ClassId(0), ClassId(0)));
         let fewer = read(sent.as_bytes(), &classes(&["default"])).unwrap();
-        assert_eq!((fewer.costs, fewer.missed), (vec![1000], vec![2]));
+        assert_eq!((fewer.costs, fewer.kept, fewer.missed), (vec![1000], vec![4], vec![2]));
         assert!(fewer.returned.iter().all(|entry| entry.class == ClassId(0)));
     }
 

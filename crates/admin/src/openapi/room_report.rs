@@ -48,6 +48,7 @@ pub(super) fn room_report() -> Json {
                     "People who came at their time since the last report: a moment in their slot, in nanoseconds since 1970.",
                 ),
             ),
+            ("kept", by_class("Promises kept since the last report, by class.")),
             ("missed", by_class("Promises missed since the last report, by class.")),
             (
                 "again",

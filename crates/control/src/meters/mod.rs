@@ -272,7 +272,7 @@ meters! {
         BYTES_IN = "bytes_in", Count, Bytes, "" &[], "Bytes of request bodies.";
         BYTES_OUT = "bytes_out", Count, Bytes, "" &[], "Bytes of response bodies.";
         RETRIES = "retries", Count, None, "" &[], "Requests tried again at another server.";
-        ROOM = "room", Count, None, "what" ROOM_COUNTS, "What happened in the waiting room, by what.";
+        ROOM = "room", Count, None, "what" ROOM_COUNTS, "What happened in the waiting room, by what. Each time that is promised, new ones too, counts as promised, and then as kept, missed or no_show; not yet as any of these while it is to come or its holder waits in the short queue, and never if he leaves there, is refused for something else than overload, or has a lot and stays away. With role generate: of all checks together.";
     }
     Server {
         SERVER_REQUESTS = "requests", Count, None, "" &[], "Requests sent to the server.";

@@ -4,11 +4,14 @@
 //! are out, and checks after each that the room keeps its word: nobody before his time, nobody turned away at it, nobody
 //! twice, no number twice.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use super::{
-    Answer, Capacity, ClassRoom, How, Kind, Pass, PassAnswer, Promise, Room, RoomSettings, SessionSettings,
-    room::whole_ms,
+    Answer, Capacity, ClassRoom, How, Kind, Pass, PassAnswer, Promise, Room, RoomCount, RoomSettings,
+    SessionSettings, room::whole_ms,
 };
 use crate::{
     ClassId, Refusal, Timestamp,
@@ -28,6 +31,8 @@ pub enum Op {
     ComeOnTime(usize),
     /// One who was let in is not served within the hold.
     Missed(usize),
+    /// One who was let in gets through.
+    Served(usize),
     /// A promise that was used comes again.
     Replay(usize),
     /// A request comes with a pass.
@@ -52,7 +57,10 @@ impl Op {
             4 | 5 => Self::Advance(Duration::from_millis(u64::from(next()) * 20)),
             6 | 7 => Self::ComeBack(usize::from(next())),
             8..=10 => Self::ComeOnTime(usize::from(next())),
-            11 => Self::Missed(usize::from(next())),
+            11 => match next() % 2 {
+                0 => Self::Missed(usize::from(next())),
+                _ => Self::Served(usize::from(next())),
+            },
             12 => Self::Replay(usize::from(next())),
             13 => match next() % 8 {
                 0 => Self::Revoke(usize::from(next())),
@@ -155,6 +163,8 @@ pub struct Driver {
     used: Vec<Promise>,
     passes: Vec<Pass>,
     numbers: BTreeSet<u64>,
+    counted: BTreeMap<RoomCount, u64>,
+    has_lots: bool,
     restarts: u64,
     capacity: Option<f64>,
 }
@@ -173,6 +183,8 @@ impl Driver {
             used: Vec::new(),
             passes: Vec::new(),
             numbers: BTreeSet::new(),
+            counted: BTreeMap::new(),
+            has_lots: false,
             restarts: 0,
             capacity: None,
         }
@@ -222,6 +234,12 @@ impl Driver {
                     self.answered(promise.class, answer, None);
                 }
             }
+            Op::Served(position) => {
+                if let Some(position) = position.checked_rem(self.inside.len()) {
+                    let promise = self.inside.swap_remove(position);
+                    self.room.served(self.now, promise.class);
+                }
+            }
             Op::Replay(position) => {
                 if let Some(position) = position.checked_rem(self.used.len()) {
                     let promise = self.used[position];
@@ -247,7 +265,8 @@ impl Driver {
                     {
                         assert!(place.estimate.at > self.now, "he is to come again, with a pass by then");
                         // He keeps what he has, and it is used.
-                        return self.room.check_invariants();
+                        self.room.check_invariants();
+                        return self.each_promise_has_one_end();
                     }
                     self.answered(promise.class, answer, Some(promise));
                 }
@@ -294,6 +313,26 @@ impl Driver {
             }
         }
         self.room.check_invariants();
+        self.each_promise_has_one_end();
+    }
+
+    /// What was promised is kept, missed, a no-show, to come or in the short queue. Lots are promised and not waited for; what
+    /// was over before a restart is forgotten.
+    fn each_promise_has_one_end(&mut self) {
+        let counted = &mut self.counted;
+        self.room.drain_counts(|_, what, count| *counted.entry(what).or_default() += count);
+        if self.restarts > 0 || !self.unchanged || self.has_lots {
+            return;
+        }
+        let of = |what| self.counted.get(&what).copied().unwrap_or(0);
+        let [promised, kept, missed, absent] =
+            [RoomCount::Promised, RoomCount::Kept, RoomCount::Missed, RoomCount::NoShow].map(of);
+        let (to_come, inside) = (self.room.no_shows.unseen(), self.inside.len() as u64);
+        assert_eq!(
+            promised,
+            kept + missed + absent + to_come + inside,
+            "{kept}+{missed}+{absent}+{to_come}+{inside}"
+        );
     }
 
     fn observe(&mut self) {
@@ -373,6 +412,7 @@ impl Driver {
             }
             Answer::Wait(place) => {
                 let promise = place.promise;
+                self.has_lots |= promise.kind == Kind::Lot;
                 let is_new = came_with.is_none_or(|with| with.number != promise.number);
                 // Lots in order go by the work before them.
                 if is_new && promise.kind == Kind::Place {

@@ -23,7 +23,7 @@
 //!
 //! Source: WebQ (section III: TokenGen, TokenCheck, the array of slots). Departures are numbered in the files.
 //!
-//! Invariants: a promise that is out is never changed; no slot after the present one holds more work than its budget;
+//! Invariants: a promise that is out is never changed, and is kept, missed or a no-show in the end, one of these; no slot after the present one holds more work than its budget;
 //! nothing is allocated for a visitor.
 
 mod between;
@@ -224,11 +224,12 @@ macro_rules! counts {
 counts! {
     /// Let in without waiting.
     Direct = "direct",
-    /// Promised a time, or given a lot.
+    /// Promised a time, a new one too, or given a lot. Of times that are promised each is kept, missed or a no-show once it
+    /// is over, unless who came for it has left the short queue or was refused there for something else than overload.
     Promised = "promised",
-    /// Came at the promised time, or within the grace, and let in.
+    /// Came at the promised time, or within the grace, and got through the short queue.
     Kept = "kept",
-    /// Came at the promised time and had to be given another.
+    /// Came at the promised time, and the short queue had no room: he had to be given another.
     Missed = "missed",
     /// Did not come within the grace.
     NoShow = "no_show",

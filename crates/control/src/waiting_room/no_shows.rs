@@ -118,6 +118,11 @@ impl NoShows {
         })
     }
 
+    /// People of whom it is not known yet whether they come.
+    pub(super) fn unseen(&self) -> u64 {
+        self.unseen.iter().map(|people| u64::from(*people)).sum()
+    }
+
     /// Puts back what was known of a slot and class.
     pub(super) fn put(&mut self, slot: u64, place: usize, made: u32, unseen: u32) {
         if place < self.classes {

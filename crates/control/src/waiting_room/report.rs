@@ -28,6 +28,8 @@ pub struct Report {
     pub excess: f64,
     /// Who came, by slot and class; 256 entries at most, those of the last few slots.
     pub returned: Vec<Returned>,
+    /// People who came at their time and got through, dense by class.
+    pub kept: Vec<u64>,
     /// People who came at their time and had to be given another, dense by class.
     pub missed: Vec<u64>,
     /// The times they were given, by slot and class; 256 entries at most.
@@ -90,6 +92,7 @@ impl Room {
             follow: self.sessions.follow(),
             excess: self.sessions.excess_per_s(),
             returned: std::mem::take(&mut self.returned),
+            kept: self.kept.iter_mut().map(std::mem::take).collect(),
             missed: self.missed.iter_mut().map(std::mem::take).collect(),
             again: std::mem::take(&mut self.again),
             ..Report::default()
@@ -103,8 +106,9 @@ impl Room {
         for entry in &report.returned {
             self.note_returned(*entry);
         }
-        for (missed, told) in self.missed.iter_mut().zip(&report.missed) {
-            *missed = missed.saturating_add(*told);
+        let kept = self.kept.iter_mut().zip(&report.kept);
+        for (count, told) in kept.chain(self.missed.iter_mut().zip(&report.missed)) {
+            *count = count.saturating_add(*told);
         }
         for entry in &report.again {
             self.note_again(*entry);
@@ -149,6 +153,7 @@ impl Room {
             let class = self.known(entry.class);
             let slot = self.table.take_again_in(self.table.slot_of(entry.slot), entry.work, entry.people);
             self.no_shows.promised(slot, class, entry.people);
+            self.count_many(class, RoomCount::Promised, u64::from(entry.people));
             self.issued_work = self.issued_work.saturating_add(entry.work);
         }
         let present = self.table.present();
@@ -156,10 +161,9 @@ impl Room {
             let class = self.known(entry.class);
             let slot = self.table.slot_of(entry.slot).min(present + 1);
             self.no_shows.came(slot, class, present, entry.people);
-            self.count_many(class, RoomCount::Kept, u64::from(entry.people));
         }
-        for (class, missed) in (0..).zip(&report.missed) {
-            self.count_many(ClassId(class), RoomCount::Missed, *missed);
+        for (what, counts) in [(RoomCount::Kept, &report.kept), (RoomCount::Missed, &report.missed)] {
+            (0..).zip(counts).for_each(|(class, count)| self.count_many(ClassId(class), what, *count));
         }
         self.set_budget(false);
         let (most, part) = (self.owed_most(), self.part_of(check));

@@ -101,7 +101,8 @@ pub struct Room {
     pub(super) reported_excess: f64,
     pub(super) reported_follow: Work,
     pub(super) returned: Vec<Returned>,
-    /// Role `check`: promises missed since the last report, by class, and the new times given for them.
+    /// Role `check`: promises kept and missed since the last report, by class, and the new times given for these.
+    pub(super) kept: Vec<u64>,
     pub(super) missed: Vec<u64>,
     pub(super) again: Vec<Again>,
     /// Role `check`: slots with room for more of these, and how much.
@@ -142,6 +143,7 @@ impl Room {
             reported_excess: 0.0,
             reported_follow: 0,
             returned: Vec::with_capacity(RETURNED_MAX),
+            kept: Vec::new(),
             missed: Vec::new(),
             again: Vec::with_capacity(RETURNED_MAX),
             owed: Vec::new(),
@@ -287,10 +289,21 @@ impl Room {
         }
         self.note_used(slot, promise.number);
         self.returned(slot, class);
-        self.count(class, RoomCount::Kept);
         let punctual = self.now < ends + self.settings.clock_tolerance;
         let how = if punctual { How::Kept } else { How::Late };
         self.enter_owed(class, how, promise.renewed > 0)
+    }
+
+    /// Somebody who was let in as [`How::Kept`] or [`How::Late`] has got through the short queue: his promise is kept.
+    pub fn served(&mut self, now: Timestamp, class: ClassId) {
+        self.advance(now);
+        let class = self.known(class);
+        self.count(class, RoomCount::Kept);
+        if self.settings.role == RoomRole::Check
+            && let Some(kept) = self.kept.get_mut(class.index())
+        {
+            *kept = kept.saturating_add(1);
+        }
     }
 
     /// Somebody who was let in has waited in the short queue as long as he may, or was refused there: a new time, ahead
@@ -302,9 +315,11 @@ impl Room {
         if promise.is_none() && !is_check {
             return self.book(class, self.now, 0);
         }
-        self.count(class, RoomCount::Missed);
-        if is_check && let Some(missed) = self.missed.get_mut(class.index()) {
-            *missed = missed.saturating_add(1);
+        if promise.is_some() {
+            self.count(class, RoomCount::Missed);
+            if is_check && let Some(missed) = self.missed.get_mut(class.index()) {
+                *missed = missed.saturating_add(1);
+            }
         }
         let (work, since, renewed) = match promise {
             Some(promise) => {
@@ -408,6 +423,7 @@ impl Room {
     fn make(&mut self) {
         let classes = self.settings.classes.len().max(1);
         self.costs.resize(classes, UNIT);
+        self.kept.resize(classes, 0);
         self.missed.resize(classes, 0);
         self.blocks = vec![None; classes];
         if self.counts.len() < classes {
@@ -497,9 +513,7 @@ impl Room {
         self.table.note(slot, 1);
         self.no_shows.promised(slot, class, 1);
         self.issued_work = self.issued_work.saturating_add(work);
-        if renewed == 0 {
-            self.count(class, RoomCount::Promised);
-        }
+        self.count(class, RoomCount::Promised);
         let promise = Promise {
             kind: Kind::Place,
             class,
@@ -563,6 +577,8 @@ impl Room {
             return self.ask(self.now, class);
         }
         if self.take_now(class) {
+            // He is promised this very moment.
+            self.count(class, RoomCount::Promised);
             return self.enter(class, How::Late, true);
         }
         let credit = nanos(promise.at.since(promise.since)) / nanos(self.table.length());

@@ -185,6 +185,7 @@ impl Service {
         };
         if let Some(visit) = &visit {
             visit.strip(&mut parts);
+            waiting_room::served(&application, record.class(), visit);
         }
         let takes_interim = parts.version == Version::HTTP_11;
         // Before the operator's edits, which have the last word.

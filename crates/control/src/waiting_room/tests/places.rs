@@ -272,3 +272,35 @@ fn what_stands_in_the_short_queue_puts_newcomers_later() {
         room.check_invariants();
     }
 }
+
+#[test]
+fn each_time_that_is_promised_is_kept_or_missed_or_nobody_comes_once() {
+    let mut room = room_of(&settings(), 10.0);
+    let mut counted = std::collections::BTreeMap::new();
+    let out = ask(&mut room, START, 110);
+    // Of a hundred with a time fifty are served, thirty are not and are given another, and twenty do not come.
+    let mut again = Vec::new();
+    for (n, due) in out.iter().enumerate().filter(|(n, _)| n % 10 < 8) {
+        assert_eq!(how(room.come_back(due.at, ONE, due)), Some(How::Kept));
+        if n % 10 < 5 {
+            room.served(due.at, ONE);
+        } else {
+            again.push(promise(room.missed(due.at, ONE, Some(due))).expect("a new time"));
+        }
+    }
+    room.drain_counts(|_, what, count| *counted.entry(what).or_default() += count);
+    let now = |what: RoomCount| counted.get(&what).copied().unwrap_or(0);
+    let all = out.len() as u64;
+    assert_eq!((now(RoomCount::Promised), all), (130, 100), "new times count as promised");
+    assert_eq!((now(RoomCount::Kept), now(RoomCount::Missed), now(RoomCount::NoShow)), (50, 30, 0));
+    for due in again {
+        let at = due.at.max(out[out.len() - 1].at);
+        assert!(matches!(how(room.come_back(at, ONE, &due)), Some(How::Kept | How::Late)));
+        room.served(at, ONE);
+    }
+    room.advance(s(100.0));
+    room.drain_counts(|_, what, count| *counted.entry(what).or_default() += count);
+    let now = |what: RoomCount| counted.get(&what).copied().unwrap_or(0);
+    assert_eq!((now(RoomCount::Kept), now(RoomCount::Missed), now(RoomCount::NoShow)), (80, 30, 20));
+    assert_eq!(now(RoomCount::Promised), 80 + 30 + 20);
+}

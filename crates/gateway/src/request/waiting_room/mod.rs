@@ -108,6 +108,13 @@ fn without_room(application: &Application, visitor: Visitor<'_>) -> Door {
     Door::Open(Some(Box::new(Visit::exempt(carried.stripped(head.uri), binding, carried.pass))))
 }
 
+/// Admission has let through who was let in: if that was by a promise, it is kept.
+pub(super) fn served(application: &CoreApplication, class: ClassId, visit: &Visit) {
+    if visit.promise().is_some() && !visit.is_replayed() {
+        application.application.state.waiting_room().with(|room, now| room.served(now, class));
+    }
+}
+
 /// Admission could not keep who was let in: a new time, ahead of newcomers. Who passed by is refused like others.
 pub(super) fn missed(application: &CoreApplication, visitor: Visitor<'_>, visit: Visit) -> Option<Box<Shut>> {
     if visit.is_exempt() {

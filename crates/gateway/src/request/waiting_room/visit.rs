@@ -76,7 +76,9 @@ impl Visit {
     }
 
     pub(super) fn enter(&mut self, desk: &Desk<'_>, promise: Option<Promise>, entry: Entry, had_token: bool) {
-        (self.promise, self.priority, self.pass) = (promise, entry.priority, entry.pass);
+        // Where the room does not concern him, nothing was promised that could be kept or missed.
+        self.promise = promise.filter(|_| matches!(entry.how, How::Kept | How::Late | How::Replayed));
+        (self.priority, self.pass) = (entry.priority, entry.pass);
         self.is_replayed = entry.how == How::Replayed;
         self.ends_turn = had_token.then(|| desk.turn_cookie());
         if let Some(pass) = entry.pass {
