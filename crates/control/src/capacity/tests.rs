@@ -245,3 +245,17 @@ fn what_may_come_grows_only_while_newcomers_are_held_back() {
     assert!(pace_after(10, true) > 10.0 * first);
     assert_eq!(pace_after(5, false).to_bits(), first.to_bits());
 }
+
+/// What is given by hand holds the door, however dry the server's queue is: with nothing known, and with people waiting for
+/// long.
+#[test]
+fn no_more_may_come_than_the_ceiling() {
+    for most in [5.0, 30.0] {
+        let mut bench = Bench::new(Algorithm::KneeTrack, 1, Some(most));
+        for tenth in 0..100 {
+            bench.now = bench.now + 100 * MS;
+            let pace = bench.admission.pace(bench.now, true).expect("it has one").may_come_per_s;
+            assert!(pace <= most, "{pace}/s of {most}/s after {tenth} tenths of a second");
+        }
+    }
+}

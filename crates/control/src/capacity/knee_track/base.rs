@@ -2,9 +2,10 @@
 //!
 //! After half a second of saturation (a shorter one is a biased sample: it lasts while departures happen to be
 //! slow) each tick adds to the accumulated work, which fades over 40 s or `4,000·F` departures, whichever is longer, and
-//! to the sums that detect a change ([`super::change`]). So does what departs in mode up, which keeps the server as full, if it is not less: an
-//! estimate is as good as the departures that are counted are many. Once settled, each tick also adds to the windows
-//! from which dispersion and costs are learnt, and the limit follows the mix and the estimate.
+//! to the sums that detect a change ([`super::change`]). What departs in mode up, which keeps the server as full, counts, too,
+//! unless it is less ([`super::counted`]): an estimate is as good as the departures that are counted are many. Once
+//! settled, each tick also adds to the windows from which dispersion and costs are learnt, and the limit follows the mix
+//! and the estimate.
 //!
 //! An alarm is first held against the costs: if their uncertainty for the mix of the alarm's span
 //! explains the deviation, they are to blame and are fitted again, and the capacity stays. Else the capacity has
@@ -12,7 +13,7 @@
 //! from here.
 
 use super::{
-    Cause, KneeTrack, Mode, PerClass, Span, TICK,
+    Cause, Counted, KneeTrack, Mode, PerClass, Span, TICK,
     change::{Alarm, Expected},
     probe,
     start::Step,
@@ -29,8 +30,7 @@ impl KneeTrack {
     /// Every tick in which the limit keeps something waiting: counts what departs while the server is as full as the limit
     /// of base makes it, or fuller, and looks for a change. True if there was one.
     ///
-    /// What departs in mode up counts once the probe has shown that the server does not do less there. After a probe below
-    /// the limit, counting goes on once base has settled.
+    /// After a probe below the limit, counting goes on once base has settled.
     pub(super) fn count_saturated(&mut self, t: f64, departed: &PerClass) -> bool {
         self.is_full = match self.mode {
             Mode::Base => self.is_full || self.settling.is_none(),
@@ -41,15 +41,14 @@ impl KneeTrack {
             return false;
         }
         if self.mode == Mode::Up {
-            self.probed.add(departed, TICK);
+            self.counted.add_above(departed, TICK);
             return false;
         }
-        if self.saturated_work.seconds > 2.0 {
-            let keep = 1.0 - TICK / self.memory();
-            self.saturated_work.departed.scale(keep);
-            self.saturated_work.seconds *= keep;
+        let counted = self.saturated_work();
+        if counted.seconds > 2.0 {
+            self.counted.fade(1.0 - TICK / self.memory(&counted));
         }
-        self.saturated_work.add(departed, TICK);
+        self.counted.add(departed, TICK);
         let Some(expected) = self.expected() else { return false };
         let work = self.costs.as_ref().map_or(0.0, |costs| costs.work(departed));
         let Some(alarm) = self.cusums.tick(departed, work, &expected) else { return false };
@@ -58,17 +57,21 @@ impl KneeTrack {
     }
 
     /// Seconds over which saturated work fades.
-    fn memory(&self) -> f64 {
-        let Span { departed, seconds } = &self.saturated_work;
-        let counted = MEMORY_COUNTED * self.dispersion * seconds / departed.sum().max(1.0);
+    fn memory(&self, counted: &Span) -> f64 {
+        let counted = MEMORY_COUNTED * self.dispersion * counted.seconds / counted.departed.sum().max(1.0);
         counted.clamp(MEMORY, MEMORY_MAX)
     }
 
     /// What departs of a server that has not changed.
     pub(super) fn expected(&self) -> Option<Expected> {
-        let (costs, rho) = (self.costs.as_ref()?, self.saturated_rho());
-        let mean = costs.work(&self.saturated_work.departed) / self.saturated_work.departed.sum().max(1.0);
-        (rho > 0.0 && mean > 0.0).then_some(Expected { rho, mean, dispersion: self.dispersion })
+        let costs = self.costs.as_ref()?;
+        let Span { departed, seconds } = self.saturated_work();
+        let work = costs.work(&departed);
+        (work > 0.0 && seconds > 0.0).then(|| Expected {
+            rho: work / seconds,
+            mean: work / departed.sum().max(1.0),
+            dispersion: self.dispersion,
+        })
     }
 
     fn saturated_for(&self, t: f64) -> f64 {
@@ -134,13 +137,14 @@ impl KneeTrack {
         let ratio = (new / old).clamp(0.05, 20.0);
         costs.speed_up(ratio);
         let work = costs.work(&alarm.departed);
-        self.saturated_work = Span { departed: alarm.departed.scaled(0.5), seconds: alarm.seconds * 0.5 };
+        self.counted =
+            Counted::of(Span { departed: alarm.departed.scaled(0.5), seconds: alarm.seconds * 0.5 });
         self.forget_windows();
         self.headroom = probe::Headroom::default();
         if new < old {
             self.note_at(t, Cause::Fall, before);
             self.go_low(t, 3);
-            self.schedule.anew(t);
+            self.schedule.anew(t, self.response);
         } else {
             self.note_at(t, Cause::Rise, before);
             let here = Step {

@@ -12,7 +12,7 @@
 //!
 //! Source: Page, "Continuous inspection schemes", Biometrika 41, 1954; for Poisson counts Lucas, 1985.
 
-use super::{super::per_class::PerClass, Cause, KneeTrack, Mode, Span, TICK};
+use super::{super::per_class::PerClass, Cause, Counted, KneeTrack, Mode, Span, TICK};
 
 /// Shifts looked for, as ratios of the capacity.
 const SHIFTS: [f64; 4] = [0.7, 0.87, 1.15, 1.4];
@@ -146,9 +146,10 @@ impl KneeTrack {
         let margin = 1.06 + 2.5 * (self.dispersion / (2.0 * self.rate).max(10.0)).sqrt();
         self.proof_ticks = if self.work_rate > margin * expected.rho { self.proof_ticks + 1 } else { 0 };
         let before = self.capacity();
-        if self.proof_ticks > 50 {
-            let saturated = &mut self.saturated_work;
-            saturated.departed.scale(self.work_rate / expected.rho);
+        let mut proved = if self.proof_ticks > 50 {
+            let mut counted = self.saturated_work();
+            counted.departed.scale(self.work_rate / expected.rho);
+            counted
         } else {
             let alarm = if self.is_full { None } else { self.proof.tick(departed, work, &expected) };
             let Some(alarm) = alarm else { return };
@@ -156,9 +157,10 @@ impl KneeTrack {
             if costs.explain(new - expected.rho, &alarm.departed, alarm.seconds) {
                 return;
             }
-            self.saturated_work = Span { departed: alarm.departed, seconds: alarm.seconds };
-        }
-        self.saturated_work.shorten(1.0);
+            Span { departed: alarm.departed, seconds: alarm.seconds }
+        };
+        proved.shorten(1.0);
+        self.counted = Counted::of(proved);
         // It was all in flight within the present limit: the knee is no higher until a low probe says so.
         self.doubt_low((expected.rho / self.saturated_rho()).min(1.0));
         self.proof_ticks = 0;

@@ -4,9 +4,9 @@
 //! a mean over responses not biased by which of them happen to end inside the block. The smallest response
 //! time would be merely the cheapest request's.
 //!
-//! A *full* probe (after a search, a fall, or a contradiction) takes `40·F` departures, lets what was known count
-//! for 8, and is repeated, three times at most, while the knee comes out more than 20 % lower than the one its limit
-//! was made from: that limit was not low then. A *routine* probe,
+//! A *full* probe (after a search, a fall, or a contradiction) takes `40·F` departures or eight of its response times, lets
+//! what was known count for 8, and is repeated, three times at most, while its limit is over three quarters of the knee that
+//! comes out: that limit was not low then. A *routine* probe,
 //! every `max(5 s, 40·(2·rt + 0.15 s))` of lasting saturation, takes `12·F`; if it contradicts what is known
 //! (over 3 standard deviations and 15 %), a full one follows.
 
@@ -14,8 +14,8 @@ use super::{Area, KneeTrack, LOW, Mode};
 
 /// Departures after which older low samples fade.
 const MEMORY: f64 = 600.0;
-/// A knee this much below the one the probe's limit was made from: there was a queue in it.
-const REPEAT: f64 = 0.8;
+/// A limit above this share of the knee that came out was not low: there was a queue in it.
+const NOT_LOW: f64 = 0.75;
 /// Departures for which what was known counts after a change.
 const LITTLE: f64 = 8.0;
 /// Departures of the average class by which a class's own `R` is drawn to it.
@@ -65,12 +65,14 @@ impl KneeTrack {
     pub(super) fn tick_low(&mut self, t: f64, seconds: f64) {
         let full = self.low_repeats > 0;
         let count = self.block.area.departed.sum();
+        // The probe's own, since what departed before it may have queued.
+        let response = self.block.area.weight_seconds.sum() / count.max(1.0);
         let (need, turns, span_max) = if full {
-            (40.0, 4.0, (6.0 * self.response).max(0.6))
+            (40.0, 4.0, (8.0 * response).max(0.6))
         } else {
-            (12.0, 2.0, (2.0 * self.response).max(0.15))
+            (12.0, 2.0, (2.0 * response).max(0.15))
         };
-        let enough = count >= need * self.dispersion.max(0.5) && seconds >= turns * self.response;
+        let enough = count >= need * self.dispersion.max(0.5) && seconds >= turns * response;
         if count < 4.0 || !(enough || seconds >= span_max) {
             return;
         }
@@ -83,8 +85,7 @@ impl KneeTrack {
             self.doubt_low(1.0);
         }
         self.add_low(self.block.area);
-        let (old, new) = (self.knee.unwrap_or(1.0), self.find_knee());
-        if full && new < REPEAT * old && self.low_repeats > 1 {
+        if full && self.level > NOT_LOW * self.find_knee() && self.low_repeats > 1 {
             self.go_low(t, self.low_repeats - 1);
             return;
         }

@@ -30,8 +30,8 @@
 //! short requests leave first; what leaves before the turnover tells nothing. Then the *block* is
 //! measured: departures, weight in flight over time, time.
 //!
-//! The search begins at 2 in flight. Where requests are slow (a limit has not turned over in 0.1 s), it goes up to
-//! where the other algorithms start, `in_flight.limit`, without waiting for them. Where what is in flight for over a
+//! The search begins at 2 in flight. Where requests are slow (a limit has not turned over in 0.1 s, the next in 0.2 s, and so
+//! on), it goes up to where the other algorithms start, `in_flight.limit`, without waiting for them. Where what is in flight for over a
 //! second ends well for fewer than a quarter (clients have given up), that was too far: it goes back by halves.
 //!
 //! Below capacity (nothing waits on the limit) nothing is probed, nothing is learnt but `R`, which is free
@@ -53,6 +53,7 @@
 mod base;
 mod change;
 mod costs;
+mod counted;
 mod low;
 mod probe;
 mod slots;
@@ -63,6 +64,7 @@ use std::{collections::VecDeque, mem, time::Duration};
 use self::{
     change::{Cusums, Proof},
     costs::Costs,
+    counted::Counted,
 };
 use super::{
     CapacityBounds, CapacityEvent, Cause,
@@ -82,7 +84,8 @@ const TICKS_MISSED_MAX: u32 = 250;
 /// Where the search begins, weight units.
 const LIMIT_FIRST: f64 = 2.0;
 /// While nothing is known, a limit that has not turned over in this time is doubled, up to where other algorithms start:
-/// the requests are slow, and a search that waits for them would keep everybody waiting. Seconds.
+/// the requests are slow, and a search that waits for them would keep everybody waiting. Each limit passed by doubles the
+/// time, so that the first replies stop it near what has been waited for. Seconds.
 const PATIENCE: f64 = 0.1;
 /// A search that serves hardly anybody turns back: exchanges in flight for longer than this, seconds, of which fewer
 /// than this share end well.
@@ -148,18 +151,17 @@ pub struct KneeTrack {
     dispersion_windows: f64,
     /// Classes seen, up to [`COST_CLASSES`].
     classes: usize,
-    /// Whether slow requests make the search go on without them: until it has turned back once.
-    patient: bool,
+    /// How long the first search waits for a limit to turn over before it goes on without, seconds; infinite once it has
+    /// turned back.
+    patience: f64,
     /// Starts of each class, as far as they are in the mix.
     starts_seen: [u64; COST_CLASSES],
     mix: PerClass,
     costs: Option<Costs>,
-    /// Saturated departures and time since the last change, fading.
-    saturated_work: Span,
+    /// Saturated departures and time since the last change.
+    counted: Counted,
     /// Whether the server has been as full as the limit of base makes it since base last settled.
     is_full: bool,
-    /// What has departed of a full server since a probe above the limit began.
-    probed: Span,
     /// Departures and weight in flight over time, at low levels.
     low: Area,
     low_repeats: u32,
@@ -249,13 +251,12 @@ impl KneeTrack {
             dispersion: DISPERSION_FIRST,
             dispersion_windows: 0.0,
             classes: 1,
-            patient: true,
+            patience: PATIENCE,
             starts_seen: [0; COST_CLASSES],
             mix: PerClass::ZERO,
             costs: None,
-            saturated_work: Span::default(),
+            counted: Counted::default(),
             is_full: false,
-            probed: Span::default(),
             low: Area::default(),
             low_repeats: 0,
             steps: Vec::with_capacity(start::STEPS_MAX),
@@ -370,9 +371,10 @@ impl KneeTrack {
             costs.speed_up(factor);
         }
         // Work departs as fast as before, each request being less of it; soon what departs now counts more.
-        let work = &mut self.saturated_work;
+        let mut work = self.saturated_work();
         work.departed.scale(factor);
         work.shorten(1.0);
+        self.counted = Counted::of(work);
         self.level_cap = (self.level_cap * factor).clamp(1.0, f64::from(self.bounds.max));
         self.forget_windows();
         self.note(Cause::Servers, before);
@@ -524,13 +526,13 @@ impl KneeTrack {
             let turned = t >= settling.earliest && settling.turned >= self.level * turnovers;
             if in_flight <= self.level && (turned || t >= settling.latest) {
                 self.zero(t);
-            } else if self.patient
-                && self.costs.is_none()
+            } else if self.costs.is_none()
                 && self.steps.is_empty()
                 && settling.turned < self.level
-                && t - settling.began > PATIENCE
+                && t - settling.began > self.patience
                 && self.level < f64::from(self.bounds.initial)
             {
+                self.patience *= 2.0;
                 self.set_level((2.0 * self.level).min(f64::from(self.bounds.initial)));
                 self.begin(Mode::Start, t);
             }
@@ -573,12 +575,16 @@ impl KneeTrack {
         self.cusums.reset();
     }
 
+    /// What counts of what has departed of the full server.
+    fn saturated_work(&self) -> Span {
+        self.costs.as_ref().map_or_else(Span::default, |costs| self.counted.span(costs, self.dispersion))
+    }
+
     /// `ρ`.
     fn saturated_rho(&self) -> f64 {
+        let Span { departed, seconds } = self.saturated_work();
         match &self.costs {
-            Some(costs) if self.saturated_work.seconds > 0.0 => {
-                costs.work(&self.saturated_work.departed) / self.saturated_work.seconds
-            }
+            Some(costs) if seconds > 0.0 => costs.work(&departed) / seconds,
             _ => 1.0,
         }
     }

@@ -4,22 +4,26 @@
 //! mean. With `y = ln(X / X_base)` and `g = ln(L / L_base)`:
 //!
 //! - *up*, twice the limit at first and half again later, every 5 s of saturation: `y > 0.4·g + se` begins a new
-//!   search; `y > max(0.04, 2.5·se)` takes `X` over as the capacity;
+//!   search; `y > max(0.04, 2.5·se)` takes `X` over as the capacity. After a search or a fall the time between two begins
+//!   at five response times (0.7 s at least), and grows. Where less departs by more than `se`, the next one comes after as
+//!   long as what is beyond `se` is a sixtieth of;
 //! - *tight*, the knee itself: the elasticity `e = y/g`, pooled over probes with weight `g²/se²`, is what the
 //!   headroom gains. Below 0.3 the headroom shrinks by a fifth, above it grows by a quarter. The next one comes
 //!   after as long as the last one's loss is a sixtieth of. After a search or a fall the first one comes when the estimate
-//!   is good: `1,100·F` departures or 10 s.
+//!   is good: `1,100·F` departures or 30 s.
 
-use super::{Cause, KneeTrack, Mode, Span, start::Step};
+use super::{Cause, Counted, KneeTrack, Mode, Span, start::Step};
 
 /// Elasticity of the departure rate to the limit that headroom must pay.
 const ELASTICITY: f64 = 0.3;
+/// Seconds from one look upwards to the next, once nothing is new.
+const UP_GAP: f64 = 5.0;
 const BETA_MIN: f64 = 0.5;
 const BETA_MAX: f64 = 8.0;
 /// Departures, times the dispersion `F`, by which an estimate is within 3 %, since the relative error of counting `n` of
 /// them is `√(F/n)`; and the time in seconds after which as much may be asked of it in any case.
 const COUNTED: f64 = 1100.0;
-const COUNTED_S: f64 = 10.0;
+const COUNTED_S: f64 = 30.0;
 
 /// When probes are due, seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -80,13 +84,13 @@ impl Headroom {
 
 impl Schedule {
     pub(super) fn new() -> Self {
-        Self { up_gap: 5.0, ..Self::default() }
+        Self { up_gap: UP_GAP, ..Self::default() }
     }
 
     /// After a search or a fall: soon a look upwards, since an estimate too low hides what would disprove it.
-    pub(super) fn anew(&mut self, t: f64) {
+    pub(super) fn anew(&mut self, t: f64, response: f64) {
         self.changed = t;
-        self.up_gap = 0.7;
+        self.up_gap = (5.0 * response).clamp(0.7, UP_GAP);
         self.up = t + 0.5;
         self.tight = t + 3.0;
     }
@@ -117,14 +121,13 @@ impl KneeTrack {
 
     /// Departures of a tight probe do not count as samples of the capacity, so the estimate comes first.
     fn tight_is_due(&self, t: f64) -> bool {
-        let counted = self.saturated_work.departed.sum() >= COUNTED * self.dispersion
+        let counted = self.saturated_work().departed.sum() >= COUNTED * self.dispersion
             || t - self.schedule.changed >= COUNTED_S;
         counted && t >= self.schedule.tight
     }
 
     /// Takes the present base block as what a probe is compared with.
     fn refer(&mut self, seconds: f64) {
-        self.probed = Span::default();
         let departed = self.block.area.departed;
         self.reference =
             Reference { rate: self.work(&departed) / seconds, departed: departed.sum(), level: self.level };
@@ -147,7 +150,7 @@ impl KneeTrack {
             return;
         }
         if surplus > 0.0 && surplus > error {
-            let work = self.saturated_work;
+            let work = self.saturated_work();
             let known = [
                 Step {
                     level: before.level,
@@ -172,17 +175,16 @@ impl KneeTrack {
         if gain > (2.5 * error).max(0.04) {
             // More, but not in proportion: the probe is the better sample of the capacity.
             let capacity = self.capacity();
-            self.saturated_work = Span { departed, seconds };
+            self.counted = Counted::of(Span { departed, seconds });
             self.headroom.reopen();
             self.cusums.reset();
             self.note_at(t, Cause::More, capacity);
-        } else if gain > -2.5 * error {
-            let probed = self.probed;
-            self.saturated_work.add(&probed.departed, probed.seconds);
         }
-        self.schedule.up_gap = (self.schedule.up_gap * 1.7).min(5.0);
+        self.schedule.up_gap = (self.schedule.up_gap * 1.7).min(UP_GAP);
         let spacing = if self.schedule.up_gap >= 3.0 { 25.0 * (t - self.block.began) } else { 0.0 };
-        self.schedule.up = t + self.schedule.up_gap.max(spacing);
+        // A server that does less above its knee pays for being looked at there.
+        let loss = (1.0 - rate / before.rate.max(1e-9) - error).max(0.0);
+        self.schedule.up = t + self.schedule.up_gap.max(spacing).max(60.0 * loss * seconds);
         self.go_base(t);
     }
 

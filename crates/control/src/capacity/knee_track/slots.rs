@@ -13,6 +13,7 @@
 //! served without a queue and so is proof of that much. While it is so although the room makes newcomers wait, `boost` grows,
 //! by 30 % a second up to 3 (while nothing is known by 100 % up to 50, and 0.5 instead of 0.1); else it shrinks, twice as
 //! fast as time passes. Without it a room that obeys the estimate starves the search: an estimate too low would feed itself.
+//! A ceiling of the capacity bounds it all, one that is given above all.
 
 use super::{super::Pace, KneeTrack};
 
@@ -46,8 +47,10 @@ impl KneeTrack {
         };
         let target = (capacity / 4.0).max(4.0 * level);
         let feed = if known { FEED } else { FEED_UNKNOWN };
+        let may_come_per_s = capacity * self.boost * (1.0 + ((target - queued) / capacity).clamp(-0.7, feed));
         Pace {
-            may_come_per_s: capacity * self.boost * (1.0 + ((target - queued) / capacity).clamp(-0.7, feed)),
+            // A ceiling is there for what the server's own pace does not show: a database behind it, a partner who is paid.
+            may_come_per_s: may_come_per_s.min(self.capacity_bounds.clamp(f64::INFINITY)),
             departs_per_s: self.rate,
             standing: (queued - target).max(0.0),
         }

@@ -13,11 +13,11 @@
 //!
 //! While costs are known (a change is being followed), the limit grows by half and `X` is in work.
 
-use super::{Block, Cause, FUTILE, FUTILE_S, KneeTrack, Mode, PerClass, Span, costs::Costs};
+use super::{Block, Cause, Counted, FUTILE, FUTILE_S, KneeTrack, Mode, PerClass, Span, costs::Costs};
 
 /// Steps a search has at most: from 2 to 10⁶ by halves again and more.
 pub(super) const STEPS_MAX: usize = 40;
-const DECIDED: f64 = 1.6;
+pub(super) const DECIDED: f64 = 1.6;
 
 /// What one limit gave.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -86,9 +86,9 @@ impl KneeTrack {
             && area.departed.sum() < FUTILE * started
     }
 
-    /// The first search has gone too far: back to half, and patient from now on.
+    /// The first search has gone too far: back to half, and it waits from now on.
     pub(super) fn turn_back(&mut self, t: f64) {
-        self.patient = false;
+        self.patience = f64::INFINITY;
         self.steps.clear();
         self.set_level(self.level / 2.0);
         self.begin(Mode::Start, t);
@@ -132,11 +132,11 @@ impl KneeTrack {
         if self.costs.is_none() {
             self.costs = Some(Costs::new(self.guess_costs(&used), self.classes));
         }
-        self.saturated_work = Span { departed: used.departed.scaled(0.4), seconds: used.seconds * 0.4 };
+        self.counted = Counted::of(Span { departed: used.departed, seconds: used.seconds });
         if let Some(costs) = &mut self.costs {
             costs.learn(&used.departed, used.seconds, self.dispersion);
         }
-        self.schedule.anew(t);
+        self.schedule.anew(t, self.response);
         self.low = super::Area::default();
         for index in 0..self.steps.len() {
             let step = self.steps[index];
