@@ -228,6 +228,29 @@ fn a_browser_waits_comes_in_by_itself_and_shops_with_its_pass() {
     shop.gateway.stop_sound();
 }
 
+/// With the token in the query there is no cookie: the address that a reload loads again holds the place.
+#[test]
+fn a_reload_keeps_the_place_without_a_cookie() {
+    let shop = Shop::open("waiting_room.carry = \"query\"\n");
+    let (mut tab, mut plain) = (Browser::start(), Browser::start());
+    shop.one_who_waits_long();
+    let url = format!("http://{}/cart?x=1", shop.listen);
+    let (time, keep) = ("document.getElementById('at').dateTime", "document.getElementById('keep').hidden");
+    tab.open(&url);
+    let told = tab.text(time);
+    tab.reload();
+    assert_eq!((tab.text(time), tab.value(keep)), (told, json!(false)), "{}", tab.text("location.href"));
+    // Without scripts the address cannot change: the page does not say that it may be loaded again; its link keeps the place.
+    plain.run_scripts(false);
+    plain.open(&url);
+    let told = plain.text(time);
+    assert_eq!(plain.value(keep), json!(true));
+    let link = plain.text("document.body.dataset.to");
+    plain.open(&format!("http://{}{link}", shop.listen));
+    assert_eq!((plain.text(time), plain.value(keep)), (told, json!(false)), "{link}");
+    shop.gateway.stop_sound();
+}
+
 #[test]
 fn programs_bring_their_token_back_in_a_field_or_the_query() {
     let shop = Shop::open("");
