@@ -110,6 +110,12 @@ impl NoShows {
         }
     }
 
+    /// Slots of which something may be known in slot `now`, where a promise is remembered `behind` slots.
+    pub(super) fn known(&self, now: u64, behind: u64) -> std::ops::Range<u64> {
+        let first = now.saturating_sub(behind + SETTLE + 1);
+        first..first + self.slots
+    }
+
     /// Promises of a slot by class: made, and of which nobody has come.
     pub(super) fn of(&self, slot: u64) -> impl Iterator<Item = (u32, u32)> + '_ {
         (0..self.classes).map(move |place| {

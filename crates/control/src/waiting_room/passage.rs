@@ -1,7 +1,7 @@
 //! What becomes of the room as time passes: slots that begin and end, filters that open, rounds that are drawn.
 
 use super::{
-    LANES_MAX, Promise, Room, RoomCount,
+    Kind, LANES_MAX, Promise, Room, RoomCount,
     draws::{AT_ONCE, Round},
     room::{UNIT, nanos},
     settings::Group,
@@ -106,6 +106,12 @@ impl Room {
     /// Whether a promise whose time is over has no credit.
     pub(super) fn is_spent(&self, promise: &Promise) -> bool {
         self.spent.has_none(self.now, &Promise { at: self.begin_of(promise.at), ..*promise })
+    }
+
+    /// Whether a promise for `at` was used before knobs changed and filters of slots began anew.
+    pub(super) fn was_used_before(&self, at: Timestamp, promise: &Promise) -> bool {
+        let of_slot = Promise { kind: Kind::Place, at: self.begin_of(at), ..*promise };
+        at < self.laid_anew && self.spent.knows(self.now, &of_slot)
     }
 
     /// Reports name promises by their slots: so do filters.

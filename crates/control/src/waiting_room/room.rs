@@ -1,6 +1,6 @@
 //! The room: who asks, who comes back and who has a pass, and what each is answered.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 use super::{
     ALL_COUNTS, Again, Answer, BYPASS_MAX, Block, Bypass, Capacity, Entry, Estimate, How, Kind, Pass,
@@ -87,6 +87,8 @@ pub struct Room {
     pub(super) no_shows: NoShows,
     pub(super) replay: Replay,
     pub(super) spent: Spent,
+    /// Promises for earlier may have been used while slots and their filters were others.
+    pub(super) laid_anew: Timestamp,
     pub(super) draws: Draws,
     pub(super) sessions: Sessions,
     pub(super) counts: Vec<[u64; ALL_COUNTS.len()]>,
@@ -131,6 +133,7 @@ impl Room {
             no_shows: NoShows::new(settings.classes.len(), table.horizon(), 0),
             replay: Replay::new(1),
             spent: Spent::new(),
+            laid_anew: Timestamp::EPOCH,
             draws: Draws::default(),
             sessions: Sessions::default(),
             counts: Vec::new(),
@@ -163,6 +166,7 @@ impl Room {
         if *settings == self.settings {
             return;
         }
+        let was_behind = self.behind();
         let old = std::mem::replace(&mut self.settings, settings.clone());
         if old.role != settings.role {
             (self.checks, self.reported_excess) = (Vec::new(), 0.0);
@@ -181,6 +185,7 @@ impl Room {
             let was = self.table.clone();
             let no_shows = self.no_shows.clone();
             self.lanes = lanes;
+            self.laid_anew = self.now + old.clock_tolerance + was.length();
             self.table = SlotTable::new(settings.slot, settings.horizon, &shares, self.now);
             self.table.go_on_with(was.over());
             self.draws.lay_into(&self.table, was.length());
@@ -188,10 +193,8 @@ impl Room {
             for (slot, work, people) in was.iter() {
                 let at = self.table.slot_of(was.begin(slot));
                 self.table.put(at, 0, work, people);
-                for (place, (made, unseen)) in no_shows.of(slot).enumerate() {
-                    self.no_shows.put(at, place, made, unseen);
-                }
             }
+            self.remember(&no_shows, no_shows.known(was.present(), was_behind), |slot| was.begin(slot));
             for (place, (came, absent)) in no_shows.sums().enumerate() {
                 self.no_shows.put_sums(place, came, absent);
             }
@@ -284,7 +287,9 @@ impl Room {
             // His time has come: he is to go where it is checked.
             return self.wait(Promise { kind: Kind::Place, at, ..*promise });
         }
-        if !self.replay.is_new(slot, self.filter_places(slot.max(self.table.present())), promise.number) {
+        if self.was_used_before(at, promise)
+            || !self.replay.is_new(slot, self.filter_places(slot.max(self.table.present())), promise.number)
+        {
             return self.seems_used(class, slot, promise);
         }
         self.note_used(slot, promise.number);
@@ -431,6 +436,29 @@ impl Room {
         }
         self.no_shows = NoShows::new(classes, self.table.horizon(), self.behind());
         self.replay = Replay::new(self.behind() + self.ahead() + 2);
+    }
+
+    /// Goes on with what is known of promises in slots that lay otherwise and begin as `begin` says.
+    fn remember(&mut self, of: &NoShows, slots: Range<u64>, begin: impl Fn(u64) -> Timestamp) {
+        let is_known = |slot: &u64| of.of(*slot).any(|(made, _)| made > 0);
+        let last =
+            slots.clone().filter(is_known).map(|slot| self.table.slot_of(begin(slot))).max().unwrap_or(0);
+        // Those promised further ahead than is promised now are still to come.
+        let ahead = self.table.horizon().max(last.saturating_sub(self.table.present()));
+        let behind = self.behind();
+        self.no_shows = NoShows::new(self.settings.classes.len().max(1), ahead, behind);
+        let known = self.no_shows.known(self.table.present(), behind);
+        for slot in slots {
+            let at = self.table.slot_of(begin(slot));
+            for (place, (made, unseen)) in of.of(slot).enumerate() {
+                if known.contains(&at) {
+                    self.no_shows.put(at, place, made, unseen);
+                } else if let Some(counts) = self.counts.get_mut(place) {
+                    // Too late by now.
+                    counts[RoomCount::NoShow as usize] += u64::from(unseen);
+                }
+            }
+        }
     }
 
     fn concerns(&self, class: ClassId) -> bool {

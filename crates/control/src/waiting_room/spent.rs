@@ -58,13 +58,17 @@ impl Spent {
 
     /// Whether a promise whose time is over has no credit: it is spent, or seems so, or is too old.
     pub(super) fn has_none(&self, now: Timestamp, promise: &Promise) -> bool {
+        is_old(now, promise.at) || self.knows(now, promise)
+    }
+
+    /// Whether a promise is spent, or seems so.
+    pub(super) fn knows(&self, now: Timestamp, promise: &Promise) -> bool {
         let (was, is) = (minute(promise.at), minute(now));
         let spent_in = match promise.kind {
             Kind::Place => was..=was,
             Kind::Lot => (is + 1).saturating_sub(CREDIT)..=is,
         };
-        is_old(now, promise.at)
-            || spent_in.into_iter().any(|minute| self.filters.knows(minute, promise.number))
+        spent_in.into_iter().any(|minute| self.filters.knows(minute, promise.number))
     }
 }
 

@@ -169,3 +169,52 @@ fn late_ones_have_credit_though_their_neighbours_have_used_theirs() {
     let all = absent.iter().filter(|promise| promise.at > s(10.0)).count();
     assert!(credited + 5 >= all, "{credited} of {all}; 0.06 % are taken for used ones");
 }
+
+#[test]
+fn a_live_change_forgets_neither_what_was_used_nor_who_is_to_come() {
+    let base = RoomSettings { grace: Duration::from_secs(10), ..settings() };
+    let seconds = Duration::from_secs;
+    for changed in [
+        RoomSettings { grace: seconds(60), ..base.clone() },
+        RoomSettings { grace: seconds(5), ..base.clone() },
+        RoomSettings { horizon: seconds(20), ..base.clone() },
+        RoomSettings { horizon: seconds(7_200), ..base.clone() },
+        RoomSettings { clock_tolerance: seconds(2), ..base.clone() },
+        RoomSettings { slot: Duration::from_millis(500), ..base.clone() },
+    ] {
+        let mut room = room_of(&base, 2.0);
+        let out = ask(&mut room, START, 62);
+        for used in &out[..10] {
+            assert_eq!(how(room.come_back(used.at, ONE, used)), Some(How::Kept));
+            room.served(used.at, ONE);
+        }
+        let now = s(9.0);
+        room.configure(now, &changed);
+        for used in &out[..10] {
+            let again = how(room.come_back(now, ONE, used));
+            assert!(!matches!(again, Some(How::Kept | How::Late)), "{again:?}: {changed:?}");
+        }
+        for late in &out[10..13] {
+            assert!(
+                matches!(how(room.come_back(now, ONE, late)), Some(How::Kept | How::Late)),
+                "{changed:?}"
+            );
+            room.served(now, ONE);
+        }
+        if changed.slot != base.slot {
+            continue;
+        }
+        // The second time, with what the first has moved.
+        room.configure(s(9.2), &base);
+        for due in out.iter().filter(|due| due.at > s(25.0)) {
+            assert_eq!(how(room.come_back(due.at, ONE, due)), Some(How::Kept));
+            room.served(due.at, ONE);
+        }
+        room.advance(s(200.0));
+        let mut counted = std::collections::BTreeMap::new();
+        room.drain_counts(|_, what, count| *counted.entry(what).or_default() += count);
+        let of = |what| counted.get(&what).copied().unwrap_or(0_u64);
+        let ends = of(RoomCount::Kept) + of(RoomCount::Missed) + of(RoomCount::NoShow);
+        assert_eq!(of(RoomCount::Promised), ends, "{counted:?} {changed:?}");
+    }
+}
