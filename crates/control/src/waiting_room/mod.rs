@@ -113,6 +113,13 @@ pub struct Bypass {
     pub number: u64,
 }
 
+/// How long a pass lasts that is not used again, where it is to last `idle` from its last use: a sixteenth longer, since it is
+/// written anew only when it lasts no longer than that.
+#[must_use]
+pub fn pass_lasts(idle: Duration) -> Duration {
+    idle + idle / 16
+}
+
 /// How long a [`Bypass`] may last.
 pub const BYPASS_MAX: Duration = Duration::from_secs(31 * 86_400);
 

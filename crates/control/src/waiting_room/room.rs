@@ -11,6 +11,7 @@ use super::{
     draws::{Draws, Lot},
     mix,
     no_shows::NoShows,
+    pass_lasts,
     replay::Replay,
     report::RETURNED_MAX,
     sessions::Sessions,
@@ -396,9 +397,9 @@ impl Room {
         }
         self.sessions.used(self.cost(class));
         self.count(class, RoomCount::Passed);
-        let until = whole_ms((self.now + idle).min(last));
-        let renewed =
-            (pass.until.since(self.now) < idle / 2 && until > pass.until).then_some(Pass { until, ..*pass });
+        let until = whole_ms((self.now + pass_lasts(idle)).min(last));
+        let is_due = pass.until < self.now + idle;
+        let renewed = (is_due && until > pass.until).then_some(Pass { until, ..*pass });
         PassAnswer::Enter { renewed }
     }
 
@@ -658,7 +659,7 @@ impl Room {
         let pass = self.settings.sessions.map(|sessions| {
             self.sessions.began(self.follow());
             let begun = whole_ms(self.now);
-            let until = whole_ms(begun + sessions.idle.min(sessions.total));
+            let until = whole_ms(begun + pass_lasts(sessions.idle).min(sessions.total));
             Pass { class, begun, until, number: self.number() }
         });
         let priority = owed.then_some(OWED_PRIORITY);

@@ -376,15 +376,38 @@ fn a_pass_slides_ends_and_is_revoked() {
     let settings = RoomSettings { sessions: Some(sessions), ..settings() };
     let mut room = room_of(&settings, 100.0);
     let Answer::Enter(Entry { pass: Some(pass), .. }) = room.ask(START, ONE) else { panic!("there is room") };
-    assert_eq!(room.pass(s(10.0), ONE, &pass), PassAnswer::Enter { renewed: None });
+    assert_eq!(room.pass(s(3.0), ONE, &pass), PassAnswer::Enter { renewed: None });
     let PassAnswer::Enter { renewed: Some(longer) } = room.pass(s(50.0), ONE, &pass) else {
         panic!("it slides")
     };
     assert_eq!(longer.until, s(100.0), "no longer than in all");
-    assert_eq!(room.pass(s(60.0), ONE, &pass), PassAnswer::Over);
+    assert_eq!(room.pass(s(63.75), ONE, &pass), PassAnswer::Over, "used at 3 s, and a little longer");
     assert_eq!(room.pass(s(100.0), ONE, &longer), PassAnswer::Over);
     room.revoke(s(90.0), &longer);
     assert_eq!(room.pass(s(90.0), ONE, &longer), PassAnswer::Over);
+}
+
+#[test]
+fn a_pass_lasts_its_idle_time_from_its_last_use() {
+    let idle = Duration::from_secs(60);
+    let sessions = SessionSettings { idle, total: Duration::from_secs(6_000) };
+    for used_ms in [1_000_u64, 20_000, 28_000, 31_000, 59_000] {
+        let mut room = room_of(&RoomSettings { sessions: Some(sessions), ..settings() }, 100.0);
+        let Answer::Enter(Entry { pass: Some(mut pass), .. }) = room.ask(START, ONE) else {
+            panic!("there is room")
+        };
+        let mut now = START;
+        for _ in 0..5 {
+            for pause in [Duration::from_millis(used_ms), Duration::from_millis(59_990)] {
+                now = now + pause;
+                match room.pass(now, ONE, &pass) {
+                    PassAnswer::Enter { renewed } => pass = renewed.unwrap_or(pass),
+                    PassAnswer::Over => panic!("{pause:?} after its last use, at {now}: {pass:?}"),
+                }
+            }
+        }
+        assert_eq!(room.pass(now + idle + idle / 8, ONE, &pass), PassAnswer::Over, "and hardly longer");
+    }
 }
 
 #[test]

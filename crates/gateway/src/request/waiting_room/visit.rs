@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use http::{HeaderMap, HeaderValue, Uri, header, request::Parts};
 use tidegate_control::{
     knobs::keys,
-    waiting_room::{Entry, How, Pass, Promise},
+    waiting_room::{Entry, How, Pass, Promise, pass_lasts},
 };
 use tidegate_runtime::Application;
 
@@ -89,7 +89,7 @@ impl Visit {
     fn hand(&mut self, application: &Application, pass: &Pass) {
         let text = application.signer.pass(pass, &self.binding).to_string();
         let idle = application.settings.values.get(keys::ROOM_SESSION_IDLE);
-        self.handed = Some((text, idle.as_secs().max(1)));
+        self.handed = Some((text, pass_lasts(idle).as_secs() + 1));
     }
 
     /// The priority its request has by the room, if that is not its class's.
