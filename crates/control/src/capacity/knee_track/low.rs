@@ -5,8 +5,8 @@
 //! time would be merely the cheapest request's.
 //!
 //! A *full* probe (after a search, a fall, or a contradiction) takes `40·F` departures or eight of its response times, lets
-//! what was known count for 8, and is repeated, three times at most, while its limit is over three quarters of the knee that
-//! comes out: that limit was not low then. A *routine* probe,
+//! what was known count for 8, and is repeated, three times at most, while the knee comes out more than 20 % lower than the
+//! one its limit was made from: that limit was not low then. A *routine* probe,
 //! every `max(5 s, 40·(2·rt + 0.15 s))` of lasting saturation, takes `12·F`; if it contradicts what is known
 //! (over 3 standard deviations and 15 %), a full one follows.
 
@@ -14,8 +14,8 @@ use super::{Area, KneeTrack, LOW, Mode};
 
 /// Departures after which older low samples fade.
 const MEMORY: f64 = 600.0;
-/// A limit above this share of the knee that came out was not low: there was a queue in it.
-const NOT_LOW: f64 = 0.75;
+/// A knee this much below the one the probe's limit was made from: there was a queue in it.
+const REPEAT: f64 = 0.8;
 /// Departures for which what was known counts after a change.
 const LITTLE: f64 = 8.0;
 /// Departures of the average class by which a class's own `R` is drawn to it.
@@ -85,7 +85,8 @@ impl KneeTrack {
             self.doubt_low(1.0);
         }
         self.add_low(self.block.area);
-        if full && self.level > NOT_LOW * self.find_knee() && self.low_repeats > 1 {
+        let (old, new) = (self.knee.unwrap_or(1.0), self.find_knee());
+        if full && new < REPEAT * old && self.low_repeats > 1 {
             self.go_low(t, self.low_repeats - 1);
             return;
         }

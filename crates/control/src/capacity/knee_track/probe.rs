@@ -10,7 +10,7 @@
 //! - *tight*, the knee itself: the elasticity `e = y/g`, pooled over probes with weight `g²/se²`, is what the
 //!   headroom gains. Below 0.3 the headroom shrinks by a fifth, above it grows by a quarter. The next one comes
 //!   after as long as the last one's loss is a sixtieth of. After a search or a fall the first one comes when the estimate
-//!   is good: `1,100·F` departures or 30 s.
+//!   is good: `1,100·F` departures, 10 s, or 100 response times up to 30 s.
 
 use super::{Cause, Counted, KneeTrack, Mode, Span, start::Step};
 
@@ -23,7 +23,8 @@ const BETA_MAX: f64 = 8.0;
 /// Departures, times the dispersion `F`, by which an estimate is within 3 %, since the relative error of counting `n` of
 /// them is `√(F/n)`; and the time in seconds after which as much may be asked of it in any case.
 const COUNTED: f64 = 1100.0;
-const COUNTED_S: f64 = 30.0;
+const COUNTED_S: f64 = 10.0;
+const COUNTED_S_MAX: f64 = 30.0;
 
 /// When probes are due, seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -122,7 +123,7 @@ impl KneeTrack {
     /// Departures of a tight probe do not count as samples of the capacity, so the estimate comes first.
     fn tight_is_due(&self, t: f64) -> bool {
         let counted = self.saturated_work().departed.sum() >= COUNTED * self.dispersion
-            || t - self.schedule.changed >= COUNTED_S;
+            || t - self.schedule.changed >= (100.0 * self.response).clamp(COUNTED_S, COUNTED_S_MAX);
         counted && t >= self.schedule.tight
     }
 

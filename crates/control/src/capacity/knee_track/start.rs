@@ -19,6 +19,9 @@ use super::{Block, Cause, Counted, FUTILE, FUTILE_S, KneeTrack, Mode, PerClass, 
 pub(super) const STEPS_MAX: usize = 40;
 pub(super) const DECIDED: f64 = 1.6;
 
+/// What the search has counted counts for less than what comes: its best limits are those that had luck, too.
+const FOUND: f64 = 0.7;
+
 /// What one limit gave.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Step {
@@ -132,10 +135,11 @@ impl KneeTrack {
         if self.costs.is_none() {
             self.costs = Some(Costs::new(self.guess_costs(&used), self.classes));
         }
-        self.counted = Counted::of(Span { departed: used.departed, seconds: used.seconds });
         if let Some(costs) = &mut self.costs {
             costs.learn(&used.departed, used.seconds, self.dispersion);
         }
+        self.counted =
+            Counted::of(Span { departed: used.departed.scaled(FOUND), seconds: used.seconds * FOUND });
         self.schedule.anew(t, self.response);
         self.low = super::Area::default();
         for index in 0..self.steps.len() {
