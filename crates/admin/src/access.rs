@@ -12,7 +12,7 @@ use std::{
 use aws_lc_rs::{constant_time::verify_slices_are_equal, digest};
 use http::{Method, StatusCode, Uri, header, request::Parts};
 use serde_json::{Value as Json, json};
-use tidegate_config::{AdminAccess, Role};
+use tidegate_config::{AdminAccess, AdminToken, Role};
 use tidegate_control::{
     client_rate::{ClientRateSettings, ClientRates, RetryAfter},
     knobs::ChoiceSet as _,
@@ -54,7 +54,7 @@ struct Rules {
 }
 
 /// A token, which itself is forgotten.
-struct Token {
+pub(crate) struct Token {
     name: String,
     role: Role,
     hash: [u8; digest::SHA256_OUTPUT_LEN],
@@ -161,18 +161,10 @@ impl Access {
 
 impl Rules {
     fn read(settings: &AdminAccess) -> Result<Self, TokenError> {
-        let tokens = settings.tokens.iter().map(|token| {
-            let secret = read_token(&token.file).map_err(|problem| TokenError {
-                name: token.name.clone(),
-                path: token.file.clone(),
-                problem,
-            })?;
-            Ok(Token { name: token.name.clone(), role: token.role, hash: hash(&secret) })
-        });
         Ok(Self {
             hosts: settings.hosts.clone(),
             is_demanded: settings.is_demanded(),
-            tokens: tokens.collect::<Result<_, _>>()?,
+            tokens: settings.tokens.iter().map(read).collect::<Result<_, _>>()?,
             certificates: settings
                 .tls
                 .as_ref()
@@ -274,6 +266,15 @@ impl Caller {
     /// What `GET /api/v1/session` answers.
     pub(crate) fn describe(&self) -> Json {
         json!({ "role": self.role.name(), "by": self.by, "who": self.who })
+    }
+}
+
+/// Reads a token from its file.
+pub(crate) fn read(token: &AdminToken) -> Result<Token, TokenError> {
+    let AdminToken { name, role, file } = token;
+    match read_token(file) {
+        Ok(secret) => Ok(Token { name: name.clone(), role: *role, hash: hash(&secret) }),
+        Err(problem) => Err(TokenError { name: name.clone(), path: file.clone(), problem }),
     }
 }
 

@@ -266,22 +266,25 @@ fn reversed(
             format!("the record of change {} is broken", record.id),
         )
     };
-    what.iter()
-        .map(|change| {
-            let field = |name: &str| change.get(name).and_then(Json::as_str).ok_or_else(broken);
-            let path = KnobPath::parse(field("path")?).map_err(|fault| bad(fault.to_string()))?;
-            let present = settings.get(&path).map_err(|fault| bad(fault.to_string()))?.to_string();
-            if present != field("to")? {
-                return Err(Problem::new(
-                    StatusCode::CONFLICT,
-                    format!("{path} has been changed since, to {present}: set it by itself"),
-                ));
-            }
-            let was_changed = change.get("was_changed").and_then(Json::as_bool).unwrap_or(false);
-            let from = path.read(field("from")?).map_err(|fault| bad(fault.to_string()))?;
-            Ok((path, was_changed.then_some(from)))
-        })
-        .collect()
+    let (mut changes, mut moved) = (Vec::with_capacity(what.len()), Vec::new());
+    for change in what {
+        let field = |name: &str| change.get(name).and_then(Json::as_str).ok_or_else(broken);
+        let path = KnobPath::parse(field("path")?).map_err(|fault| bad(fault.to_string()))?;
+        let present = settings.get(&path).map_err(|fault| bad(fault.to_string()))?.to_string();
+        if present != field("to")? {
+            moved.push(format!("{path} has been changed since, to {present}"));
+        }
+        let was_changed = change.get("was_changed").and_then(Json::as_bool).unwrap_or(false);
+        let from = path.read(field("from")?).map_err(|fault| bad(fault.to_string()))?;
+        changes.push((path, was_changed.then_some(from)));
+    }
+    match moved.is_empty() {
+        true => Ok(changes),
+        false => Err(Problem::new(
+            StatusCode::CONFLICT,
+            format!("{}: set what is to be by itself", moved.join("; ")),
+        )),
+    }
 }
 
 impl Asked {

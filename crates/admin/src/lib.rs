@@ -36,5 +36,5 @@ pub use openapi::openapi;
 pub use recording::Recording;
 pub use reporter::Reporter;
 pub use rooms::room_secrets;
-pub use server::{Admin, AdminError};
+pub use server::{Admin, AdminError, check_access};
 pub use tls::AdminTlsError;

@@ -20,6 +20,7 @@ use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use serde_json::{Value as Json, json};
+use tidegate_config::AdminAccess;
 use tidegate_control::Timestamp;
 use tidegate_runtime::Shared;
 use tokio::{
@@ -30,7 +31,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use crate::{
-    access::{Access, Caller, Peer, TokenError},
+    access::{self, Access, Caller, Peer, TokenError},
     bypasses, capacity,
     controllers::{Board, Controllers},
     events::{Events, Kind},
@@ -100,6 +101,18 @@ pub enum AdminError {
         "admin address {0} can be reached from elsewhere: no token or certificate would be asked of who comes; what was asked before still is"
     )]
     Unguarded(SocketAddr),
+}
+
+/// Reads the tokens and the certificate of the admin interface as a start would.
+///
+/// # Errors
+///
+/// [`AdminError`] for each that cannot be used.
+pub fn check_access(settings: &AdminAccess) -> Result<(), Vec<AdminError>> {
+    let tokens = settings.tokens.iter().filter_map(|token| access::read(token).err()).map(AdminError::from);
+    let tls = settings.tls.as_ref().and_then(|tls| tls::read(tls).err()).map(AdminError::from);
+    let faults: Vec<_> = tokens.chain(tls).collect();
+    if faults.is_empty() { Ok(()) } else { Err(faults) }
 }
 
 impl Admin {

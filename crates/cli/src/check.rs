@@ -15,9 +15,11 @@ pub(crate) fn run(file: &Path, print: bool) -> Result<(), Failure> {
         Ok(shared) => faults_of_scripts(&shared),
         Err(error) => Err(error.to_string()),
     };
-    let certificates = tidegate_gateway::check_certificates(&settings).map_err(|error| error.to_string());
+    let certificates = tidegate_gateway::check_certificates(&settings).map_err(|errors| lines(&errors));
+    let access = tidegate_admin::check_access(&settings.admin_access).map_err(|errors| lines(&errors));
     let telemetry = tidegate_telemetry::check(&settings).map_err(|error| error.to_string());
-    let faults: Vec<_> = [scripts, certificates, telemetry].into_iter().filter_map(Result::err).collect();
+    let faults: Vec<_> =
+        [scripts, certificates, access, telemetry].into_iter().filter_map(Result::err).collect();
     if !faults.is_empty() {
         return Err(Failure::input(faults.join("\n")));
     }
@@ -35,6 +37,10 @@ pub(crate) fn scripts(shared: &Arc<Shared>) -> Result<(), Failure> {
 }
 
 fn faults_of_scripts(shared: &Arc<Shared>) -> Result<(), String> {
-    tidegate_admin::check_controllers(shared)
-        .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+    tidegate_admin::check_controllers(shared).map_err(|errors| lines(&errors))
+}
+
+/// Faults, a line each.
+fn lines(faults: &[impl ToString]) -> String {
+    faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }

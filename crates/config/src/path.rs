@@ -197,9 +197,11 @@ impl Settings {
             }
         }
         if faults.is_empty() {
-            faults.extend(before.iter().filter_map(|(path, at, _)| {
-                contradiction(path, self.values(*at)).or_else(|| self.is_of_group(path, *at))
-            }));
+            for (path, at, _) in &before {
+                let fault = contradiction(path, self.values(*at)).or_else(|| self.is_of_group(path, *at));
+                // Of a pair both may be among what is set.
+                faults.extend(fault.filter(|fault| !faults.contains(fault)));
+            }
         }
         if !faults.is_empty() {
             for (path, location, value) in before.into_iter().rev() {
@@ -331,11 +333,11 @@ pub(crate) const fn shape(scope: Scope) -> &'static str {
     }
 }
 
-/// How the value at `path` contradicts another.
+/// How the value at `path` contradicts another; said of the lower of the two.
 fn contradiction(path: &KnobPath, values: &Values) -> Option<KnobFault> {
     let (low, high) = disagreements(values).find(|(low, high)| path.knob == *low || path.knob == *high)?;
     let (what, mend) = disagreement(values, low, high);
-    Some(KnobFault::Disagrees { path: path.clone(), what, mend })
+    Some(KnobFault::Disagrees { path: KnobPath { target: path.target.clone(), knob: low }, what, mend })
 }
 
 impl fmt::Display for KnobPath {
@@ -438,6 +440,17 @@ mod tests {
         assert_eq!(
             faults[0].to_string(),
             "app/in_flight.min: 2000 is more than in_flight.max, which is 1000: lower in_flight.min or raise in_flight.max"
+        );
+        let faults = settings
+            .set_all(&[
+                (path("app/capacity.floor"), Value::Rate(50.0)),
+                (path("app/capacity.ceiling"), Value::Rate(20.0)),
+            ])
+            .unwrap_err();
+        assert_eq!(faults.len(), 1);
+        assert_eq!(
+            faults[0].to_string(),
+            "app/capacity.floor: 50/s is more than capacity.ceiling, which is 20/s: lower capacity.floor or raise capacity.ceiling"
         );
         assert_eq!(settings, before);
     }

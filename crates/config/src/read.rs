@@ -140,8 +140,11 @@ fn knobs(section: &Section<'_>, scope: Scope) -> Values {
 }
 
 /// Pairs of knobs of one scope of which the first must not exceed the second.
-const ORDERED: &[(Knob, Knob)] =
-    &[(Knob::IN_FLIGHT_MIN, Knob::IN_FLIGHT_MAX), (Knob::QUEUE_CODEL_TARGET, Knob::QUEUE_CODEL_INTERVAL)];
+const ORDERED: &[(Knob, Knob)] = &[
+    (Knob::IN_FLIGHT_MIN, Knob::IN_FLIGHT_MAX),
+    (Knob::QUEUE_CODEL_TARGET, Knob::QUEUE_CODEL_INTERVAL),
+    (Knob::CAPACITY_FLOOR, Knob::CAPACITY_CEILING),
+];
 
 /// The pairs of `values` that are in the wrong order.
 pub(crate) fn disagreements(values: &Values) -> impl Iterator<Item = (Knob, Knob)> + '_ {
@@ -150,6 +153,7 @@ pub(crate) fn disagreements(values: &Values) -> impl Iterator<Item = (Knob, Knob
             && match (values.value(*low), values.value(*high)) {
                 (Value::Count(low), Value::Count(high)) => low > high,
                 (Value::Span(low), Value::Span(high)) => low > high,
+                (Value::Rate(low), Value::Rate(high)) => low > high,
                 _ => false,
             }
     })

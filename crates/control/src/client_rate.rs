@@ -63,8 +63,7 @@ pub struct RetryAfter(pub Duration);
 ///
 /// `T` is rounded to whole nanoseconds (0.05 % at a million a second). A change of rate keeps debts
 /// in time, cut to the new `burst · T`. Where time runs backwards no debt exceeds `burst · T` either.
-/// Every call is O(1) but [`ClientRates::configure`] where it changes `tracked_max`; none else
-/// allocates. Keys are hashes with a secret seed.
+/// Every call is O(1) but [`ClientRates::configure`]; none else allocates. Keys are hashes with a secret seed.
 ///
 /// ```
 /// use std::time::Duration;
@@ -98,9 +97,13 @@ impl ClientRates {
     }
 
     /// Takes over changed settings. Clients are kept; where `tracked_max` shrinks, those most
-    /// recently seen. O(n) where `tracked_max` changes.
-    pub fn configure(&mut self, _now: Timestamp, settings: ClientRateSettings) {
+    /// recently seen. O(n).
+    pub fn configure(&mut self, now: Timestamp, settings: ClientRateSettings) {
         self.limit = settings.rate_per_s.map(|rate_per_s| Limit::new(rate_per_s, settings.burst));
+        if let Some(limit) = self.limit {
+            let latest = now + limit.span;
+            self.clients.values_mut().for_each(|arrival| *arrival = (*arrival).min(latest));
+        }
         let places = if self.limit.is_some() { settings.tracked_max.max(1) } else { 0 };
         if places != self.clients.capacity() {
             self.clients.resize(places);

@@ -8,11 +8,13 @@
 //! A turn is a transaction. What it sets is gathered and takes effect at its end as one change;
 //! a turn that fails changes nothing.
 
+mod beneath;
 mod measure;
 mod overload;
 mod schedule;
 mod turn;
 
+pub use beneath::Beneath;
 pub use measure::measure;
 pub use overload::Overload;
 pub use schedule::{OnFailure, Periodic, Schedule, Standing};
@@ -54,6 +56,12 @@ pub trait Host {
     ///
     /// [`HostError`] if there is no such knob.
     fn knob(&self, path: &str) -> Result<(Knob, Value), HostError>;
+
+    /// What a knob was before controllers set it; `None` if its present value is of none of them. A host of one
+    /// controller has nothing to say.
+    fn beneath(&self, _path: &str) -> Option<Value> {
+        None
+    }
 
     /// Makes all of these changes, as one, or none.
     ///

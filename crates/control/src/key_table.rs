@@ -132,6 +132,11 @@ impl<V: Copy> KeyTable<V> {
             .map(|entry| (entry.key, entry.value))
     }
 
+    /// Every value, in no order; also those of removed keys, which nobody sees.
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
+        self.entries.iter_mut().map(|entry| &mut entry.value)
+    }
+
     /// Checks what must hold between calls. O(n).
     ///
     /// # Panics

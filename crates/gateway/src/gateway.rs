@@ -10,7 +10,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use tidegate_config::{Address, Listener, Settings, WorkerGroup};
+use tidegate_config::{Address, Certificate, Listener, ListenerTls, Settings, WorkerGroup};
 use tidegate_runtime::{Clock, Shared};
 use tokio::sync::mpsc;
 
@@ -385,10 +385,27 @@ fn stations(groups: &[WorkerGroup]) -> Vec<Station> {
 ///
 /// # Errors
 ///
-/// [`StartError`] for the first listener whose TLS cannot be set up.
-pub fn check_certificates(settings: &Settings) -> Result<(), StartError> {
-    let ticketer = Arc::new(Ticketer::new(Clock::start())?);
-    settings.listeners.iter().try_for_each(|listener| serving(listener, &ticketer).map(drop))
+/// [`StartError`] for each certificate with which the TLS of its listener cannot be set up.
+pub fn check_certificates(settings: &Settings) -> Result<(), Vec<StartError>> {
+    let ticketer = Ticketer::new(Clock::start()).map_err(|error| vec![error.into()])?;
+    let ticketer = Arc::new(ticketer);
+    let faults: Vec<_> = settings
+        .listeners
+        .iter()
+        .flat_map(by_certificate)
+        .filter_map(|listener| serving(&listener, &ticketer).err())
+        .collect();
+    if faults.is_empty() { Ok(()) } else { Err(faults) }
+}
+
+/// A listener as often as it has certificates, with one of them each.
+fn by_certificate(listener: &Listener) -> Vec<Listener> {
+    let Some(tls) = &listener.tls else { return Vec::new() };
+    let with = |certificate: &Certificate| {
+        let tls = ListenerTls { certificates: vec![certificate.clone()], ..tls.clone() };
+        Listener { tls: Some(tls), ..listener.clone() }
+    };
+    tls.certificates.iter().map(with).collect()
 }
 
 /// The files that the TLS of `settings` names: when one of them changes,

@@ -332,7 +332,7 @@ impl Worker {
         if is_odd != self.clock_is_odd.replace(is_odd) && is_odd {
             tracing::warn!(
                 wall_clock_ahead_s = ahead / 1_000_000_000,
-                "the wall clock was set; timestamps follow it slowly"
+                "the wall clock was set; times that are told follow it slowly: an upgrade in place (SIGUSR2) takes it up at once"
             );
         }
     }

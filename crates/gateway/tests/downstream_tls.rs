@@ -263,6 +263,18 @@ fn new_certificates_are_served_and_bad_ones_are_not() {
 }
 
 #[test]
+fn a_check_says_what_is_wrong_with_each_certificate() {
+    let tls = Tls::new("", "");
+    let settings = tls.bed.shared.snapshot().settings.clone();
+    assert!(tidegate_gateway::check_certificates(&settings).is_ok());
+    fs::write(tls.path().join("one.key"), b"").unwrap();
+    fs::write(tls.path().join("two.pem"), b"nonsense").unwrap();
+    let errors = tidegate_gateway::check_certificates(&settings).unwrap_err();
+    let said: Vec<_> = errors.iter().map(ToString::to_string).collect();
+    assert!(said.len() == 2 && said[0].contains("one.key") && said[1].contains("two.pem"), "{said:?}");
+}
+
+#[test]
 fn client_certificates_are_asked_for() {
     for (kind, without) in [("optional", true), ("required", false)] {
         let listener = format!("tls.client_certificates = \"{kind}\"\ntls.client_ca = \"client.pem\"\n");

@@ -169,6 +169,24 @@ fn a_body_that_grows_too_large_is_answered_413() {
 }
 
 #[test]
+fn who_sends_much_more_than_is_taken_still_hears_why() {
+    const CHUNK: usize = 64 * 1024;
+    let house = House::new("body.bytes.max = \"10B\"\n");
+    let mut client = house.connect();
+    let chunk = [format!("{CHUNK:x}\r\n").as_bytes(), &[b'a'; CHUNK], b"\r\n"].concat();
+    client.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+    // 16 MiB are more than the kernel holds of a connection.
+    for _ in 0..256 {
+        client.write_all(&chunk).unwrap();
+    }
+    client.write_all(b"0\r\n\r\n").unwrap();
+    assert_eq!(read_response(&mut client).unwrap().status, 413);
+    drop(client);
+    assert!(house.origin.is_quiet());
+    house.finish();
+}
+
+#[test]
 fn responses_without_a_body_have_none() {
     let house = House::new("");
     let mut client = house.connect();

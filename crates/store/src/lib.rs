@@ -36,6 +36,14 @@ pub enum Error {
         /// What went wrong.
         source: std::io::Error,
     },
+    /// The file of waiting rooms' keys holds none.
+    #[error(
+        "{path}: is no file of waiting rooms' keys: put the right one back, or move it away and new keys are made"
+    )]
+    NoKeys {
+        /// The file.
+        path: PathBuf,
+    },
     /// It could not be opened yet.
     #[error("state directory {path} is not open: {reason}")]
     NotOpen {
@@ -63,7 +71,7 @@ pub enum Error {
         known: i64,
     },
     /// The disk, or the space the archives may take, is full.
-    #[error("{path}: no room: {source}: free some, or raise state.bytes.max")]
+    #[error("{path}: no room: {source}: free some, or raise state_bytes_max")]
     Full {
         /// The database.
         path: PathBuf,

@@ -62,10 +62,7 @@ impl fmt::Debug for StoredSecrets {
 /// [`Error`] if they cannot be read, or are none.
 pub fn read_room_secrets(directory: &Path) -> Result<Option<StoredSecrets>, Error> {
     let Some(bytes) = read(&directory.join(KEYS))? else { return Ok(None) };
-    parse(&bytes).map(Some).ok_or_else(|| {
-        let broken = std::io::Error::new(ErrorKind::InvalidData, "is no file of keys: move it away");
-        Error::Directory { path: directory.join(KEYS), source: broken }
-    })
+    parse(&bytes).map(Some).ok_or_else(|| Error::NoKeys { path: directory.join(KEYS) })
 }
 
 /// Replaces the secrets of a state directory; they are on the disk when this returns.
@@ -198,7 +195,7 @@ mod tests {
         ] {
             fs::write(directory.path().join(KEYS), broken).unwrap();
             let error = read_room_secrets(directory.path()).unwrap_err().to_string();
-            assert!(error.contains(KEYS), "{broken:?}: {error}");
+            assert!(error.contains(KEYS) && error.contains("move it away"), "{broken:?}: {error}");
         }
     }
 

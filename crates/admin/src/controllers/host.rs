@@ -4,7 +4,7 @@ use serde_json::json;
 use tidegate_config::{KnobFault, KnobPath};
 use tidegate_control::{
     Timestamp,
-    controller::{Change, Host, HostError, Level, Measure, measure},
+    controller::{Beneath, Change, Host, HostError, Level, Measure, measure},
     knobs::{Knob, Value},
 };
 use tidegate_runtime::{Origin, Shared, Snapshot};
@@ -19,13 +19,20 @@ pub(super) struct GatewayHost<'h> {
     shared: &'h Shared,
     knobs: &'h Knobs,
     events: &'h Events,
+    beneath: &'h mut Beneath,
     /// The controller, for record, log and events.
     name: &'h str,
 }
 
 impl<'h> GatewayHost<'h> {
-    pub(super) const fn new(shared: &'h Shared, knobs: &'h Knobs, events: &'h Events, name: &'h str) -> Self {
-        Self { shared, knobs, events, name }
+    pub(super) const fn new(
+        shared: &'h Shared,
+        knobs: &'h Knobs,
+        events: &'h Events,
+        beneath: &'h mut Beneath,
+        name: &'h str,
+    ) -> Self {
+        Self { shared, knobs, events, beneath, name }
     }
 }
 
@@ -56,6 +63,10 @@ impl Host for GatewayHost<'_> {
         Ok((path.knob, value))
     }
 
+    fn beneath(&self, path: &str) -> Option<Value> {
+        self.beneath.value(path, self.knob(path).ok()?.1)
+    }
+
     fn apply(&mut self, changes: &[Change]) -> Result<(), HostError> {
         let configured = self.shared.configured();
         let wanted: Vec<(KnobPath, Option<Value>)> = changes
@@ -74,8 +85,14 @@ impl Host for GatewayHost<'_> {
             at: self.now(),
             lasting: false,
         };
+        let presents: Vec<Value> =
+            changes.iter().map(|change| Ok(self.knob(&change.path)?.1)).collect::<Result<_, HostError>>()?;
         let done = self.knobs.change_by(&wanted, origin);
-        done.map(drop).map_err(|error| HostError::Knob(error.to_string().replace('\n', "; ")))
+        done.map_err(|error| HostError::Knob(error.to_string().replace('\n', "; ")))?;
+        for (change, present) in changes.iter().zip(presents) {
+            self.beneath.changed(&change.path, present, change.value);
+        }
+        Ok(())
     }
 
     fn log(&mut self, level: Level, text: &str) {

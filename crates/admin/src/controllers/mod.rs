@@ -18,7 +18,7 @@ use serde_json::{Value as Json, json};
 use tidegate_config as config;
 use tidegate_control::{
     Timestamp,
-    controller::{Controller as _, Standing},
+    controller::{Beneath, Controller as _, Standing},
 };
 use tidegate_runtime::Shared;
 use tidegate_scripts::{Engine, Limits, LoadError, Status};
@@ -89,9 +89,10 @@ impl Controllers {
         let thread = {
             let board = board.clone();
             let (knobs, events) = (recording.knobs(), recording.events());
-            std::thread::Builder::new()
-                .name("tidegate-laws".to_owned())
-                .spawn(move || Crew { shared, knobs, events, board, members: Vec::new() }.work(&told))?
+            std::thread::Builder::new().name("tidegate-laws".to_owned()).spawn(move || {
+                let (members, beneath) = (Vec::new(), Beneath::default());
+                Crew { shared, knobs, events, board, members, beneath }.work(&told);
+            })?
         };
         Ok(Self { tell, board, thread: Some(thread) })
     }
@@ -162,6 +163,7 @@ struct Crew {
     events: Arc<Events>,
     board: Board,
     members: Vec<Member>,
+    beneath: Beneath,
 }
 
 /// One controller.
@@ -188,13 +190,13 @@ impl Crew {
 
     fn tick(&mut self) {
         let now = self.shared.clock().now();
-        let Self { shared, knobs, events, members, .. } = self;
+        let Self { shared, knobs, events, members, beneath, .. } = self;
         for Member { settings, engine, .. } in members {
             if engine.next_tick().is_none_or(|due| due > now) {
                 continue;
             }
             let ran = engine.status().standing == Standing::Running;
-            engine.tick(&mut GatewayHost::new(shared, knobs, events, &settings.name));
+            engine.tick(&mut GatewayHost::new(shared, knobs, events, beneath, &settings.name));
             if ran && let Standing::Stopped { why } = engine.status().standing {
                 tell(events, now, &settings.name, "stopped", Some(&why));
             }
@@ -212,7 +214,8 @@ impl Crew {
         }
         for mut gone in before {
             let name = &gone.settings.name;
-            gone.engine.retire(&mut GatewayHost::new(&self.shared, &self.knobs, &self.events, name));
+            let Self { shared, knobs, events, beneath, .. } = &mut *self;
+            gone.engine.retire(&mut GatewayHost::new(shared, knobs, events, beneath, name));
             tell(&self.events, self.shared.clock().now(), name, "ended", None);
         }
         self.publish();

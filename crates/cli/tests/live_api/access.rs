@@ -146,7 +146,8 @@ fn elsewhere_than_on_loopback_nobody_is_let_in_unasked() {
         fs::write(&token_file, token).expect("write a token");
         fs::set_permissions(&token_file, fs::Permissions::from_mode(0o600)).expect("keep it to ourselves");
     }
-    assert_eq!(check(TOKENS).0, Some(0));
+    let (code, said) = check(TOKENS);
+    assert!(code == Some(2) && said.contains("admin_token eve") && !said.contains("ada"), "{said}");
     let (code, _, said) = tidegate(&["run", path(&file)]);
     assert!(code == Some(1) && said.contains("admin_token eve") && !said.contains("too short"), "{said}");
 }

@@ -253,8 +253,9 @@ fn knobs_change_as_one_last_over_a_kill_and_are_taken_back() {
         }
     };
     assert_eq!(status, 200, "{said}");
-    let (status, _) = front.change(&json!({ "changes": { "shop/front/weight": 3 }, "who": "ada" }));
-    assert_eq!(status, 200);
+    let passing =
+        json!({ "changes": { "shop/front/weight": 3, "shop/front/queue.wait.max": "3s" }, "who": "ada" });
+    assert_eq!(front.change(&passing).0, 200);
 
     let front = front.kill_and_start();
     let knob = front.knob("shop/front/queue.max");
@@ -274,7 +275,15 @@ fn knobs_change_as_one_last_over_a_kill_and_are_taken_back() {
             break changes;
         }
     };
-    assert_eq!(changes["changes"][0]["changes"][0]["path"], "shop/front/weight", "the latest first");
+    let passed = &changes["changes"][0];
+    let knobs = ["shop/front/queue.wait.max", "shop/front/weight"];
+    for (place, knob) in knobs.iter().enumerate() {
+        assert_eq!(&passed["changes"][place]["path"], knob, "the latest first");
+    }
+    // All that stands in the way of a revert is said.
+    let (status, said) = front.send("POST", "/api/v1/knobs/revert", &json!({ "id": passed["id"] }));
+    let said = said.to_string();
+    assert!(status == 409 && knobs.iter().all(|knob| said.contains(knob)), "{said}");
     let sale = &changes["changes"][1];
     assert_eq!((&sale["who"], &sale["why"], &sale["lasting"]), (&json!("ada"), &json!("sale"), &json!(true)));
     let (status, said) = front.send("POST", "/api/v1/knobs/revert", &json!({ "id": sale["id"] }));

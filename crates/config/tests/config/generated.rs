@@ -43,6 +43,7 @@ fn knobs_of(scope: Scope) -> impl Strategy<Value = Values> {
         for (low, high) in [
             (Knob::IN_FLIGHT_MIN, Knob::IN_FLIGHT_MAX),
             (Knob::QUEUE_CODEL_TARGET, Knob::QUEUE_CODEL_INTERVAL),
+            (Knob::CAPACITY_FLOOR, Knob::CAPACITY_CEILING),
         ] {
             if low.scope() == scope {
                 values.set(low, values.value(high)).unwrap();

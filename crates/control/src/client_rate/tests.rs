@@ -98,6 +98,7 @@ proptest! {
             if let Err(RetryAfter(wait)) = rates.take(now, key) {
                 // Whatever was owed under other settings or at another time, one interval is enough.
                 prop_assert!(wait.as_secs_f64() <= 1.01 / rate_per_s.unwrap() + 1e-9);
+                prop_assert!(rates.clone().take(now + wait, key).is_ok());
             }
             rates.check_invariants();
             prop_assert!(rates.len() <= tracked_max);

@@ -14,6 +14,7 @@ struct Table {
     applied: Vec<Vec<Change>>,
     lines: Vec<(Level, String)>,
     refuses: bool,
+    beneath: Beneath,
 }
 
 impl Table {
@@ -25,6 +26,7 @@ impl Table {
             applied: Vec::new(),
             lines: Vec::new(),
             refuses: false,
+            beneath: Beneath::default(),
         }
     }
 
@@ -70,12 +72,17 @@ impl Host for Table {
         }
     }
 
+    fn beneath(&self, path: &str) -> Option<Value> {
+        self.beneath.value(path, self.knob(path).ok()?.1)
+    }
+
     fn apply(&mut self, changes: &[Change]) -> Result<(), HostError> {
         if self.refuses {
             return Err(HostError::Knob("they contradict one another".to_owned()));
         }
         for change in changes {
-            let (knob, _) = self.knob(&change.path)?;
+            let (knob, present) = self.knob(&change.path)?;
+            self.beneath.changed(&change.path, present, change.value);
             self.home.set(knob, change.value).expect("a turn sets what the row allows");
         }
         self.applied.push(changes.to_vec());
@@ -150,6 +157,25 @@ fn clearing_gives_back_the_value_before_and_leaves_alone_what_others_have_set() 
     turn(&mut host, &mut memory, |turn| turn.clear(RATE).unwrap());
     assert_eq!(host.rate(), Value::Rate(60.0), "an operator has set it since");
     assert_eq!(memory.held().count(), 0);
+}
+
+#[test]
+fn of_two_controllers_on_one_knob_nothing_is_left_whoever_goes_first() {
+    for first_goes_first in [true, false] {
+        let (mut host, mut memories) = (Table::new(), [Memory::default(), Memory::default()]);
+        host.home.set(Knob::INGRESS_RATE, Value::Rate(80.0)).unwrap();
+        for (which, rate) in [(0, 50.0), (1, 40.0), (0, 50.0), (1, 40.0)] {
+            let set = |turn: &mut Turn<'_>| turn.set(RATE, Value::Rate(rate), None).map(drop);
+            turn(&mut host, &mut memories[which], set).unwrap();
+        }
+        if !first_goes_first {
+            memories.reverse();
+        }
+        for memory in &mut memories {
+            turn(&mut host, memory, |turn| turn.clear_all());
+        }
+        assert_eq!(host.rate(), Value::Rate(80.0), "{first_goes_first}");
+    }
 }
 
 #[test]

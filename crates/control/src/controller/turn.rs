@@ -29,7 +29,7 @@ pub struct Memory {
 /// A knob that a controller has changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Held {
-    /// Its value before.
+    /// Its value before this controller, or any other, set it.
     before: Value,
     /// What it was set to; another value now means that somebody else has changed it since.
     ours: Value,
@@ -183,8 +183,8 @@ impl<'t> Turn<'t> {
         Ok(nearest)
     }
 
-    /// Gives a knob the value back that it had before this controller set it; leaves it alone if it
-    /// did not, or somebody else has changed it since.
+    /// Gives a knob the value back that it had before this controller set it, or before another did if this one set
+    /// what that had set; leaves it alone if it did not, or somebody else has changed it since.
     ///
     /// # Errors
     ///
@@ -249,7 +249,8 @@ impl<'t> Turn<'t> {
             let value = match wish.action {
                 Action::Set { value, lasts } => {
                     let until = lasts.map(|lasts| now + lasts);
-                    let entry = Held { before: before.unwrap_or(present), ours: value, until };
+                    let before = before.or_else(|| self.host.beneath(&path)).unwrap_or(present);
+                    let entry = Held { before, ours: value, until };
                     held.insert(path.clone(), entry);
                     value
                 }

@@ -121,9 +121,9 @@ knobs! {
         PARK_AFTER: Span = "park.after", span(MS, HOUR), Value::Span(S),
             "After this long idle a plain HTTP/1 connection keeps its socket only and gives up its buffers.";
         HEAD_BYTES_MAX: Bytes = "head.bytes.max", size(KIB, MIB), Value::Size(32 * KIB),
-            "Size of a request's head; a larger one is answered 431, one whose first line alone is larger 414.";
+            "Size of a request's head; a larger one is answered 431, one whose first line alone is larger 414. An open HTTP/1 connection takes a change up when it has been idle for park.after.";
         HEADERS_MAX: u64 = "headers.max", count(8, 1000), Value::Count(100),
-            "Number of header fields of a request; more are answered 431.";
+            "Number of header fields of a request; more are answered 431. An open HTTP/1 connection takes a change up when it has been idle for park.after.";
         BODY_IDLE_TIMEOUT: Span = "body.idle_timeout", span(MS, HOUR), Value::Span(Duration::from_secs(30)),
             "How long a client may send nothing of a body, or take nothing of a response.";
         BODY_RATE_MIN: Option<Bytes> = "body.rate.min", size(1, GIB), Value::Size(64),

@@ -368,20 +368,14 @@ impl Connection {
 /// reset the connection and destroy the response on its way.
 async fn close(mut io: ClientIo, pulse: &Pulse) {
     const LINGER: Duration = Duration::from_secs(2);
-    const LINGER_BYTES_MAX: usize = 1024 * 1024;
+    const CHUNK_BYTES: usize = 16 * 1024;
     // Boxed, so that connections that are open hold nothing of it.
     let lingering = async {
         if io.shutdown().await.is_err() || pulse.has_ended() {
             return;
         }
-        let mut taken = 0;
-        let mut buffer = [0; 1024];
-        while taken < LINGER_BYTES_MAX {
-            match io.read(&mut buffer).await {
-                Ok(len @ 1..) => taken += len,
-                _ => return,
-            }
-        }
+        let mut buffer = vec![0; CHUNK_BYTES];
+        while matches!(io.read(&mut buffer).await, Ok(1..)) {}
     };
     let _ = Box::pin(tokio::time::timeout(LINGER, lingering)).await;
 }
