@@ -14,7 +14,7 @@ mod overload;
 mod schedule;
 mod turn;
 
-pub use beneath::Beneath;
+pub use beneath::{Before, Beneath};
 pub use measure::measure;
 pub use overload::Overload;
 pub use schedule::{OnFailure, Periodic, Schedule, Standing};
@@ -57,8 +57,8 @@ pub trait Host {
     /// [`HostError`] if there is no such knob.
     fn knob(&self, path: &str) -> Result<(Knob, Value), HostError>;
 
-    /// What a knob was before controllers set it; `None` if its present value is of none of them. A host of one
-    /// controller has nothing to say.
+    /// What a knob would be now if no controller had set it; `None` if its present value is of none of them. A host of
+    /// one controller, whose configuration does not change, has nothing to say.
     fn beneath(&self, _path: &str) -> Option<Value> {
         None
     }

@@ -4,7 +4,7 @@ use serde_json::json;
 use tidegate_config::{KnobFault, KnobPath};
 use tidegate_control::{
     Timestamp,
-    controller::{Beneath, Change, Host, HostError, Level, Measure, measure},
+    controller::{Before, Beneath, Change, Host, HostError, Level, Measure, measure},
     knobs::{Knob, Value},
 };
 use tidegate_runtime::{Origin, Shared, Snapshot};
@@ -64,33 +64,37 @@ impl Host for GatewayHost<'_> {
     }
 
     fn beneath(&self, path: &str) -> Option<Value> {
-        self.beneath.value(path, self.knob(path).ok()?.1)
+        match self.beneath.before(path, self.knob(path).ok()?.1)? {
+            Before::Configured => self.shared.configured().get(&KnobPath::parse(path).ok()?).ok(),
+            Before::Changed(value) => Some(value),
+        }
     }
 
     fn apply(&mut self, changes: &[Change]) -> Result<(), HostError> {
-        let configured = self.shared.configured();
-        let wanted: Vec<(KnobPath, Option<Value>)> = changes
-            .iter()
-            .map(|change| {
-                let path = KnobPath::parse(&change.path)?;
-                // What is given back as it is configured is no override any more.
-                let is_configured = configured.get(&path) == Ok(change.value);
-                Ok((path, (!is_configured).then_some(change.value)))
-            })
-            .collect::<Result<_, KnobFault>>()
-            .map_err(knob_fault)?;
+        let (configured, changed) = (self.shared.configured(), self.shared.overrides());
+        let (mut wanted, mut presents) =
+            (Vec::with_capacity(changes.len()), Vec::with_capacity(changes.len()));
+        for change in changes {
+            let path = KnobPath::parse(&change.path).map_err(knob_fault)?;
+            presents.push(self.shared.snapshot().settings.get(&path).map_err(knob_fault)?);
+            // What is given back as it is configured is no override any more.
+            let is_configured = configured.get(&path) == Ok(change.value);
+            wanted.push((path, (!is_configured).then_some(change.value)));
+        }
         let origin = Origin {
             who: format!("controller {}", self.name),
             why: reasons(changes),
             at: self.now(),
             lasting: false,
         };
-        let presents: Vec<Value> =
-            changes.iter().map(|change| Ok(self.knob(&change.path)?.1)).collect::<Result<_, HostError>>()?;
         let done = self.knobs.change_by(&wanted, origin);
         done.map_err(|error| HostError::Knob(error.to_string().replace('\n', "; ")))?;
-        for (change, present) in changes.iter().zip(presents) {
-            self.beneath.changed(&change.path, present, change.value);
+        for ((change, present), (path, value)) in changes.iter().zip(presents).zip(wanted) {
+            let before = changed.get(&path).map_or(Before::Configured, |old| Before::Changed(old.value));
+            match value {
+                Some(to) => self.beneath.changed(&change.path, present, before, to),
+                None => self.beneath.given_back(&change.path),
+            }
         }
         Ok(())
     }

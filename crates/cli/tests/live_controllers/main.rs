@@ -108,6 +108,23 @@ fn a_changed_script_begins_anew_with_what_the_old_one_held_and_a_broken_one_does
 }
 
 #[test]
+fn what_scripts_leave_is_what_is_configured_by_then() {
+    let five = "every(\"100ms\", function() if not state.done then state.done = set(\"app/in_flight.min\", 5) end end)";
+    let front = Front::start(&[("five.lua", five), ("six.lua", &five.replace("5)", "6)"))]);
+    let log = &front.gateway.log;
+    log.await_line("app/in_flight.min: 1 -> 5", 1);
+    log.await_line("app/in_flight.min: 5 -> 6", 1);
+    let file = front.gateway.directory.path().join("tidegate.toml");
+    let configuration = fs::read_to_string(file).expect("the configuration");
+    let edited = configuration.replace("[application.app]", "[application.app]\nin_flight.min = 2");
+    front.gateway.write_configuration(&edited);
+    log.await_line("new configuration in force", 1);
+    front.gateway.write_configuration(edited.split("[[controller]]").next().expect("a part before it"));
+    log.await_line("app/in_flight.min: 6 -> 2", 1);
+    front.gateway.stop_sound();
+}
+
+#[test]
 fn hostile_scripts_are_stopped_and_nobody_else_notices() {
     let looping =
         "every(\"50ms\", function()\n  while true do pcall(function() while true do end end) end\nend)";

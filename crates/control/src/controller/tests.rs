@@ -15,6 +15,8 @@ struct Table {
     lines: Vec<(Level, String)>,
     refuses: bool,
     beneath: Beneath,
+    /// What knobs are without changes, if anything is configured.
+    configured: Option<Value>,
 }
 
 impl Table {
@@ -27,6 +29,7 @@ impl Table {
             lines: Vec::new(),
             refuses: false,
             beneath: Beneath::default(),
+            configured: None,
         }
     }
 
@@ -73,7 +76,10 @@ impl Host for Table {
     }
 
     fn beneath(&self, path: &str) -> Option<Value> {
-        self.beneath.value(path, self.knob(path).ok()?.1)
+        match self.beneath.before(path, self.knob(path).ok()?.1)? {
+            Before::Configured => self.configured,
+            Before::Changed(value) => Some(value),
+        }
     }
 
     fn apply(&mut self, changes: &[Change]) -> Result<(), HostError> {
@@ -82,7 +88,8 @@ impl Host for Table {
         }
         for change in changes {
             let (knob, present) = self.knob(&change.path)?;
-            self.beneath.changed(&change.path, present, change.value);
+            let before = self.configured.map_or(Before::Changed(present), |_| Before::Configured);
+            self.beneath.changed(&change.path, present, before, change.value);
             self.home.set(knob, change.value).expect("a turn sets what the row allows");
         }
         self.applied.push(changes.to_vec());
@@ -176,6 +183,19 @@ fn of_two_controllers_on_one_knob_nothing_is_left_whoever_goes_first() {
         }
         assert_eq!(host.rate(), Value::Rate(80.0), "{first_goes_first}");
     }
+}
+
+#[test]
+fn what_is_given_back_is_what_is_configured_by_now() {
+    let (mut host, mut memory) = (Table::new(), Memory::default());
+    host.configured = Some(Value::Rate(80.0));
+    turn(&mut host, &mut memory, |turn| turn.set(RATE, Value::Rate(50.0), None).unwrap());
+    host.configured = Some(Value::Rate(90.0));
+    turn(&mut host, &mut memory, |turn| {
+        turn.clear(RATE).unwrap();
+        assert_eq!(turn.get(RATE).unwrap().1, Value::Rate(90.0));
+    });
+    assert_eq!(host.rate(), Value::Rate(90.0));
 }
 
 #[test]

@@ -150,10 +150,7 @@ impl<'t> Turn<'t> {
         let value = match self.wishes.get(path).map(|wish| wish.action) {
             None => present,
             Some(Action::Set { value, .. }) => value,
-            Some(Action::Clear) => match self.memory.held.get(path) {
-                Some(held) if held.ours == present => held.before,
-                _ => present,
-            },
+            Some(Action::Clear) => self.before(&self.memory.held, path, present).unwrap_or(present),
         };
         Ok((knob, value))
     }
@@ -183,8 +180,8 @@ impl<'t> Turn<'t> {
         Ok(nearest)
     }
 
-    /// Gives a knob the value back that it had before this controller set it, or before another did if this one set
-    /// what that had set; leaves it alone if it did not, or somebody else has changed it since.
+    /// Gives a knob the value back that it would have if this controller, and others that had set it before, had not
+    /// set it; leaves it alone if it did not, or somebody else has changed it since.
     ///
     /// # Errors
     ///
@@ -245,7 +242,7 @@ impl<'t> Turn<'t> {
                 }
                 Err(error) => return Err(error),
             };
-            let before = held.get(&path).filter(|held| held.ours == present).map(|held| held.before);
+            let before = self.before(&held, &path, present);
             let value = match wish.action {
                 Action::Set { value, lasts } => {
                     let until = lasts.map(|lasts| now + lasts);
@@ -281,6 +278,12 @@ impl<'t> Turn<'t> {
             let text = format!("{} more lines of this turn dropped", self.lines_dropped);
             self.host.log(Level::Warn, &text);
         }
+    }
+
+    /// What a knob would be if this controller had not set it; `None` if it did not set what it is.
+    fn before(&self, held: &BTreeMap<String, Held>, path: &str, present: Value) -> Option<Value> {
+        let held = held.get(path).filter(|held| held.ours == present)?;
+        Some(self.host.beneath(path).unwrap_or(held.before))
     }
 
     fn wish(&mut self, path: &str, action: Action) {
