@@ -98,7 +98,7 @@ impl Knobs {
             ));
         };
         let (record, what) = self.record.of_knobs(id).await?;
-        let changes = reversed(&record, &what, &self.shared.snapshot().settings)?;
+        let changes = reversed(&record, &what, &self.shared)?;
         let mut reasons = Reasons::read(&mut object, caller)?;
         if reasons.why.is_empty() {
             reasons.why = format!("revert of change {id}");
@@ -258,8 +258,9 @@ fn described(changes: &[KnobChange], was_changed: impl Fn(&KnobPath) -> bool) ->
 fn reversed(
     record: &ChangeRecord,
     what: &[Json],
-    settings: &Settings,
+    shared: &Shared,
 ) -> Result<Vec<(KnobPath, Option<Value>)>, Problem> {
+    let (settings, overrides) = (&shared.snapshot().settings, shared.overrides());
     let broken = || {
         Problem::new(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -271,7 +272,10 @@ fn reversed(
         let field = |name: &str| change.get(name).and_then(Json::as_str).ok_or_else(broken);
         let path = KnobPath::parse(field("path")?).map_err(|fault| bad(fault.to_string()))?;
         let present = settings.get(&path).map_err(|fault| bad(fault.to_string()))?.to_string();
-        if present != field("to")? {
+        let is_cleared = change.get("cleared").and_then(Json::as_bool).unwrap_or(false);
+        // Of that value it may be by a later change.
+        let is_ours = overrides.get(&path).map_or(is_cleared, |changed| changed.origin.at == record.at);
+        if present != field("to")? || !is_ours {
             moved.push(format!("{path} has been changed since, to {present}"));
         }
         let was_changed = change.get("was_changed").and_then(Json::as_bool).unwrap_or(false);

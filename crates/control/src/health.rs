@@ -117,7 +117,7 @@ pub struct Health {
     probed_down: bool,
     /// Probes in a row that contradict `probed_down`.
     contradictions: u32,
-    /// When it was new or probes brought it back.
+    /// When it was new, or was back by probes or [`Health::on_return`].
     since: Timestamp,
 }
 
@@ -157,6 +157,11 @@ impl Health {
             }
         }
         self.settings = settings;
+    }
+
+    /// It takes requests again after it was held out by other means: slow start begins.
+    pub fn on_return(&mut self, now: Timestamp) {
+        self.since = now;
     }
 
     /// A live request was answered.

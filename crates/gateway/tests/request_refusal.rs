@@ -143,7 +143,10 @@ fn without_a_server_there_is_nobody_to_answer() {
     let refused = exchange(&mut client, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!((refused.status, refused.field("tidegate-reason")), (503, Some("no_server")));
     drop(client);
-    house.finish();
+    // No server's time is in it.
+    let counted = house.finish();
+    assert_eq!(counted.counts(Meter::STARTED), [1]);
+    assert_eq!(counted.distribution(Meter::RESPONSE_TIME).count(), 0);
 }
 
 #[test]

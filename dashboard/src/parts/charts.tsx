@@ -114,6 +114,11 @@ export function Charts({ application }: { application: Application }) {
   );
 }
 
+/** Whether there is a capacity in the first column: beside none, what was started says nothing here. */
+function hasEstimate(data: Columns): boolean {
+  return data.values[0]?.some((capacity) => capacity !== null && capacity > 0) ?? true;
+}
+
 export function CapacityChart({ application, data, from, to }: { application: Application; data: Columns; from: number; to: number }) {
   return (
     <Chart
@@ -125,7 +130,7 @@ export function CapacityChart({ application, data, from, to }: { application: Ap
         { name: "capacity", colour: "refused", dash: [6, 4], stepped: true },
         { name: "started", colour: "good", filled: true },
       ]}
-      data={data}
+      data={hasEstimate(data) ? data : { ...data, values: data.values.map((column) => column.map(() => null)) }}
       format={(value) => rate(value, "per s")}
       axis={number}
       empty={

@@ -292,6 +292,12 @@ fn knobs_change_as_one_last_over_a_kill_and_are_taken_back() {
     assert_eq!((&knob["value"], &knob["drift"], &knob["changed"]), (&json!("7"), &json!(false), &Json::Null));
     let (status, said) = front.send("POST", "/api/v1/knobs/revert", &json!({ "id": sale["id"] }));
     assert_eq!(status, 409, "{said}");
+    // Nor when somebody has changed it to the same since.
+    let again = json!({ "changes": { "shop/front/queue.max": 5 }, "who": "eve", "lasting": true });
+    assert_eq!(front.change(&again).0, 200);
+    let (status, said) = front.send("POST", "/api/v1/knobs/revert", &json!({ "id": sale["id"] }));
+    assert_eq!(status, 409, "{said}");
+    assert_eq!(front.knob("shop/front/queue.max")["value"], "5");
     front.gateway.stop_sound();
 }
 

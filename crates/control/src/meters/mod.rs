@@ -266,7 +266,7 @@ meters! {
         QUEUED = "queued", Level, None, "" &[], "Requests waiting.";
         WOULD_WAIT = "would_wait", Level, None, "" &[], "Requests that would be waiting, had what only watches acted; 0 while nothing watches.";
         COST = "cost", Level, None, "" &[], "What a request of the class costs the servers as learnt, in thousandths of one of the default class.";
-        WAITING_TIME = "waiting_time", Distribution, Seconds, "" &[], "From arrival until sent on to a server.";
+        WAITING_TIME = "waiting_time", Distribution, Seconds, "" &[], "From arrival until let go on to a server.";
         SERVICE_TIME = "service_time", Distribution, Seconds, "" &[], "From sent on until the server's end of message.";
         RESPONSE_TIME = "response_time", Distribution, Seconds, "" &[], "From arrival until the response's last byte was handed to the client's socket.";
         BYTES_IN = "bytes_in", Count, Bytes, "" &[], "Bytes of request bodies.";

@@ -210,8 +210,9 @@ impl Record {
         self.status = Some(status);
     }
 
-    /// It is refused.
+    /// It is refused: no server answers it, also if it was on its way to one.
     pub(super) fn refuse(&mut self, refusal: Refusal) {
+        self.started = None;
         self.cells().add_labelled(Meter::REFUSED, refusal.index(), 1);
         self.explain(refusal.name(), None);
     }

@@ -251,7 +251,7 @@ impl ServerSet {
             if !server.is_member() {
                 server.renew(now, locked.health);
             }
-            server.configure(&settings.values);
+            server.configure(now, &settings.values);
             return Some(Arc::clone(server));
         }
         let Ok(id) = u16::try_from(locked.known.len()) else {

@@ -123,7 +123,7 @@ impl Server {
             health: Mutex::new(Health::new(now, health)),
             is_troubled: AtomicBool::new(false),
         };
-        server.configure(&settings.values);
+        server.configure(now, &settings.values);
         server
     }
 
@@ -293,12 +293,15 @@ impl Server {
     }
 
     /// Takes over the server's own knobs.
-    pub(super) fn configure(&self, values: &Values) {
+    pub(super) fn configure(&self, now: Timestamp, values: &Values) {
         let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
         self.weight.store(count(values.get(keys::SERVER_WEIGHT)), Ordering::Relaxed);
         let max = values.get(keys::SERVER_IN_FLIGHT_MAX).map_or(u32::MAX, count);
         self.in_flight_max.store(max, Ordering::Relaxed);
-        self.is_draining.store(values.get(keys::SERVER_DRAIN), Ordering::Relaxed);
+        let is_draining = values.get(keys::SERVER_DRAIN);
+        if self.is_draining.swap(is_draining, Ordering::Relaxed) && !is_draining {
+            self.with_health(now, |health| health.on_return(now));
+        }
     }
 
     pub(super) fn configure_health(&self, now: Timestamp, settings: HealthSettings) {

@@ -130,6 +130,29 @@ fn drain_and_removal_take_a_server_out_of_service_but_not_out_of_sight() {
 }
 
 #[test]
+fn a_server_back_from_draining_starts_slowly() {
+    let slow_start = Knob::find(Scope::Application, "slow_start").expect("a knob");
+    let drain = Knob::find(Scope::Server, "drain").expect("a knob");
+    let mut settings = application(&[("a", "10.0.0.1", 80)]);
+    settings.values.set(slow_start, Value::Span(Duration::from_secs(3600))).expect("in range");
+    let clock = Clock::start();
+    let set = ServerSet::new(ApplicationId(0), clock, &settings);
+    let server = set.members()[0].clone();
+    let grown = clock.now() + Duration::from_secs(3600);
+    let mut own = settings.servers[0].values.clone();
+    own.set(Knob::find(Scope::Server, "weight").expect("a knob"), Value::Count(100)).expect("in range");
+    server.configure(grown, &own);
+    assert_eq!(server.candidate(grown).weight, 100);
+    for is_draining in [true, false] {
+        own.set(drain, Value::Flag(is_draining)).expect("a flag");
+        server.configure(grown, &own);
+    }
+    assert_eq!(server.candidate(grown).weight, 10);
+    server.configure(grown + Duration::from_secs(1800), &own);
+    assert_eq!(server.candidate(grown + Duration::from_secs(1800)).weight, 50);
+}
+
+#[test]
 fn the_response_time_of_a_server_that_is_left_alone_is_shown_as_it_was() {
     let clock = Clock::start();
     let set = ServerSet::new(ApplicationId(0), clock, &application(&[("a", "10.0.0.1", 80)]));
