@@ -129,9 +129,9 @@ knobs! {
         BODY_RATE_MIN: Option<Bytes> = "body.rate.min", size(1, GIB), Value::Size(64),
             "Bytes per second a client must send of a body on average once 10 s have passed; a slower one is answered 408.";
         H2_STREAMS_MAX: u64 = "h2.streams.max", count(1, 100_000), Value::Count(128),
-            "Concurrent streams of one HTTP/2 client connection.";
+            "Concurrent streams of one HTTP/2 client connection. Connections that are open keep what was in force when they were opened.";
         H2_STREAM_WINDOW: Bytes = "h2.stream.window", size(64 * KIB - 1, 16 * MIB), Value::Size(64 * KIB),
-            "Receive window of one HTTP/2 stream; the connection's window is this times h2.streams.max.";
+            "Receive window of one HTTP/2 stream; the connection's window is this times h2.streams.max. Connections that are open keep theirs.";
         H2_RESETS_MAX: u64 = "h2.resets.max", count(1, 100_000), Value::Count(200),
             "Streams a client may have reset before they were answered, at once, before its connection is closed (rapid reset).";
         SPOOL_TOTAL: Bytes = "spool.total", size(MIB, 1024 * GIB), Value::Size(256 * MIB),
