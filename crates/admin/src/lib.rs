@@ -6,6 +6,7 @@ mod bypasses;
 mod capacity;
 mod client;
 mod controllers;
+mod door;
 mod events;
 mod knobs;
 mod measurements;

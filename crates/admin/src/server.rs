@@ -5,7 +5,8 @@
 
 use std::{
     io,
-    net::SocketAddr,
+    net::{SocketAddr, TcpListener as StdListener},
+    pin::pin,
     sync::{
         Arc, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
@@ -25,7 +26,7 @@ use tidegate_control::Timestamp;
 use tidegate_runtime::Shared;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, TcpSocket},
+    net::TcpListener,
     sync::Semaphore,
 };
 use tokio_rustls::TlsAcceptor;
@@ -34,6 +35,7 @@ use crate::{
     access::{self, Access, Caller, Peer, TokenError},
     bypasses, capacity,
     controllers::{Board, Controllers},
+    door::{Door, Doorkeeper},
     events::{Events, Kind},
     knobs::Knobs,
     measurements, metrics,
@@ -56,7 +58,6 @@ use crate::{
 const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// Connections served at once; further ones wait in the kernel.
 const CONNECTIONS_MAX: usize = 256;
-const BACKLOG: u32 = 128;
 /// Measurements asked for that are answered at once.
 const QUESTIONS_MAX: usize = 2;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -69,6 +70,8 @@ type Answer = Response<Either<Full<Bytes>, Stream>>;
 #[derive(Debug)]
 pub struct Admin {
     address: SocketAddr,
+    socket: StdListener,
+    keeper: Doorkeeper,
     ready: Arc<AtomicBool>,
     shared: Arc<Shared>,
     events: Arc<Events>,
@@ -116,9 +119,8 @@ pub fn check_access(settings: &AdminAccess) -> Result<(), Vec<AdminError>> {
 }
 
 impl Admin {
-    /// Binds `address` and serves from a thread of its own until the value is dropped.
-    /// `succeeds`: a predecessor holds the address until it has drained, and both answer there
-    /// meanwhile.
+    /// Binds `address`, or takes over the socket of the process that this one succeeds, and serves from a thread of its
+    /// own from [`Admin::set_ready`] until the value is dropped.
     ///
     /// # Errors
     ///
@@ -128,18 +130,22 @@ impl Admin {
         recording: &Recording,
         controllers: &Controllers,
         address: SocketAddr,
-        succeeds: bool,
+        inherited: Option<StdListener>,
     ) -> Result<Self, AdminError> {
         let fail = |source| AdminError::Bind { address, source };
         let settings = &shared.snapshot().settings.admin_access;
         let access = Arc::new(Access::new(settings, *shared.clock())?);
         let tls = Arc::new(RwLock::new(settings.tls.as_ref().map(tls::read).transpose()?));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(fail)?;
+        let socket = inherited.map_or_else(|| StdListener::bind(address), Ok).map_err(fail)?;
+        let address = socket.local_addr().map_err(fail)?;
         let listener = {
             let _context = runtime.enter();
-            listen(address, succeeds).map_err(fail)?
+            socket.set_nonblocking(true).map_err(fail)?;
+            socket.try_clone().and_then(TcpListener::from_std).map_err(fail)?
         };
-        let address = listener.local_addr().map_err(fail)?;
+        let keeper = Doorkeeper::new();
+        let door = keeper.door();
         let ready = Arc::new(AtomicBool::new(false));
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         if !address.ip().is_loopback() {
@@ -164,6 +170,7 @@ impl Admin {
             readers: Arc::new(Semaphore::new(stream::READERS_MAX)),
             controllers: controllers.board(),
             ready: Arc::clone(&ready),
+            door: door.clone(),
         };
         let present = Arc::clone(&tls);
         std::thread::Builder::new()
@@ -171,14 +178,15 @@ impl Admin {
             .spawn(move || {
                 runtime.block_on(async {
                     tokio::select! {
-                        () = serve(listener, api.clone(), present) => {}
+                        () = serve(listener, api.clone(), present, door) => {}
                         () = api.look_each_second() => {}
                         _ = stopped => {}
                     }
                 });
             })
             .map_err(fail)?;
-        Ok(Self { address, ready, shared, events: recording.events(), access, tls, _stop: stop })
+        let events = recording.events();
+        Ok(Self { address, socket, keeper, ready, shared, events, access, tls, _stop: stop })
     }
 
     /// Where it answers.
@@ -210,11 +218,32 @@ impl Admin {
     }
 
     /// Whether `/readyz` is green: from the moment listeners accept until draining begins. Load
-    /// does not change it, since an overloaded gateway works.
+    /// does not change it, since an overloaded gateway works. It answers from the first time on.
     pub fn set_ready(&self, ready: bool) {
         if self.ready.swap(ready, Ordering::Relaxed) && !ready {
             self.events.publish(self.shared.clock().now(), Kind::Ending, json!({}));
         }
+        if ready {
+            self.keeper.open();
+        }
+    }
+
+    /// The socket, for a successor, while which starts nobody is taken in here: [`Admin::resume`] if it does not, or
+    /// [`Admin::hand_over`].
+    pub fn offer(&self) -> &StdListener {
+        self.keeper.shut();
+        &self.socket
+    }
+
+    /// Answers on: there is no successor.
+    pub fn resume(&self) {
+        self.keeper.open();
+    }
+
+    /// A successor answers from now on: what is asked here is answered to its end, streams of events end, and so do
+    /// connections.
+    pub fn hand_over(&self) {
+        self.keeper.end();
     }
 }
 
@@ -236,32 +265,22 @@ pub(crate) struct Api {
     /// Places for readers of events.
     readers: Arc<Semaphore>,
     ready: Arc<AtomicBool>,
+    door: Door,
 }
 
-fn listen(address: SocketAddr, succeeds: bool) -> io::Result<TcpListener> {
-    let socket = || match address {
-        SocketAddr::V4(_) => TcpSocket::new_v4(),
-        SocketAddr::V6(_) => TcpSocket::new_v6(),
-    };
-    if !succeeds && address.port() != 0 {
-        // With SO_REUSEPORT a stranger's address would be shared in silence.
-        let alone = socket()?;
-        alone.set_reuseaddr(true)?;
-        alone.bind(address)?;
-        drop(alone.listen(1)?);
-    }
-    let shared = socket()?;
-    shared.set_reuseaddr(true)?;
-    shared.set_reuseport(true)?;
-    shared.bind(address)?;
-    shared.listen(BACKLOG)
-}
-
-async fn serve(listener: TcpListener, api: Api, tls: Arc<RwLock<Option<Arc<ServerConfig>>>>) {
+async fn serve(listener: TcpListener, api: Api, tls: Arc<RwLock<Option<Arc<ServerConfig>>>>, mut door: Door) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
-        let (stream, peer) = match listener.accept().await {
+        if !door.opens().await {
+            break;
+        }
+        let accepted = tokio::select! {
+            biased;
+            () = door.shuts() => continue,
+            accepted = listener.accept() => accepted,
+        };
+        let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "admin: accept failed");
@@ -290,6 +309,9 @@ async fn serve(listener: TcpListener, api: Api, tls: Arc<RwLock<Option<Arc<Serve
             drop(permit);
         });
     }
+    drop(listener);
+    // The connections that are left live as long as the process.
+    std::future::pending().await
 }
 
 /// Paths that answer whoever asks: the page, which shows nothing without the API.
@@ -330,11 +352,20 @@ impl Api {
             harden(answer.headers_mut());
             Ok::<_, std::convert::Infallible>(answer)
         });
-        let served = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_TIMEOUT)
-            .serve_connection(TokioIo::new(stream), service)
-            .await;
+        let mut served = pin!(
+            http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_TIMEOUT)
+                .serve_connection(TokioIo::new(stream), service)
+        );
+        let mut door = self.door.clone();
+        let served = tokio::select! {
+            served = served.as_mut() => served,
+            () = door.is_over() => {
+                served.as_mut().graceful_shutdown();
+                served.await
+            }
+        };
         if let Err(error) = served {
             tracing::debug!(%error, "admin: connection ended");
         }
@@ -492,7 +523,7 @@ impl Api {
             let api = api.clone();
             async move { api.overview(overview::WINDOW).await }
         };
-        let stream = Stream::begin(&self.readers, &self.events, wanted, meters)?;
+        let stream = Stream::begin(&self.readers, &self.events, self.door.clone(), wanted, meters)?;
         let mut response = Response::new(Either::Right(stream));
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/event-stream"));

@@ -18,6 +18,7 @@ use tokio::{
 };
 
 use crate::{
+    door::Door,
     events::{Behind, Event, Events, Kind, Reader},
     measurements::read_span,
     parameters::{Parameters, bad},
@@ -90,6 +91,7 @@ impl Stream {
     pub(crate) fn begin<M, F>(
         room: &Arc<Semaphore>,
         events: &Arc<Events>,
+        door: Door,
         wanted: Wanted,
         meters: M,
     ) -> Result<Self, Problem>
@@ -104,7 +106,7 @@ impl Stream {
             ));
         };
         let (send, frames) = mpsc::channel(FRAMES_MAX);
-        tokio::spawn(write(Arc::clone(events), wanted, meters, send));
+        tokio::spawn(write(Arc::clone(events), door, wanted, meters, send));
         Ok(Self { frames, _place: place })
     }
 }
@@ -121,9 +123,10 @@ impl Body for Stream {
     }
 }
 
-/// Writes until the reader has left, or is so slow that what it has not read yet is gone.
+/// Writes until the reader has left, or is so slow that what it has not read yet is gone, or until another process goes on.
 async fn write<F: Future<Output = Result<Json, Problem>>>(
     events: Arc<Events>,
+    mut door: Door,
     wanted: Wanted,
     meters: impl Fn() -> F,
     send: mpsc::Sender<Bytes>,
@@ -151,6 +154,7 @@ async fn write<F: Future<Output = Result<Json, Problem>>>(
                     return None;
                 }
             },
+            () = door.is_over() => return None,
             _ = metered.tick(), if period.is_some() => to(unnumbered("meters", &meters().await.ok()?)).await?,
             _ = alive.tick() => to(":\n\n".to_owned()).await?,
         }
@@ -178,6 +182,7 @@ mod tests {
     use tidegate_control::Timestamp;
 
     use super::*;
+    use crate::door::Doorkeeper;
 
     fn fixture() -> (Arc<Events>, Arc<Semaphore>) {
         (Arc::new(Events::new(Timestamp::EPOCH)), Arc::new(Semaphore::new(1)))
@@ -194,7 +199,8 @@ mod tests {
         query: &str,
         last: Option<&str>,
     ) -> Result<Stream, Problem> {
-        Stream::begin(room, events, Wanted::read(events, Some(query), last)?, async || Ok(json!({ "n": 1 })))
+        let wanted = Wanted::read(events, Some(query), last)?;
+        Stream::begin(room, events, Doorkeeper::new().door(), wanted, async || Ok(json!({ "n": 1 })))
     }
 
     #[test]

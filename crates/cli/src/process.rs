@@ -109,11 +109,12 @@ impl Process {
         let recording = Recording::start(&shared, state_directory.as_deref(), state_bytes_max);
         let recording = recording.map_err(Failure::work)?;
         let controllers = Controllers::start(Arc::clone(&shared), &recording).map_err(Failure::work)?;
-        let inherited = Inherited::from_environment();
-        let succeeds = inherited.has_predecessor();
-        let admin = address
-            .map(|address| Admin::start(Arc::clone(&shared), &recording, &controllers, address, succeeds))
-            .transpose();
+        let mut inherited = Inherited::from_environment();
+        let start = |address| {
+            let socket = inherited.take_admin(address);
+            Admin::start(Arc::clone(&shared), &recording, &controllers, address, socket)
+        };
+        let admin = address.map(start).transpose();
         let admin = admin.map_err(Failure::work)?;
         let running = Gateway::start(Arc::clone(&shared), inherited).map_err(Failure::work)?;
         let reporter = Reporter::start(&shared, &recording).map_err(Failure::work)?;
@@ -235,12 +236,18 @@ impl Life {
                 _ = signals.reopen.recv() => self.running.reopen_logs(),
                 _ = signals.upgrade.recv() => {
                     tracing::info!("SIGUSR2: starting the new binary");
-                    match self.running.upgrade(UPGRADE_TIMEOUT).await {
+                    let admin = self.admin.as_ref();
+                    match self.running.upgrade(admin.map(Admin::offer), UPGRADE_TIMEOUT).await {
                         Ok(pid) => {
                             tracing::info!(pid, "the new process accepts connections");
                             break true;
                         }
-                        Err(error) => tracing::error!(%error, "upgrade failed; this process goes on"),
+                        Err(error) => {
+                            tracing::error!(%error, "upgrade failed; this process goes on");
+                            if let Some(admin) = admin {
+                                admin.resume();
+                            }
+                        }
                     }
                 }
             }
@@ -252,6 +259,9 @@ impl Life {
     async fn end(mut self, handed_over: bool, signals: &mut Signals) -> Result<(), Failure> {
         if let Some(admin) = &self.admin {
             admin.set_ready(false);
+            if handed_over {
+                admin.hand_over();
+            }
         }
         if handed_over {
             self.recording.hand_over();

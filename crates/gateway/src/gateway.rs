@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    net::SocketAddr,
+    net::{SocketAddr, TcpListener},
     num::NonZeroUsize,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -255,20 +255,20 @@ impl Running {
     }
 
     /// Replaces the running binary: starts the program of the same path with the same arguments,
-    /// passes it the listening sockets and waits until it accepts connections. Then this process is
-    /// to [`Running::drain`].
+    /// passes it the listening sockets, that of the admin address too, and waits until it accepts connections. Then
+    /// this process is to [`Running::drain`].
     ///
     /// # Errors
     ///
     /// [`UpgradeError`]; this process goes on as before.
-    pub async fn upgrade(&self, within: Duration) -> Result<u32, UpgradeError> {
+    pub async fn upgrade(&self, admin: Option<&TcpListener>, within: Duration) -> Result<u32, UpgradeError> {
         let passed = self.open().iter().map(Open::duplicate).collect::<io::Result<Vec<_>>>();
         let passed = passed.map_err(UpgradeError::Sockets)?;
         let sockets: Vec<_> = passed
             .iter()
-            .flat_map(|open| open.sockets.iter().map(|socket| (&*open.listening, socket)))
+            .flat_map(|open| open.sockets.iter().map(|socket| (&*open.listening.name, socket)))
             .collect();
-        self.program.succeed(&sockets, &self.ticketer.to_bytes(), within).await
+        self.program.succeed(&sockets, admin, &self.ticketer.to_bytes(), within).await
     }
 
     /// Stops accepting, serves what is under way, closes what is idle, and ends. What has not ended

@@ -30,11 +30,14 @@ use socket2::{Domain, SockRef, Socket};
 use tidegate_config::{Address, Listener};
 use tokio::io::AsyncReadExt;
 
-use crate::listener::{Bound, Listening};
+use crate::listener::Bound;
 
 /// Tells the new process what it takes over: the old one's id and the descriptor of the line to it,
-/// then a line for each listening socket, its descriptor and its listener's name.
+/// then a line for each listening socket, its descriptor and its listener's name, or [`ADMIN`].
 const HANDOVER: &str = "TIDEGATE_HANDOVER";
+
+/// The socket of the admin address; no listener's name has such a sign.
+const ADMIN: &str = "/admin";
 
 /// What systemd sets.
 const LISTEN_FDS_NAMES: &str = "LISTEN_FDNAMES";
@@ -91,6 +94,21 @@ impl Inherited {
         });
         self.sockets = left;
         taken.into_iter().map(|inherited| inherited.socket).collect()
+    }
+
+    /// The socket of the admin address, if it is at this one.
+    pub fn take_admin(&mut self, address: std::net::SocketAddr) -> Option<TcpListener> {
+        let position = self.sockets.iter().position(|inherited| inherited.name.as_deref() == Some(ADMIN))?;
+        let socket = match &self.sockets[position].socket {
+            Bound::Tcp(socket)
+                if address.port() == 0 || socket.local_addr().is_ok_and(|at| at == address) =>
+            {
+                socket.try_clone().ok()?
+            }
+            _ => return None,
+        };
+        self.sockets.remove(position);
+        Some(socket)
     }
 
     /// Adds what another listener of this process leaves.
@@ -167,11 +185,12 @@ impl Program {
     /// Starts the successor, gives it the sockets and keys, and waits until it accepts connections.
     pub(crate) async fn succeed(
         &self,
-        sockets: &[(&Listening, &Bound)],
+        sockets: &[(&str, &Bound)],
+        admin: Option<&TcpListener>,
         ticket_keys: &[u8],
         within: Duration,
     ) -> Result<u32, UpgradeError> {
-        let (line, child) = self.start(sockets, ticket_keys)?;
+        let (line, child) = self.start(sockets, admin, ticket_keys)?;
         let mut child = Some(child);
         let said = async {
             let mut said = [0];
@@ -202,7 +221,8 @@ impl Program {
 
     fn start(
         &self,
-        sockets: &[(&Listening, &Bound)],
+        sockets: &[(&str, &Bound)],
+        admin: Option<&TcpListener>,
         ticket_keys: &[u8],
     ) -> Result<(UnixStream, Child), UpgradeError> {
         let (ours, theirs) = UnixStream::pair().map_err(UpgradeError::Sockets)?;
@@ -213,14 +233,21 @@ impl Program {
             ours.set_nonblocking(true)?;
             SockRef::from(&theirs).set_cloexec(false)?;
             let mut lines = format!("{} {}", std::process::id(), theirs.as_raw_fd());
-            let mut passed = Vec::new();
-            for (listening, socket) in sockets {
+            let mut copies = Vec::with_capacity(sockets.len() + 1);
+            for (name, socket) in sockets {
                 let copy: OwnedFd = match socket.duplicate()? {
                     Bound::Tcp(socket) => socket.into(),
                     Bound::Unix(socket) => socket.into(),
                 };
+                copies.push((*name, copy));
+            }
+            if let Some(admin) = admin {
+                copies.push((ADMIN, admin.try_clone()?.into()));
+            }
+            let mut passed = Vec::with_capacity(copies.len());
+            for (name, copy) in copies {
                 SockRef::from(&copy).set_cloexec(false)?;
-                lines.push_str(&format!("\n{} {}", copy.as_raw_fd(), listening.name));
+                lines.push_str(&format!("\n{} {name}", copy.as_raw_fd()));
                 passed.push(copy);
             }
             Ok((lines, passed))

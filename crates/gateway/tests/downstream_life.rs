@@ -152,7 +152,7 @@ fn gateway_process() {
     while io::stdin().read_line(&mut line).is_ok_and(|len| len > 0) {
         match line.trim() {
             "upgrade" => {
-                let id = runtime.block_on(running.upgrade(PATIENCE)).unwrap();
+                let id = runtime.block_on(running.upgrade(None, PATIENCE)).unwrap();
                 println!("\nupgraded {id}");
                 let drained = runtime.block_on(running.drain(true));
                 println!("\ndrained {}", drained.cut);

@@ -16,11 +16,11 @@ use crate::{
     Front, configuration,
     support::{
         Gateway, Start,
-        admin::{await_metrics, await_rest},
+        admin::{api, await_metrics, await_rest},
         client::{Client, get},
         free_address,
         load::{Connections, Load, Tally},
-        origin::{Origin, respond},
+        origin::{Latch, Origin, respond},
         signal, write_certificate,
     },
 };
@@ -282,6 +282,58 @@ fn the_binary_is_replaced_under_load_without_one_failed_or_refused_request() {
     await_rest(front.admin);
     signal(newest, "TERM");
     await_gone(newest);
+    front.gateway.log.assert_no_panic();
+}
+
+#[test]
+fn while_the_old_process_drains_only_the_new_one_answers_at_the_admin_address() {
+    let latch = Latch::default();
+    let held = latch.clone();
+    let origin = Origin::start(move |request, stream| {
+        if request.path == "/held" {
+            held.wait();
+        }
+        respond(stream, 200, b"hello\n")
+    });
+    let mut front = Front::start(&[origin.url()], "", KNOBS);
+    // One that cannot start takes nothing over.
+    let configuration =
+        fs::read_to_string(front.gateway.directory.path().join("tidegate.toml")).expect("read");
+    front.gateway.write_configuration("nonsense");
+    front.gateway.signal("USR2");
+    front.gateway.log.await_line("upgrade failed; this process goes on", 1);
+    assert_eq!(get(front.admin, "/readyz").expect("an answer").status, 200);
+    front.gateway.write_configuration(&configuration);
+
+    let mut slow = Client::connect(front.listen).expect("connect");
+    slow.send_get("/held", "").expect("send");
+    origin.await_requests(1);
+    let mut kept = Client::connect(front.admin).expect("connect");
+    assert_eq!(kept.get("/readyz", "").expect("an answer").status, 200);
+    let mut events = Client::connect(front.admin).expect("connect");
+    events.send_get("/api/v1/events?after=0", "").expect("send");
+
+    let old = front.gateway.pid();
+    front.gateway.signal("USR2");
+    front.gateway.log.await_line("the new process accepts connections", 1);
+    kept.closed().expect("what is idle is closed");
+    let told = events.response().expect("the stream of events ends").text();
+    assert!(told.contains("event: ending"), "{told}");
+    for _ in 0..40 {
+        assert_eq!(get(front.admin, "/readyz").expect("an answer").status, 200);
+    }
+    let change = r#"{"changes": {"app/maintenance": true}, "why": "to be seen"}"#;
+    assert_eq!(api(front.admin, "PATCH", "/api/v1/knobs", change).status, 200);
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    while get(front.listen, "/").expect("an answer").status != 503 {
+        assert!(std::time::Instant::now() < deadline, "the change was made in the process that ends");
+    }
+    latch.open();
+    assert_eq!(slow.response().expect("it is finished").status, 200);
+    assert_eq!(front.gateway.ended(), Some(0));
+    let new = successor(front.gateway.directory.path(), old);
+    signal(new, "TERM");
+    await_gone(new);
     front.gateway.log.assert_no_panic();
 }
 
