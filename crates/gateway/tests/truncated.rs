@@ -165,6 +165,25 @@ fn an_answer_that_is_reset_is_never_taken_as_a_whole() {
 }
 
 #[test]
+fn who_leaves_with_all_that_was_announced_has_had_a_whole_answer() {
+    let (servers, connections) = server();
+    let house = house(&servers, "");
+    let (mut client, mut server, stream) = asks(&house, &connections, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let head = frame(HEADERS, END_HEADERS, stream, &[OK, &field("content-length", "5")].concat());
+    server.stream.write_all(&[head, frame(DATA, 0, stream, b"hello")].concat()).unwrap();
+    assert_eq!(read_response(&mut client).unwrap().body, "hello");
+    drop(client);
+    let line = &lines(&house, 1)[0];
+    assert_eq!((member(line, "status"), member(line, "reason")), (Some("200"), None), "{line}");
+    server.stream.write_all(&frame(DATA, END_STREAM, stream, b"")).unwrap();
+    house.held(0);
+    drop(server);
+    let counted = house.finish();
+    assert_eq!(counted.counts(Meter::GOOD), [1]);
+    assert_eq!(counted.counts(Meter::ABANDONED), [0]);
+}
+
+#[test]
 fn an_answer_before_the_end_of_its_request_is_whole() {
     let (servers, connections) = server();
     let house = house(&format!("{servers}spool = \"1KiB\"\n"), "");

@@ -197,8 +197,17 @@ impl Reading {
     fn go_on(self: Box<Self>, event: Event) -> (Option<Result<Frame<Bytes>, BodyError>>, Source) {
         match event {
             Event::Frame(Some(Ok(frame))) => {
-                let is_last = self.frames.is_empty() && self.upstream.is_end_stream();
-                let rest = if is_last { self.finish() } else { Source::InStep(self) };
+                let rest = match self.frames.is_empty() {
+                    true if self.upstream.is_end_stream() => self.finish(),
+                    // Every byte announced is there, and over HTTP/1 no trailers follow those. Its client may leave
+                    // before an HTTP/2 server says that this was the end.
+                    true if self.upstream.size_hint().exact() == Some(0) => {
+                        let now = self.in_flight.service().now();
+                        self.linger();
+                        Source::Whole(now)
+                    }
+                    _ => Source::InStep(self),
+                };
                 (Some(Ok(frame)), rest)
             }
             Event::Frame(None) => (None, self.finish()),
@@ -217,7 +226,7 @@ impl Reading {
         Source::Whole(self.in_flight.finish(self.status))
     }
 
-    /// Its client has left.
+    /// Nobody wants what is left of it.
     fn linger(self) {
         tokio::task::spawn_local(linger::drain(self.upstream, self.in_flight, self.status));
     }
