@@ -61,10 +61,10 @@ pub struct TlsFacts {
 }
 
 impl ConnectionFacts {
-    /// The client's address; `None` on a Unix socket.
+    /// The client's address, an IPv4 one as such; `None` on a Unix socket.
     #[must_use]
     pub fn client_ip(&self) -> Option<IpAddr> {
-        self.client.map(|address| address.ip())
+        self.client.map(|address| address.ip().to_canonical())
     }
 
     /// Whether the client speaks TLS to us.

@@ -12,11 +12,13 @@ use std::{
 };
 
 use aws_lc_rs::digest;
-use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc;
 
 /// Quiet time after which a change counts as complete.
 const SETTLE: Duration = Duration::from_millis(100);
+/// Longest wait for it: something else in the directory may never be quiet, such as a log.
+const SETTLE_MAX: Duration = Duration::from_secs(1);
 /// How often files are looked at though nothing was heard: some file systems say nothing.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
@@ -46,8 +48,11 @@ impl FileWatch {
         // One notice is enough, however much happens.
         let (tell, heard) = mpsc::channel(1);
         let notice = tell.clone();
-        let watcher = notify::recommended_watcher(move |_| {
-            let _ = notice.try_send(());
+        let watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
+            // Who only reads changes nothing, as we do when we look.
+            if !event.is_ok_and(|event| event.kind.is_access()) {
+                let _ = notice.try_send(());
+            }
         });
         let watcher = watcher.inspect_err(
             |error| tracing::warn!(%error, "files cannot be watched and are looked at every minute"),
@@ -81,7 +86,9 @@ impl FileWatch {
         loop {
             let heard = tokio::time::timeout(LOOK_EVERY, self.heard.recv()).await;
             if heard.is_ok() {
-                while tokio::time::timeout(SETTLE, self.heard.recv()).await.is_ok() {}
+                let settled =
+                    async { while tokio::time::timeout(SETTLE, self.heard.recv()).await.is_ok() {} };
+                let _ = tokio::time::timeout(SETTLE_MAX, settled).await;
             }
             let changed: Vec<PathBuf> = self
                 .files
@@ -166,6 +173,30 @@ mod tests {
             assert_eq!(watch.changed().await, std::slice::from_ref(&one));
             fs::remove_file(&one).unwrap();
             assert_eq!(watch.changed().await, std::slice::from_ref(&one));
+        });
+    }
+
+    #[test]
+    fn a_directory_that_is_never_quiet_hides_no_change() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, log) = (directory.path().join("file"), directory.path().join("log"));
+        fs::write(&file, "a").unwrap();
+        let mut watch = FileWatch::new([file.clone()]);
+        run(async {
+            let writing = async {
+                let mut ticks = tokio::time::interval(SETTLE / 10);
+                for line in 0.. {
+                    ticks.tick().await;
+                    fs::write(&log, format!("{line}")).unwrap();
+                    if line == 10 {
+                        fs::write(&file, "b").unwrap();
+                    }
+                }
+            };
+            tokio::select! {
+                changed = watch.changed() => assert_eq!(changed, std::slice::from_ref(&file)),
+                () = writing => {}
+            }
         });
     }
 

@@ -17,7 +17,7 @@ use tokio_tungstenite::{
 
 use crate::{
     request_house::{House, take},
-    support::{PLAIN, eventually, read_response},
+    support::{PATIENCE, PLAIN, eventually, read_response},
 };
 
 fn block_on<F: Future>(future: F) -> F::Output {
@@ -177,6 +177,70 @@ fn trailers_pass_through_http2_on_both_sides() {
     drop(runtime);
     let counted = house.finish();
     assert_eq!(counted.counts(Meter::RESPONSES), [0, 1, 0, 0, 0]);
+}
+
+/// Message and answer in turn, in one stream; also where nothing is read ahead.
+#[test]
+fn a_grpc_call_may_wait_for_an_answer_before_its_next_message() {
+    for spool in ["0B", "256KiB"] {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let server = runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            tokio::spawn(async move {
+                while let Ok((stream, _)) = listener.accept().await {
+                    let echo =
+                        hyper::service::service_fn(|request: Request<hyper::body::Incoming>| async move {
+                            Ok::<_, Infallible>(Response::new(request.into_body()))
+                        });
+                    tokio::spawn(
+                        hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+                            .serve_connection(TokioIo::new(stream), echo),
+                    );
+                }
+            });
+            address
+        });
+        let house = before(server, &format!("upstream.protocol = \"http2\"\nspool = \"{spool}\"\n"));
+        runtime.block_on(async {
+            let stream = TcpStream::connect(house.address()).await.unwrap();
+            let (mut sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+                .handshake(TokioIo::new(stream))
+                .await
+                .unwrap();
+            tokio::spawn(connection);
+            let (say, said) = tokio::sync::mpsc::channel::<Bytes>(1);
+            let messages = stream::unfold(said, |mut said| async {
+                let message = said.recv().await?;
+                Some((Ok::<_, Infallible>(Frame::data(message)), said))
+            });
+            let request = Request::post(format!("http://{}/echo.Echo/Talk", house.address()))
+                .header("te", "trailers")
+                .header("content-type", "application/grpc+proto")
+                .body(StreamBody::new(Box::pin(messages)))
+                .unwrap();
+            // More than a frame of HTTP/2 holds.
+            let message = Bytes::from(vec![b'm'; 20_000]);
+            say.send(message.clone()).await.unwrap();
+            let mut answers = sender.send_request(request).await.unwrap().into_body();
+            for round in 0..3 {
+                let mut heard = 0;
+                while heard < message.len() {
+                    let frame = tokio::time::timeout(PATIENCE, answers.frame()).await;
+                    let frame =
+                        frame.unwrap_or_else(|_| panic!("round {round}, spool {spool}: {heard} heard"));
+                    heard += frame.unwrap().unwrap().into_data().unwrap().len();
+                }
+                say.send(message.clone()).await.unwrap();
+            }
+            drop(say);
+            let rest = tokio::time::timeout(PATIENCE, answers.collect()).await.expect("in time").unwrap();
+            assert_eq!(rest.to_bytes().len(), message.len());
+        });
+        drop(runtime);
+        let counted = house.finish();
+        assert_eq!(counted.counts(Meter::RESPONSES), [0, 1, 0, 0, 0]);
+    }
 }
 
 /// Two streams of one connection: the one that is reset while it waits never reaches the server.

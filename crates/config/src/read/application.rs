@@ -330,6 +330,9 @@ fn header_edit(section: &Section<'_>) -> Option<HeaderEdit> {
     {
         section.fault(kind, format!("{name} is written by the gateway itself"), "leave it out");
     }
+    if name.as_deref() == Some("host") && kind != "set" {
+        section.fault(kind, "a request has one host, no more and no less".to_owned(), "use set");
+    }
     let value = section.parsed("value", |text| HeaderValue::from_str(text).ok().map(|_| text.to_owned()));
     if kind == "remove" {
         if section.is_written("value") {

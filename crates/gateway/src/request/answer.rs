@@ -101,7 +101,7 @@ impl Service {
             method: head.map(|head| head.method.clone()),
             target: head.map(|head| head.uri.clone()),
             version: head.map_or(http::Version::HTTP_11, |head| head.version),
-            host: field(header::HOST),
+            host: head.and_then(Head::host_asked),
             user_agent: field(header::USER_AGENT),
             referer: field(header::REFERER),
             request_id: None,

@@ -94,7 +94,7 @@ impl ForwardingFields {
     fn of(facts: &ConnectionFacts) -> Self {
         let scheme = if facts.is_secure() { "https" } else { "http" };
         // An address that is not known is said to be so (RFC 7239, section 6).
-        let (address, node) = match facts.client_ip().map(|address| address.to_canonical()) {
+        let (address, node) = match facts.client_ip() {
             None => ("unknown".to_owned(), "unknown".to_owned()),
             Some(IpAddr::V4(address)) => (address.to_string(), address.to_string()),
             Some(IpAddr::V6(address)) => (address.to_string(), format!("\"[{address}]\"")),
@@ -148,16 +148,13 @@ fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
     })
 }
 
-/// A node: an address, in brackets if IPv6 with a port, with or without a port.
+/// A node: an address, in brackets if IPv6 with a port, with or without a port. An IPv4 one is given as such.
 fn node(text: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(text).ok()?;
-    if let Ok(address) = text.parse::<IpAddr>() {
-        return Some(address);
-    }
-    if let Some(address) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
-        return address.parse().ok().map(IpAddr::V6);
-    }
-    text.parse::<SocketAddr>().ok().map(|address| address.ip())
+    let bracketed = || text.strip_prefix('[')?.strip_suffix(']')?.parse().ok().map(IpAddr::V6);
+    let with_port = || text.parse::<SocketAddr>().ok().map(|address| address.ip());
+    let address = text.parse::<IpAddr>().ok().or_else(bracketed).or_else(with_port)?;
+    Some(address.to_canonical())
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@
 //! | a path with control characters, or none | 400 |
 //! | CONNECT, TRACE | 501: neither a tunnel nor an echo of internal headers is offered |
 //! | `Expect` other than `100-continue` | 417 |
+//! | more fields than `headers.max`, which over HTTP/1 the codec counts | 431 |
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version, header};
 use tidegate_control::meters::BadRequest;
@@ -64,6 +65,8 @@ pub(super) enum BadHead {
     Target,
     /// `Expect` other than `100-continue`.
     Expectation,
+    /// More fields than are allowed.
+    TooManyFields,
 }
 
 impl BadHead {
@@ -72,6 +75,7 @@ impl BadHead {
             Self::Method | Self::TransferEncoding => StatusCode::NOT_IMPLEMENTED,
             Self::Length | Self::Host | Self::HostDisagrees | Self::Target => StatusCode::BAD_REQUEST,
             Self::Expectation => StatusCode::EXPECTATION_FAILED,
+            Self::TooManyFields => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
         }
     }
 
@@ -85,6 +89,7 @@ impl BadHead {
             Self::HostDisagrees => "The request's target and its Host disagree.",
             Self::Target => "The request's target is malformed.",
             Self::Expectation => "The only expectation met is 100-continue.",
+            Self::TooManyFields => "The request has more header fields than are taken.",
         }
     }
 
@@ -98,6 +103,7 @@ impl BadHead {
             Self::HostDisagrees => BadRequest::HostDisagrees,
             Self::Target => BadRequest::Target,
             Self::Expectation => BadRequest::Expectation,
+            Self::TooManyFields => BadRequest::HeadTooLarge,
         }
     }
 }
@@ -109,6 +115,22 @@ impl<'a> Head<'a> {
             uri: request.uri(),
             version: request.version(),
             headers: request.headers(),
+        }
+    }
+
+    /// The host as it was asked for, for logs: the field, or over HTTP/2 the authority.
+    pub(super) fn host_asked(self) -> Option<HeaderValue> {
+        let authority = || HeaderValue::from_str(self.uri.authority()?.as_str()).ok();
+        self.headers.get(header::HOST).cloned().or_else(authority)
+    }
+
+    /// Whether there are more than `fields_max` fields, where no codec has counted them.
+    pub(super) fn check_fields(self, fields_max: u64) -> Result<(), BadHead> {
+        let is_counted = self.version != Version::HTTP_2;
+        if is_counted || self.headers.len() as u64 <= fields_max {
+            Ok(())
+        } else {
+            Err(BadHead::TooManyFields)
         }
     }
 
@@ -204,6 +226,13 @@ impl<'a> Head<'a> {
             (Some(_) | None, None) => Err(BadHead::Host),
         }
     }
+}
+
+/// Whether a request is a gRPC call, whose messages and answers may take turns.
+pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
+    let kind =
+        headers.get(header::CONTENT_TYPE).and_then(|kind| kind.as_bytes().strip_prefix(b"application/grpc"));
+    kind.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
 }
 
 #[derive(Default)]

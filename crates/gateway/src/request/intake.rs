@@ -7,7 +7,8 @@
 //! A body that then is still not whole would keep a server waiting at its client's speed: the permit
 //! goes back, up to `spool` bytes are gathered without it, and the request asks again, as a newcomer
 //! whose ingress tokens are taken already.
-//! What is longer than `spool` streams from there on, in step with the server, under the permit.
+//! What is longer than `spool` streams from there on, in step with the server, under the permit. So does a gRPC
+//! call from its first message on: its server may have to answer that before the client sends the next.
 
 use std::{
     cell::Cell,
@@ -84,6 +85,11 @@ impl Bounds {
             idle_timeout: host.get(keys::BODY_IDLE_TIMEOUT),
             rate_min_bytes_per_s: host.get(keys::BODY_RATE_MIN).map(|bytes| bytes.0),
         }
+    }
+
+    /// The same of a body that waits for answers: its client is not slow.
+    pub(super) fn of_conversation(self) -> Self {
+        Self { rate_min_bytes_per_s: None, ..self }
     }
 
     /// Whether an announced length is allowed.

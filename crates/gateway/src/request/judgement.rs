@@ -100,6 +100,9 @@ impl Service {
             });
         }
         let view = self.core.view();
+        if let Err(bad) = head.check_fields(view.snapshot.settings.host.get(keys::HEADERS_MAX)) {
+            return Ruling::Turn(Turn::Bad(bad));
+        }
         let application = match find_application(&view, facts, &examined.host) {
             Ok(application) => application,
             Err(turn) => return Ruling::Turn(turn),

@@ -154,10 +154,12 @@ impl Service {
         let (body, held) = if incoming.is_end_stream() {
             (RequestBody::Empty, held)
         } else {
+            let converses = head::is_grpc(&parts.headers);
+            let bounds = if converses { bounds.of_conversation() } else { bounds };
             let intake = Intake::new(incoming, parts.version, *self.core.shared().clock(), bounds);
             let counts = intake.received();
             // Boxed, so that a request without a body carries nothing of it along.
-            match Box::pin(self.gather(&connection, &mut record, intake, held, exchange)).await {
+            match Box::pin(self.gather(&connection, &mut record, intake, held, exchange, converses)).await {
                 Ok(gathered) => {
                     received = Some(counts);
                     gathered
@@ -276,7 +278,7 @@ impl Service {
         })
     }
 
-    /// Gathers a body; gives it with a permit to go on.
+    /// Gathers a body, unless it `converses`; gives it with a permit to go on.
     async fn gather(
         self: &Rc<Self>,
         connection: &Connection,
@@ -284,11 +286,12 @@ impl Service {
         intake: Intake,
         held: Held,
         exchange: tidegate_control::admission::Exchange,
+        converses: bool,
     ) -> Result<(RequestBody, Held), Ungathered> {
         let application = Rc::clone(record.application());
         let bytes_max = application.application.settings.values.get(keys::SPOOL).0;
         let mut gathering = Gathering::new(intake, bytes_max, self.spool().account());
-        if gathering.glance().await.map_err(|_| Ungathered::Failed)? {
+        if gathering.glance().await.map_err(|_| Ungathered::Failed)? || converses {
             return Ok((gathering.into_body(), held));
         }
         // The client is slower than we are: nobody waits for it with a permit in hand.

@@ -303,7 +303,13 @@ impl Buffer {
         if self.frames.is_empty() {
             self.in_step = false;
         }
-        self.writer.take_if(|_| !self.in_step && self.bytes < self.bytes_max)
+        let is_full = self.is_full();
+        self.writer.take_if(|_| !is_full)
+    }
+
+    /// Whether no frame fits. At least one does whatever the bound, or nothing would ever flow.
+    fn is_full(&self) -> bool {
+        self.in_step || (self.bytes >= self.bytes_max && !self.frames.is_empty())
     }
 
     /// Adds a frame; gives whom to wake.
@@ -327,9 +333,7 @@ impl Buffer {
         if self.left {
             return Poll::Ready(Room::Left);
         }
-        // At least one frame whatever the bound, or nothing would ever flow.
-        let full = self.in_step || (self.bytes >= self.bytes_max && !self.frames.is_empty());
-        if !full {
+        if !self.is_full() {
             return Poll::Ready(Room::Yes);
         }
         self.writer = Some(context.waker().clone());

@@ -119,7 +119,7 @@ impl LoggedHead {
             method: head.method.clone(),
             uri: head.uri.clone(),
             version: head.version,
-            host: field(header::HOST),
+            host: head.host_asked(),
             user_agent: field(header::USER_AGENT),
             referer: field(header::REFERER),
         }
@@ -348,7 +348,6 @@ impl Record {
     fn export(&self, ids: TraceIds, log: &LogFacts, status: Option<StatusCode>, now: Timestamp) {
         let LoggedHead { method, uri, version, host, user_agent, .. } = &log.head;
         let host = host.as_ref().map(HeaderValue::as_bytes);
-        let host = host.or_else(|| uri.authority().map(|authority| authority.as_str().as_bytes()));
         let traced = Box::new(TracedRequest {
             ids,
             application: Arc::clone(&self.application.application),
