@@ -13,14 +13,18 @@ pub(crate) enum LogFormat {
     Json,
 }
 
+/// What is logged where TIDEGATE_LOG says nothing. The codec's warnings are of what clients do: they are counted, and
+/// whoever floods a listener is not to fill the log.
+const FILTER: &str = "info,h2=error";
+
 /// Starts logging for the process. A filter in TIDEGATE_LOG that cannot be read is said and ignored.
 pub(crate) fn start(format: LogFormat) {
     let (filter, fault) = match std::env::var("TIDEGATE_LOG") {
         Ok(text) => match EnvFilter::try_new(&text) {
             Ok(filter) => (filter, None),
-            Err(error) => (EnvFilter::new("info"), Some(error)),
+            Err(error) => (EnvFilter::new(FILTER), Some(error)),
         },
-        Err(_) => (EnvFilter::new("info"), None),
+        Err(_) => (EnvFilter::new(FILTER), None),
     };
     let registry = tracing_subscriber::registry().with(filter);
     match format {

@@ -37,6 +37,7 @@ impl Source {
         files.extend(settings.controllers.iter().map(|controller| controller.file.clone()));
         files.extend(admin_files(&settings.admin_access));
         files.extend(tidegate_telemetry::files(settings));
+        files.extend(pages(settings).cloned());
         if let Self::File(file) = self {
             files.push(file.clone());
         }
@@ -324,10 +325,18 @@ impl Life {
                 }
                 tracing::error!("the configuration has faults; the one in force stays so");
             }
-            Ok(settings) if settings == before => match self.listeners_lag {
-                true => self.open_listeners(),
-                false => tracing::info!("nothing changed in the configuration"),
-            },
+            Ok(settings) if settings == before => {
+                // Pages are read when settings are put in force.
+                if pages(&settings).next().is_some()
+                    && let Err(error) = self.shared.publish(settings)
+                {
+                    tracing::error!(%error, "the pages in force stay so");
+                }
+                match self.listeners_lag {
+                    true => self.open_listeners(),
+                    false => tracing::info!("nothing changed in the configuration"),
+                }
+            }
             Ok(settings) => {
                 if settings.admin != before.admin {
                     tracing::warn!("admin: a new address takes effect at the next start");
@@ -361,6 +370,11 @@ impl Life {
             }
         }
     }
+}
+
+/// The files of pages that applications show.
+fn pages(settings: &Settings) -> impl Iterator<Item = &PathBuf> {
+    settings.applications.iter().flat_map(|app| app.maintenance_page.iter().chain(&app.waiting_room.page))
 }
 
 /// The files of the admin interface's tokens and certificates.

@@ -183,6 +183,30 @@ fn who_leaves_with_all_that_was_announced_has_had_a_whole_answer() {
     assert_eq!(counted.counts(Meter::ABANDONED), [0]);
 }
 
+/// The same over HTTP/2, where a task reads ahead from the start.
+#[test]
+fn a_stream_given_up_with_all_that_was_announced_has_had_a_whole_answer() {
+    let (servers, connections) = server();
+    let house = house(&servers, "");
+    let mut client = Frames::new(house.connect());
+    client.send(HEADERS, END_STREAM | END_HEADERS, 1, REQUEST).unwrap();
+    let mut server = connections.recv_timeout(PATIENCE).unwrap();
+    let (_, _, stream, _) = server.until(HEADERS);
+    server.send(SETTINGS, ACK, 0, &[]).unwrap();
+    let head = frame(HEADERS, END_HEADERS, stream, &[OK, &field("content-length", "5")].concat());
+    server.stream.write_all(&[head, frame(DATA, 0, stream, b"hello")].concat()).unwrap();
+    assert_eq!(client.until(DATA).3, b"hello");
+    client.send(RST_STREAM, 0, 1, CANCEL).unwrap();
+    let line = &lines(&house, 1)[0];
+    assert_eq!((member(line, "status"), member(line, "reason")), (Some("200"), None), "{line}");
+    assert_eq!(member(line, "host"), Some("a"), "{line}");
+    server.stream.write_all(&frame(DATA, END_STREAM, stream, b"")).unwrap();
+    house.held(0);
+    drop((client, server));
+    let counted = house.finish();
+    assert_eq!(counted.counts(Meter::GOOD), [1]);
+}
+
 #[test]
 fn an_answer_before_the_end_of_its_request_is_whole() {
     let (servers, connections) = server();

@@ -48,7 +48,7 @@ pub(crate) static APPLICATION: Table = Table {
             name: "upstream.proxy_protocol",
             shape: Shape::Choice(ProxyVersion::NAMES),
             absent: Absent::Means("no PROXY header"),
-            doc: "PROXY header sent at the start of each connection, which then serves one client address only.",
+            doc: "PROXY header sent at the start of each connection, which then serves one client address only: that of the client's connection, whatever fields such as X-Forwarded-For say.",
         },
         Row {
             name: "upstream.sticky_cookie",

@@ -115,7 +115,7 @@ knobs! {
         TLS_HANDSHAKES_MAX: Option<u64> = "tls.handshakes.max", count(1, 1024), Value::None,
             "Full TLS handshakes computed at once, on threads of their own, so that they hold up no request; further ones wait within hello.timeout. none: one for every two worker threads.";
         HEAD_TIMEOUT: Span = "head.timeout", span(MS, HOUR), Value::Span(Duration::from_secs(10)),
-            "Time from a request's first byte until its head is complete.";
+            "Time from a request's first byte until its head is complete, over HTTP/1.";
         KEEP_ALIVE_TIMEOUT: Span = "keep_alive.timeout", span(MS, HOUR), Value::Span(Duration::from_secs(60)),
             "How long a client connection may be idle between requests.";
         PARK_AFTER: Span = "park.after", span(MS, HOUR), Value::Span(S),

@@ -287,7 +287,10 @@ impl RequestFacts for Seen<'_> {
     }
 
     fn header_values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
-        self.head.headers.get_all(name).iter().map(HeaderValue::as_bytes)
+        // Over HTTP/2 the authority stands for the field.
+        let is_host = name.eq_ignore_ascii_case("host") && !self.head.headers.contains_key(header::HOST);
+        let authority = self.head.uri.authority().filter(|_| is_host).map(|it| it.as_str().as_bytes());
+        self.head.headers.get_all(name).iter().map(HeaderValue::as_bytes).chain(authority)
     }
 
     fn client(&self) -> Option<IpAddr> {

@@ -66,6 +66,8 @@ struct Buffer {
     spooled: Spooled,
     /// Whether the last frame had to be taken without memory being granted for it.
     in_step: bool,
+    /// Whether every byte that was announced has been read, if not yet the end.
+    is_all: bool,
     end: Option<End>,
     left: bool,
     reader: Option<Waker>,
@@ -145,6 +147,18 @@ impl ReadAhead {
         }
     }
 
+    /// Whether every byte that was announced is taken: its client may leave before an HTTP/2 server says that this
+    /// was the end.
+    pub(super) fn has_given_all(&self) -> bool {
+        match &*self.source.borrow() {
+            Source::Ahead(buffer) => {
+                let buffer = buffer.borrow();
+                buffer.is_all && buffer.frames.is_empty()
+            }
+            _ => self.is_end(),
+        }
+    }
+
     /// When the server's message ended.
     pub(super) fn served(&self) -> Option<Timestamp> {
         match &*self.source.borrow() {
@@ -201,7 +215,7 @@ impl Reading {
                     true if self.upstream.is_end_stream() => self.finish(),
                     // Every byte announced is there, and over HTTP/1 no trailers follow those. Its client may leave
                     // before an HTTP/2 server says that this was the end.
-                    true if self.upstream.size_hint().exact() == Some(0) => {
+                    true if is_all(&self.upstream) => {
                         let now = self.in_flight.service().now();
                         self.linger();
                         Source::Whole(now)
@@ -241,6 +255,7 @@ impl Reading {
             bytes_max: self.bytes_max,
             spooled,
             in_step: false,
+            is_all: is_all(&self.upstream),
             end: None,
             left: false,
             reader,
@@ -394,6 +409,7 @@ async fn pump(reading: Reading, shared: Rc<RefCell<Buffer>>) {
                 if let Some(reader) = reader {
                     reader.wake();
                 }
+                shared.borrow_mut().is_all = is_all(&upstream);
                 if upstream.is_end_stream() {
                     break End::Whole(in_flight.finish(status));
                 }
@@ -423,6 +439,11 @@ async fn pump(reading: Reading, shared: Rc<RefCell<Buffer>>) {
     // The server is done with; its connection goes back before the client has read everything.
     drop(upstream);
     shared.borrow_mut().close(end);
+}
+
+/// Whether every byte that was announced has come.
+fn is_all(upstream: &UpstreamBody) -> bool {
+    upstream.size_hint().exact() == Some(0)
 }
 
 fn left() -> BodyError {

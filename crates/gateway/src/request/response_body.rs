@@ -134,7 +134,11 @@ impl Drop for ResponseBody {
         {
             record.serve(served);
         }
-        if self.is_end() {
+        let has_given_all = match &self.content {
+            Content::ReadAhead(content) => content.has_given_all(),
+            _ => self.is_end(),
+        };
+        if has_given_all {
             record.finish();
         }
     }
