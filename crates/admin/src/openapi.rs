@@ -422,7 +422,8 @@ fn schemas() -> Json {
         "waiting_room": with_more(object(&[
             ("application", text.clone()), ("method", text.clone()), ("role", text), ("waiting", whole.clone()),
             ("next_wait_s", described(maybe("number"), "What the next visitor is told; null: nothing can be promised.")),
-            ("work_per_s", maybe("number")), ("work_for_newcomers_per_s", number.clone()),
+            ("work_per_s", described(maybe("number"), "What can be done, and of role generate what holds: after the loss of all reports the floor, or half of the last.")),
+            ("work_for_newcomers_per_s", number.clone()),
             ("work_of_sessions_per_s", number.clone()), ("no_show_share", number.clone()),
             ("opens_at", described(maybe("number"), "When doors open or the round is drawn, of everybody who is of no group.")),
             ("groups", described(list(object(&[

@@ -206,3 +206,62 @@ fn a_page_names_the_address_that_keeps_the_place() {
     assert_eq!((there.status, there.field("tidegate-turn")), (503, Some(token.as_str())));
     assert!(there.body.contains("data-stay=\"\"") && !there.body.contains(" hidden>"), "{}", there.body);
 }
+
+/// A form that is not kept does not end the way: its page leads on by GET, to where the form can be sent again.
+#[test]
+fn who_has_to_send_a_form_again_is_led_on() {
+    let doors = "waiting_room.method = \"event\"\nwaiting_room.opens_at = 4102444800\n";
+    for (carry, referer, way_on) in [
+        ("cookie", "http://app.example/cart?a=1&tidegate_turn=OLD", "/cart?a=1"),
+        ("cookie", "http://app.example//evil.example/x", "/.//evil.example/x"),
+        ("cookie", "https://evil.example/cart", "/buy?x=1"),
+        ("query", "http://app.example/cart", "/buy?x=1&tidegate_turn="),
+    ] {
+        let bed = Bed::with_application("", PLAIN, &format!("{doors}waiting_room.carry = \"{carry}\"\n"));
+        let post = |site: &str| {
+            let request = format!(
+                "POST /buy?x=1 HTTP/1.1\r\nhost: app.example\r\naccept: text/html\r\nreferer: {referer}\r\n\
+                 sec-fetch-site: {site}\r\ncontent-type: application/x-www-form-urlencoded\r\ncontent-length: 3\r\n\r\na=b"
+            );
+            exchange(&mut bed.connect(), &request)
+        };
+        let lost = post("cross-site");
+        let token = if carry == "query" { lost.field("tidegate-turn").expect("a token") } else { "" };
+        let way_on = format!("{way_on}{token}");
+        let refresh = lost.field("refresh").unwrap_or_default();
+        assert!(refresh.ends_with(&format!("; url={way_on}")), "{referer}: {refresh}");
+        let escaped: String = way_on
+            .chars()
+            .map(|c| if "?=&".contains(c) { format!("&#{};", u32::from(c)) } else { c.into() })
+            .collect();
+        for said in [format!("data-to=\"{escaped}\""), format!("<noscript><a href=\"{escaped}\">")] {
+            assert!(lost.body.contains(&said) && !lost.body.contains("<form"), "{said}: {}", lost.body);
+        }
+        let kept = post("same-origin");
+        assert_eq!(kept.field("refresh"), None, "going elsewhere would lose it");
+        assert!(kept.body.contains("method=\"post\" action=\"/buy&#63;x&#61;1"), "{}", kept.body);
+    }
+}
+
+/// Without a capacity everybody goes on, but for those whom doors hold out; who is to wait whatever comes is given a time.
+#[test]
+fn without_a_capacity_only_doors_hold_people() {
+    for (method, reason) in [
+        ("fifo", None),
+        ("random", None),
+        ("wait", Some("waiting_room")),
+        ("event", Some("waiting_room")),
+        ("closed", Some("room_closed")),
+    ] {
+        let application = format!("in_flight.algorithm = \"fixed\"\nwaiting_room.method = \"{method}\"\n");
+        let bed = Bed::with_application("", PLAIN, &application);
+        let mut client = bed.connect();
+        let told = get(&mut client, "/");
+        assert_eq!(told.field("tidegate-reason"), reason, "{method}: {}", told.body);
+        if method == "wait" {
+            let token = told.field("tidegate-turn").expect("a token").to_owned();
+            let request = format!("GET / HTTP/1.1\r\nhost: app.example\r\ntidegate-turn: {token}\r\n\r\n");
+            eventually("his time", || exchange(&mut client, &request).status == 200);
+        }
+    }
+}

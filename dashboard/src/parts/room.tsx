@@ -47,8 +47,8 @@ function None({ application }: { application: Application }) {
         {application.estimate.capacity_per_s === null && (
           <>
             {" "}It needs to know what the servers can do, which is not known yet: see{" "}
-            <a href={address({ view: "application", name: application.name, tab: "capacity" })}>Capacity</a>. Until then everybody
-            passes.
+            <a href={address({ view: "application", name: application.name, tab: "capacity" })}>Capacity</a>. Until then
+            everybody passes but at doors that are closed, and <b>wait</b> has everyone wait for the next slot.
           </>
         )}
       </p>
@@ -83,7 +83,7 @@ function Standing({ application, room, now }: { application: Application; room: 
       value: rate(room.work_for_newcomers_per_s, "work/s"),
       hint:
         room.work_per_s === null
-          ? "no capacity is known: everybody passes"
+          ? "no capacity is known: only doors hold people"
           : `of ${rate(room.work_per_s, "work/s")} that can be done; visits under way take ${number(room.work_of_sessions_per_s)}`,
       ...(room.work_per_s === null ? { tone: "warn" as const } : {}),
     },

@@ -12,7 +12,7 @@ use super::{
         free_address,
         origin::Origin,
     },
-    visitor::program,
+    visitor::{browser, program},
 };
 
 const GENERATE: &str = include_str!("../../../../examples/waiting-room-generate.toml");
@@ -316,6 +316,52 @@ fn two_processes_keep_their_promises_also_when_the_check_is_killed() {
     let all: Vec<Json> = before.into_iter().chain(meanwhile).collect();
     assert_eq!(pair.come(all), [200; 70], "what was promised before the kill and after it is kept");
     pair.until_counted("kept", 131);
+    check.stop_sound();
+    pair.generate.stop_sound();
+}
+
+/// Who sends a form when his pass is over is sent to the generator with it, as browsers go on after a 307.
+#[test]
+fn a_form_sent_at_the_check_waits_at_the_generator_or_its_sender_is_led_back() {
+    let (pair, check) = Pair::start("1h");
+    let shop = format!("http://{}", pair.shop);
+    let form = "content-type: application/x-www-form-urlencoded\r\nsec-fetch-site: cross-site\r\n";
+    let from = |origin: &str| {
+        let sent = browser(pair.shop).send("POST", "/buy?x=1", &format!("{form}origin: {shop}\r\n"), b"a=b");
+        assert_eq!((sent.status, sent.header("location").is_some()), (307, true), "{}", sent.text());
+        let told =
+            browser(pair.queue).send("POST", "/buy?x=1", &format!("{form}origin: {origin}\r\n"), b"a=b");
+        assert_eq!(told.status, 503);
+        told
+    };
+    // The page sends it to the check, with the token.
+    let kept = from(&shop);
+    let token = kept.header("tidegate-turn").expect("a token").to_owned();
+    let action = format!("action=\"{shop}/buy&#63;x&#61;1&#38;tidegate_turn&#61;{token}\"");
+    assert!(kept.text().contains(&action) && kept.header("refresh").is_none(), "{}", kept.text());
+    program(pair.shop).wait(kept.header("retry-after-ms").and_then(|ms| ms.parse().ok()).expect("a time"));
+    let sent = browser(pair.shop).send(
+        "POST",
+        &format!("/buy?x=1&tidegate_turn={token}"),
+        &format!("{form}origin: http://{}\r\n", pair.queue),
+        b"a=b",
+    );
+    assert_eq!(sent.status, 200, "{}", sent.text());
+
+    // What another site has sent is not collected here, and its sender comes in by GET.
+    for origin in ["null", "http://evil.example"] {
+        let lost = from(origin);
+        assert!(!lost.text().contains("<form"), "{}", lost.text());
+        let refresh = lost.header("refresh").expect("a way on").to_owned();
+        let (_, way_on) = refresh.split_once("; url=").expect("a URL");
+        assert!(way_on.starts_with(&format!("{shop}/buy?x=1&tidegate_turn=")), "{way_on}");
+        program(pair.shop)
+            .wait(lost.header("retry-after-ms").and_then(|ms| ms.parse().ok()).expect("a time"));
+        let mut visitor = browser(pair.shop);
+        assert_eq!(visitor.get(way_on.trim_start_matches(&shop)).status, 200);
+        let again = visitor.send("POST", "/buy?x=1", &format!("{form}origin: {shop}\r\n"), b"a=b");
+        assert_eq!(again.status, 200, "he has a pass: {}", again.text());
+    }
     check.stop_sound();
     pair.generate.stop_sound();
 }

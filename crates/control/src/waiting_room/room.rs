@@ -291,7 +291,11 @@ impl Room {
         if self.was_used_before(at, promise)
             || !self.replay.is_new(slot, self.filter_places(slot.max(self.table.present())), promise.number)
         {
-            return self.seems_used(class, slot, promise);
+            // Where there is no limit nothing is gained by using one twice, and filters are small.
+            return match self.is_limited() {
+                true => self.seems_used(class, slot, promise),
+                false => self.enter_owed(class, How::Unconcerned, false),
+            };
         }
         self.note_used(slot, promise.number);
         self.returned(slot, class);
@@ -319,7 +323,11 @@ impl Room {
         let class = self.known(class);
         let is_check = self.settings.role == RoomRole::Check;
         if promise.is_none() && !is_check {
-            return self.book(class, self.now, 0);
+            // Who is no concern of the room is refused like everybody without one.
+            return match self.concerns(class) {
+                true => self.book(class, self.now, 0),
+                false => self.enter(class, How::Unconcerned, false),
+            };
         }
         if promise.is_some() {
             self.count(class, RoomCount::Missed);
@@ -471,7 +479,12 @@ impl Room {
         };
         self.settings.is_on()
             && self.settings.classes.get(class.index()).is_some_and(|class| class.queues)
-            && (holds_all || self.knows_capacity() || self.settings.role != RoomRole::Both)
+            && (holds_all || self.is_limited())
+    }
+
+    /// Whether there is a capacity within which places are given. Times that are given elsewhere are kept whatever it is.
+    pub(super) const fn is_limited(&self) -> bool {
+        self.knows_capacity() || !matches!(self.settings.role, RoomRole::Both)
     }
 
     /// The class of that id, or the default class if there is no such class.
@@ -497,6 +510,9 @@ impl Room {
         let work = expected(self.cost(class) + self.follow(), share);
         if self.sends_at_once() {
             return self.promise_in(class, self.table.present(), 0, work, since, renewed);
+        }
+        if !self.is_limited() {
+            return self.promise_in(class, self.table.present() + 1, 0, work, since, renewed);
         }
         let Some(block) = self.place_of(class, work) else {
             self.held_back = Some(self.now);

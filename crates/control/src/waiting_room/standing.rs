@@ -17,7 +17,7 @@ pub struct Standing {
     /// Wait of the next visitor of the default class, at least; `None`: the horizon is full, or doors are closed or open at
     /// a time not known yet.
     pub next: Option<Duration>,
-    /// Capacity, work units a second.
+    /// Capacity, work units a second. Role `generate`: the one that holds, also without word from any check.
     pub capacity: Option<f64>,
     /// Of it, what is promised to newcomers a second.
     pub for_newcomers: f64,
@@ -91,7 +91,10 @@ impl Room {
         Standing {
             waiting: self.table.waiting() + self.draws.people(),
             next: self.next_of(ClassId(0), now),
-            capacity: self.capacity.per_s,
+            capacity: match self.settings.role {
+                RoomRole::Generate => self.counted_on(),
+                RoomRole::Both | RoomRole::Check => self.capacity.per_s,
+            },
             for_newcomers: units(self.table.budget()) / length.as_secs_f64(),
             sessions_per_s: self.sessions.per_s(),
             no_show: self.no_shows.shares().fold(0.0, f64::max),
@@ -161,6 +164,7 @@ impl Room {
                 doors.opens_at.map(|opens| opens.since(now))
             }
             _ if self.sends_at_once() => Some(Duration::ZERO),
+            (RoomMethod::Wait, _) if !self.is_limited() => Some(self.table.length()),
             _ if !self.knows_capacity() && self.settings.role != RoomRole::Generate => Some(Duration::ZERO),
             // Nobody waits, and the next one would not either.
             (_, Some(1)) if self.table.waiting() == 0 => Some(Duration::ZERO),

@@ -287,6 +287,40 @@ fn a_full_horizon_refuses_and_a_class_has_its_share() {
 }
 
 #[test]
+fn without_a_capacity_only_doors_hold_people_and_those_who_are_to_wait_come_in_with_the_next_slot() {
+    let with = |method| RoomSettings { method, ..settings() };
+    for method in [RoomMethod::Fifo, RoomMethod::Random] {
+        let mut room = Room::new(&with(method), [1, 2], START);
+        room.observe(START, Capacity::default(), std::iter::empty());
+        assert_eq!(how(room.ask(START, ONE)), Some(How::Unconcerned));
+        // Refused by admission, he is told why, and nothing of a line there is not.
+        assert_eq!(how(room.missed(START, ONE, None)), Some(How::Unconcerned));
+    }
+    let mut room = Room::new(&with(RoomMethod::Closed), [1, 2], START);
+    assert_eq!(room.ask(START, ONE), Answer::Refuse(Refusal::RoomClosed));
+    let mut room = Room::new(&with(RoomMethod::Event), [1, 2], START);
+    assert_eq!(promise(room.ask(START, ONE)).map(|lot| lot.kind), Some(Kind::Lot));
+
+    let sessions = SessionSettings { idle: Duration::from_secs(60), total: Duration::from_secs(600) };
+    let settings = RoomSettings { sessions: Some(sessions), ..with(RoomMethod::Wait) };
+    let mut room = Room::new(&settings, [1, 2], START);
+    room.observe(START, Capacity::default(), std::iter::empty());
+    let promises = ask(&mut room, START, 1000);
+    assert_eq!(slots(&promises), [1; 1000]);
+    assert_eq!(room.standing(START).next, Some(settings.slot));
+    assert_eq!(promise(room.come_back(s(0.5), ONE, &promises[0])), Some(promises[0]), "not before");
+    for promise in &promises {
+        // A filter for so few places takes many for used.
+        let Answer::Enter(entry) = room.come_back(s(1.1), ONE, promise) else { panic!("he is let in") };
+        assert!(matches!(entry.how, How::Kept | How::Unconcerned) && entry.pass.is_some(), "{entry:?}");
+    }
+    // Once there is a capacity it holds, for him too who cannot be served.
+    tell(&mut room, s(1.2), 10.0);
+    assert_eq!(slots(&ask(&mut room, s(1.2), 20)).last(), Some(&3));
+    room.check_invariants();
+}
+
+#[test]
 fn a_group_of_classes_has_doors_of_its_own() {
     let of = |method| ClassRoom { method, ..ClassRoom::default() };
     let with = |method, own: [Option<ClassRoomMethod>; 2]| {

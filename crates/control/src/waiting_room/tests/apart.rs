@@ -214,10 +214,11 @@ fn the_capacity_is_that_of_all_checks_and_the_loss_of_one_takes_away_its_part() 
     apart.generator.advance(s(140.0));
     let standing = apart.generator.standing(s(140.0));
     assert!(standing.overdue && standing.lost, "{standing:?}");
-    assert_eq!(apart.for_newcomers(s(140.0)), 20.0);
+    assert_eq!((apart.for_newcomers(s(140.0)), standing.capacity), (20.0, Some(20.0)), "what holds is said");
     let floor = RoomSettings { floor: Some(15.0), ..of(RoomRole::Generate) };
     apart.generator.configure(s(140.0), &floor);
     assert_eq!(apart.for_newcomers(s(140.0)), 15.0, "the floor is that of all together");
+    assert_eq!(apart.generator.standing(s(140.0)).capacity, Some(15.0));
 }
 
 #[test]

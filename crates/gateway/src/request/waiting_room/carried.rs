@@ -111,8 +111,8 @@ fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
     query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// A target without the token's parameter.
-fn without_turn(uri: &Uri) -> Option<Uri> {
+/// A target without the token's parameter, if it has that.
+pub(super) fn without_turn(uri: &Uri) -> Option<Uri> {
     let query = uri.query()?;
     parameter(query, TURN)?;
     let is_ours = |pair: &&str| pair.strip_prefix(TURN).is_some_and(|rest| rest.starts_with('='));

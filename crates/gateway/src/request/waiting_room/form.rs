@@ -4,7 +4,7 @@
 
 use std::{fmt::Write, time::Duration};
 
-use http::{HeaderMap, Method, header};
+use http::{HeaderMap, Method, Uri, header};
 use percent_encoding::percent_decode;
 
 use super::{html::Escaped, language::Language, multipart};
@@ -59,15 +59,20 @@ pub(super) enum Encoding {
 
 /// How a request's form is written, if it is one of a browser that may be offered again.
 ///
-/// Only what a page of this very host has sent: offered again, a form of another site would be sent by a page of
-/// ours, with the cookies that browsers keep from other sites' forms (`SameSite`).
+/// Only what a page of this very host has sent, or of the room's `other` one, as `http://host:port`: offered again, a form
+/// of another site would be sent by a page of ours, with the cookies that browsers keep from other sites' forms
+/// (`SameSite`). Where the other host sends it here it names that host still, but if its page was another site's: then it
+/// says `null` (Fetch, section 4.4).
 pub(super) fn may_be_kept(
     method: &Method,
     headers: &HeaderMap,
     is_secure: bool,
     host: &str,
+    other: Option<&str>,
 ) -> Option<Encoding> {
-    if *method != Method::POST || !is_same_origin(headers, is_secure, host) {
+    let is_of_other =
+        || other.is_some_and(|other| origin(headers).is_some_and(|origin| is_same(origin, other)));
+    if *method != Method::POST || !is_same_origin(headers, is_secure, host) && !is_of_other() {
         return None;
     }
     if is_url_encoded(headers) {
@@ -86,9 +91,33 @@ fn is_same_origin(headers: &HeaderMap, is_secure: bool, host: &str) -> bool {
     if let Some(site) = headers.get("sec-fetch-site") {
         return site == "same-origin";
     }
-    let Some(Ok(origin)) = headers.get(header::ORIGIN).map(|origin| origin.to_str()) else { return false };
-    let scheme = if is_secure { "https://" } else { "http://" };
-    !host.is_empty() && origin.strip_prefix(scheme).is_some_and(|rest| rest.eq_ignore_ascii_case(host))
+    !host.is_empty() && origin(headers).is_some_and(|origin| is_same(origin, &origin_of(is_secure, host)))
+}
+
+fn origin(headers: &HeaderMap) -> Option<&str> {
+    headers.get(header::ORIGIN)?.to_str().ok()
+}
+
+fn origin_of(is_secure: bool, host: &str) -> String {
+    format!("{}://{host}", if is_secure { "https" } else { "http" })
+}
+
+/// Whether two origins are one: browsers leave out the port that a scheme has anyway.
+fn is_same(one: &str, other: &str) -> bool {
+    fn short(origin: &str) -> &str {
+        let port = if origin.starts_with("https:") { ":443" } else { ":80" };
+        origin.strip_suffix(port).unwrap_or(origin)
+    }
+    short(one).eq_ignore_ascii_case(short(other))
+}
+
+/// Path and query of the page of this host that has sent a form, if its browser says so.
+pub(super) fn page_of(headers: &HeaderMap, is_secure: bool, host: &str) -> Option<Uri> {
+    let page: Uri = headers.get(header::REFERER)?.to_str().ok()?.parse().ok()?;
+    let origin = format!("{}://{}", page.scheme()?, page.authority()?);
+    let is_ours = !host.is_empty() && is_same(&origin, &origin_of(is_secure, host));
+    let target = page.path_and_query().filter(|_| is_ours)?;
+    Some(target.clone().into())
 }
 
 /// A form as far as it has come.
@@ -306,10 +335,52 @@ mod tests {
             (vec![("sec-fetch-site", "same-origin")], false, false),
             (vec![("content-type", "application/json"), ("sec-fetch-site", "same-origin")], false, false),
         ] {
-            let kept = may_be_kept(&Method::POST, &headers(&fields), secure, "shop.example");
+            let kept = may_be_kept(&Method::POST, &headers(&fields), secure, "shop.example", None);
             assert_eq!(kept.is_some(), expected, "{fields:?} {secure}");
-            assert_eq!(may_be_kept(&Method::PUT, &headers(&fields), secure, "shop.example"), None);
+            assert_eq!(may_be_kept(&Method::PUT, &headers(&fields), secure, "shop.example", None), None);
         }
+    }
+
+    #[test]
+    fn forms_of_the_other_process_are_offered_again_and_of_nobody_else() {
+        let form = ("content-type", "application/x-www-form-urlencoded");
+        let site = ("sec-fetch-site", "cross-site");
+        for (origin, other, expected) in [
+            ("https://shop.example", Some("https://shop.example:443"), true),
+            ("http://shop.example:81", Some("http://shop.example:81"), true),
+            ("http://shop.example", Some("https://shop.example:443"), false),
+            ("https://shop.example:80", Some("https://shop.example:443"), false),
+            ("https://shop.example.evil.example", Some("https://shop.example:443"), false),
+            ("https://evil.example", Some("https://shop.example:443"), false),
+            ("null", Some("https://shop.example:443"), false),
+            ("https://shop.example", None, false),
+        ] {
+            let fields = headers(&[form, site, ("origin", origin)]);
+            let kept = may_be_kept(&Method::POST, &fields, true, "queue.example", other);
+            assert_eq!(kept.is_some(), expected, "{origin} {other:?}");
+        }
+        assert_eq!(
+            may_be_kept(&Method::POST, &headers(&[form, site]), true, "q", Some("https://q:443")),
+            None
+        );
+    }
+
+    #[test]
+    fn the_page_of_a_form_is_one_of_this_host() {
+        for (referer, secure, expected) in [
+            ("http://shop.example/cart?a=1", false, Some("/cart?a=1")),
+            ("http://SHOP.example:80", false, Some("/")),
+            ("https://shop.example//evil.example", true, Some("//evil.example")),
+            ("http://shop.example/cart", true, None),
+            ("http://shop.example@evil.example/cart", false, None),
+            ("http://evil.example/cart", false, None),
+            ("/cart", false, None),
+            ("about:blank", false, None),
+        ] {
+            let page = page_of(&headers(&[("referer", referer)]), secure, "shop.example");
+            assert_eq!(page.as_ref().map(ToString::to_string).as_deref(), expected, "{referer}");
+        }
+        assert_eq!(page_of(&headers(&[]), false, "shop.example"), None);
     }
 
     #[test]

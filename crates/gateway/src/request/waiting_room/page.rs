@@ -16,13 +16,13 @@ const SCRIPT: &str = include_str!("page.js");
 const POLICY: &str = "default-src 'none'; style-src 'sha256-4JNaceWcpR5Su3ysriQceDsaOLGyvXRTvzmDEDynRdc='; script-src 'sha256-vTlRjdSAYrycjxVURzCXW4o3Ms0ztrDdpgNjIworLzg='; \
      connect-src 'self'; form-action 'self'; base-uri 'none'";
 
-/// What our page may do, of visitors who go on at `check_url`: a form that waits is sent there.
-pub(super) fn policy(check_url: Option<&str>) -> HeaderValue {
+/// What our page may do where the room has another process at `other_url`: a form that waits is sent or led there.
+pub(super) fn policy(other_url: Option<&str>) -> HeaderValue {
     let elsewhere = |url| {
         let policy = POLICY.replace("form-action 'self'", &format!("form-action 'self' {url}"));
         HeaderValue::try_from(policy).ok()
     };
-    check_url.and_then(elsewhere).unwrap_or(HeaderValue::from_static(POLICY))
+    other_url.and_then(elsewhere).unwrap_or(HeaderValue::from_static(POLICY))
 }
 
 /// A visitor's wait, as a page shows it.
@@ -38,7 +38,7 @@ pub(super) struct Wait<'a> {
     pub(super) ahead: u64,
     /// Whether a promise was missed.
     pub(super) renewed: bool,
-    /// Where the visitor goes on: path and query on this host.
+    /// Where the visitor goes on: path and query on this host, or a URL of the check's; with a lost form by GET.
     pub(super) to: &'a str,
     /// Where a reload keeps the place, if that is not where the page is.
     pub(super) stay: Option<&'a str>,
@@ -47,7 +47,7 @@ pub(super) struct Wait<'a> {
     /// How often, milliseconds.
     pub(super) every_ms: u64,
     /// What the visitor had sent.
-    pub(super) form: Form,
+    pub(super) form: &'a Form,
 }
 
 impl Wait<'_> {
@@ -73,8 +73,7 @@ pub(super) fn waiting(language: &Language, wait: &Wait<'_>) -> String {
         page,
         "<body data-left=\"{left_ms}\" data-total=\"{total_ms}\" data-every=\"{every_ms}\" data-to=\"{}\" data-stay=\"{}\" data-ask=\"{}\">\n\
          <main>\n<h1>{}</h1>\n<p>{}</p>\n",
-        // What has to be sent again is not to be left for another page.
-        Escaped(if wait.form == Form::Lost { "" } else { wait.to }),
+        Escaped(wait.to),
         Escaped(wait.stay.unwrap_or_default()),
         Escaped(wait.ask),
         language.title,
@@ -98,28 +97,34 @@ pub(super) fn waiting(language: &Language, wait: &Wait<'_>) -> String {
         wait.progress(),
         language.progress
     );
-    match &wait.form {
+    match wait.form {
         Form::None => {
             // The script says so once the page is where a reload keeps the place.
             let hidden = if wait.stay.is_some() { " hidden" } else { "" };
-            let _ = write!(
-                page,
-                "<p id=\"keep\" class=\"soft\"{hidden}>{}</p>\n<noscript><a href=\"{}\">{}</a></noscript>\n",
-                language.keep,
-                Escaped(wait.to),
-                language.enter
-            );
+            let _ = writeln!(page, "<p id=\"keep\" class=\"soft\"{hidden}>{}</p>", language.keep);
+            link(&mut page, wait, language);
         }
         Form::Kept(kept) => {
             let _ = writeln!(page, "<p class=\"note\">{}</p>", language.form_kept);
             kept.write(&mut page, wait.to, language);
         }
         Form::Lost => {
-            let _ = writeln!(page, "<p class=\"note\">{}</p>", language.form_lost);
+            say_lost(&mut page, language);
+            link(&mut page, wait, language);
         }
     }
     let _ = write!(page, "</main>\n<script>{SCRIPT}</script>\n</body>\n</html>\n");
     page
+}
+
+/// Says that a form has to be sent again.
+pub(super) fn say_lost(page: &mut String, language: &Language) {
+    let _ = writeln!(page, "<p class=\"note\">{}</p>", language.form_lost);
+}
+
+/// The way on where no script goes it.
+fn link(page: &mut String, wait: &Wait<'_>, language: &Language) {
+    let _ = writeln!(page, "<noscript><a href=\"{}\">{}</a></noscript>", Escaped(wait.to), language.enter);
 }
 
 /// Our page for a visitor who gets no time.
@@ -160,7 +165,7 @@ mod tests {
     use super::*;
     use crate::request::waiting_room::{form::Kept, language::LANGUAGES};
 
-    fn wait(form: Form) -> Wait<'static> {
+    const fn wait(form: &Form) -> Wait<'_> {
         Wait {
             at: Timestamp::from_nanos(1_700_000_000_000_000_000),
             left_ms: 61_500,
@@ -202,7 +207,7 @@ mod tests {
     #[test]
     fn every_language_says_everything_in_its_direction() {
         for language in &LANGUAGES {
-            let page = waiting(language, &wait(Form::None));
+            let page = waiting(language, &wait(&Form::None));
             for said in [language.title, language.lead, language.entry_at, language.left, language.keep] {
                 assert!(!said.is_empty() && page.contains(said), "{}: {said}", language.tag);
             }
@@ -218,11 +223,15 @@ mod tests {
     #[test]
     fn a_form_is_in_the_page_or_its_loss_is_said() {
         let english = &LANGUAGES[0];
-        let kept = waiting(english, &wait(Form::Kept(Kept::url_decode(b"a=1").unwrap())));
+        let kept = waiting(english, &wait(&Form::Kept(Kept::url_decode(b"a=1").unwrap())));
         assert!(kept.contains("<form id=\"form\"") && kept.contains(english.form_kept));
-        let lost = waiting(english, &wait(Form::Lost));
+        let lost = waiting(english, &wait(&Form::Lost));
         assert!(!lost.contains("<form") && lost.contains(english.form_lost));
-        let sorry = waiting(english, &Wait { renewed: true, ..wait(Form::None) });
+        assert!(
+            lost.contains("data-to=\"/a&#63;") && lost.contains("<noscript><a href=\"/a&#63;"),
+            "it leads on, with a script and without: {lost}"
+        );
+        let sorry = waiting(english, &Wait { renewed: true, ..wait(&Form::None) });
         assert!(sorry.contains(english.missed));
     }
 

@@ -45,10 +45,14 @@ pub(in crate::request) struct Shut {
     now: Timestamp,
     /// Path and query, without a token.
     to: String,
+    /// The same of the page whose form was sent, where it is known and can be gone to with the token.
+    form_page: Option<String>,
     /// Where a reload keeps his place: with the token in the query, if that is not where he is.
     stay: Option<String>,
     /// Scheme, host and port where he goes on, if that is not this host.
     check_url: Option<String>,
+    /// Scheme, host and port of the room's other process, if it has one elsewhere: a form may come from there or go there.
+    other_url: Option<String>,
     /// The request's target without a token, if it had one.
     stripped: Option<Uri>,
     is_secure: bool,
@@ -82,10 +86,16 @@ impl Shut {
     pub(super) fn new(desk: &Desk<'_>, visitor: Visitor<'_>, out: Out, visit: Visit) -> Self {
         let application = desk.application;
         let settings = &application.settings;
+        let room = &settings.waiting_room;
+        let other_url = match settings.values.get(keys::ROOM_ROLE).0 {
+            RoomRole::Both => &None,
+            RoomRole::Generate => &room.check_url,
+            RoomRole::Check => &room.generate_url,
+        };
         let gives_times = settings.values.get(keys::ROOM_ROLE).0 == RoomRole::Generate;
         // Who has a lot comes back here to hear what was drawn.
         let is_time = matches!(&out, Out::Wait(place) if place.promise.kind == Kind::Place);
-        let check_url = settings.waiting_room.check_url.clone().filter(|_| gives_times && is_time);
+        let check_url = room.check_url.clone().filter(|_| gives_times && is_time);
         let refused = |refusal, message| Told::Refuse {
             refusal,
             message,
@@ -102,27 +112,35 @@ impl Shut {
                 refused(Refusal::RoomClosed, application.closed_message(desk.class).map(str::to_owned))
             }
             Out::Refuse(refusal) => refused(refusal, None),
-            Out::Elsewhere(token) => match settings.waiting_room.generate_url.clone() {
+            Out::Elsewhere(token) => match room.generate_url.clone() {
                 Some(url) => Told::Elsewhere { url, token },
                 None => refused(Refusal::RoomClosed, None),
             },
         };
         let head = visitor.head;
         let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        let host = host.or_else(|| head.uri.authority().map(http::uri::Authority::as_str));
+        let host =
+            host.or_else(|| head.uri.authority().map(http::uri::Authority::as_str)).unwrap_or_default();
         let is_secure = visitor.is_secure;
         let to = target(visit.stripped().unwrap_or(head.uri));
+        let carry = settings.values.get(keys::ROOM_CARRY).0;
+        // A token in the query is of the class of this request, which another page may not have.
+        let form_page = form::page_of(head.headers, is_secure, host)
+            .filter(|_| carry == RoomCarry::Cookie && check_url.is_none())
+            .map(|page| target(&carried::without_turn(&page).unwrap_or(page)));
         let stay = match &told {
-            Told::Wait { token, .. } if settings.values.get(keys::ROOM_CARRY).0 == RoomCarry::Query => {
+            Told::Wait { token, .. } if carry == RoomCarry::Query => {
                 Some(with_turn(&to, token)).filter(|stay| *stay != target(head.uri))
             }
             _ => None,
         };
         Self {
-            form: form::may_be_kept(head.method, head.headers, is_secure, host.unwrap_or_default()),
+            form: form::may_be_kept(head.method, head.headers, is_secure, host, other_url.as_deref()),
             to,
+            form_page,
             stay,
             check_url,
+            other_url: other_url.clone(),
             displaced: carried::displaced(head.headers, &desk.turn_cookie()),
             stripped: visit.into_stripped(),
             ..Self::told(desk, told, head.headers, is_secure)
@@ -152,8 +170,10 @@ impl Shut {
             template: application.waiting_page.clone(),
             now: application.state.waiting_room().now(),
             to: "/".to_owned(),
+            form_page: None,
             stay: None,
             check_url: None,
+            other_url: None,
             stripped: None,
             is_secure,
             carry: values.get(keys::ROOM_CARRY).0,
@@ -208,10 +228,15 @@ impl Shut {
             return self.redirect(url, token.as_deref());
         }
         let media = asked.form();
+        let form = match form {
+            Some(kept) => Form::Kept(kept),
+            None if is_safe(asked.method()) => Form::None,
+            None => Form::Lost,
+        };
         let (status, text, is_json) = match &self.told {
             Told::Status(None) => (StatusCode::NOT_FOUND, json!({ "status": 404 }).to_string(), true),
             Told::Status(Some(estimate)) => (StatusCode::OK, self.standing(estimate).to_string(), true),
-            _ if media == Media::Html => (StatusCode::SERVICE_UNAVAILABLE, self.page(asked, form), false),
+            _ if media == Media::Html => (StatusCode::SERVICE_UNAVAILABLE, self.page(&form), false),
             _ => (StatusCode::SERVICE_UNAVAILABLE, self.problem().to_string(), true),
         };
         let mut response = Response::new(ResponseBody::empty());
@@ -235,11 +260,14 @@ impl Shut {
         if !is_json {
             fields.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
             if self.template.is_none() {
-                fields.insert(header::CONTENT_SECURITY_POLICY, page::policy(self.check_url.as_deref()));
+                fields.insert(header::CONTENT_SECURITY_POLICY, page::policy(self.other_url.as_deref()));
             }
         }
         if let Told::Wait { estimate, token, .. } = &self.told {
-            self.hand_out(fields, estimate, token, !is_json && is_safe(asked.method()));
+            // A form is sent by its page; going elsewhere would lose it.
+            let refreshes = !is_json && !matches!(form, Form::Kept(_));
+            let way_on = refreshes.then(|| self.return_to(self.target(&form), token));
+            self.hand_out(fields, estimate, token, way_on);
         }
         if *asked.method() != http::Method::HEAD {
             *response.body_mut() = ResponseBody::whole(text.into());
@@ -267,8 +295,14 @@ impl Shut {
         response
     }
 
-    /// Gives the token along, and tells when to come: to the millisecond, and a browser when to come by itself.
-    fn hand_out(&self, fields: &mut http::HeaderMap, estimate: &Estimate, token: &str, refreshes: bool) {
+    /// Gives the token along, and tells when to come: to the millisecond, and a browser when to come by itself, and where.
+    fn hand_out(
+        &self,
+        fields: &mut http::HeaderMap,
+        estimate: &Estimate,
+        token: &str,
+        way_on: Option<String>,
+    ) {
         fields.insert(RETRY_AFTER_MS, HeaderValue::from(millis(estimate.at.since(self.now))));
         if let Ok(token) = HeaderValue::from_str(token) {
             fields.insert(TURN_FIELD, token);
@@ -281,19 +315,13 @@ impl Shut {
                 fields.append(header::SET_COOKIE, cookie);
             }
         }
-        // A form is sent by its page or its sender; going elsewhere would lose it.
-        if refreshes
-            && let Ok(refresh) = HeaderValue::try_from(format!(
-                "{}; url={}",
-                self.left_s(estimate).max(1),
-                self.return_to(token)
-            ))
-        {
+        let refresh = way_on.map(|way_on| format!("{}; url={way_on}", self.left_s(estimate).max(1)));
+        if let Some(Ok(refresh)) = refresh.map(HeaderValue::try_from) {
             fields.insert(REFRESH, refresh);
         }
     }
 
-    fn page(&self, asked: &Asked, form: Option<Kept>) -> String {
+    fn page(&self, form: &Form) -> String {
         let language = self.language;
         let (estimate, since, renewed, token) = match &self.told {
             Told::Wait { estimate, since, renewed, token } => (estimate, *since, *renewed, token),
@@ -306,12 +334,7 @@ impl Shut {
             }
             Told::Elsewhere { .. } | Told::Status(_) => return String::new(),
         };
-        let (to, ask) = (self.return_to(token), self.ask(token));
-        let form = match (form, asked.method()) {
-            (Some(kept), _) => Form::Kept(kept),
-            (None, method) if is_safe(method) => Form::None,
-            (None, _) => Form::Lost,
-        };
+        let (to, ask) = (self.return_to(self.target(form), token), self.ask(token));
         let wait = Wait {
             at: estimate.at,
             left_ms: millis(estimate.at.since(self.now)),
@@ -347,7 +370,7 @@ impl Shut {
                 more["token_field"] = json!(TURN_FIELD.as_str());
                 more["token_parameter"] = json!(TURN);
                 if self.check_url.is_some() {
-                    more["to"] = json!(self.return_to(token));
+                    more["to"] = json!(self.return_to(&self.to, token));
                 }
                 more
             }
@@ -384,12 +407,20 @@ impl Shut {
         millis(estimate.at.since(self.now)).div_ceil(1000)
     }
 
-    fn return_to(&self, token: &str) -> String {
+    /// Where a visitor goes on with this form: who has to send it again goes to where he can, or at least gets a pass.
+    fn target(&self, form: &Form) -> &str {
+        match (form, &self.form_page) {
+            (Form::Lost, Some(page)) => page,
+            _ => &self.to,
+        }
+    }
+
+    fn return_to(&self, target: &str, token: &str) -> String {
         match (&self.check_url, self.carry) {
             // A cookie of this host is not sent to another one.
-            (Some(url), _) => format!("{url}{}", with_turn(&self.to, token)),
-            (None, RoomCarry::Cookie) => self.to.clone(),
-            (None, RoomCarry::Query) => with_turn(&self.to, token),
+            (Some(url), _) => format!("{url}{}", with_turn(target, token)),
+            (None, RoomCarry::Cookie) => target.to_owned(),
+            (None, RoomCarry::Query) => with_turn(target, token),
         }
     }
 
@@ -423,8 +454,10 @@ fn fill(value: PageValue, page: &mut String, language: &Language, wait: &Wait<'_
         PageValue::Title => write!(page, "{}", language.title),
         PageValue::Message => write!(page, "{}", if wait.renewed { language.missed } else { language.lead }),
         PageValue::Form => {
-            if let Form::Kept(kept) = &wait.form {
-                kept.write(page, wait.to, language);
+            match wait.form {
+                Form::Kept(kept) => kept.write(page, wait.to, language),
+                Form::Lost => page::say_lost(page, language),
+                Form::None => {}
             }
             Ok(())
         }
