@@ -5,8 +5,9 @@ use std::{convert::Infallible, io::Write, net::SocketAddr};
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt, stream};
 use http::{HeaderMap, HeaderValue, Request, Response};
-use http_body::Frame;
+use http_body::{Body, Frame};
 use http_body_util::{BodyExt, StreamBody};
+use hyper::{body::Incoming, client::conn::http2::SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tidegate_control::meters::Meter;
 use tokio::net::{TcpListener, TcpStream};
@@ -28,6 +29,39 @@ fn before(server: SocketAddr, application: &str) -> House {
     House::with(|_| {
         (String::new(), PLAIN.to_owned(), format!("servers = \"http://{server}\"\n{application}"))
     })
+}
+
+/// A server that speaks HTTP/2 and answers so.
+async fn serve<F, A, B>(answer: F) -> SocketAddr
+where
+    F: Fn(Request<Incoming>) -> A + Copy + Send + 'static,
+    A: Future<Output = Response<B>> + Send + 'static,
+    B: Body<Data = Bytes, Error: std::error::Error + Send + Sync> + Send + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let service = hyper::service::service_fn(move |request| async move {
+                Ok::<_, Infallible>(answer(request).await)
+            });
+            let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+            tokio::spawn(async move { server.serve_connection(TokioIo::new(stream), service).await });
+        }
+    });
+    address
+}
+
+/// A client that speaks HTTP/2.
+async fn client<B>(house: &House) -> SendRequest<B>
+where
+    B: Body<Data = Bytes, Error: std::error::Error + Send + Sync> + Unpin + Send + 'static,
+{
+    let stream = TcpStream::connect(house.address()).await.unwrap();
+    let (sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    sender
 }
 
 #[test]
@@ -128,39 +162,18 @@ fn an_upgrade_that_is_declined_is_a_response_like_any_other() {
 #[test]
 fn trailers_pass_through_http2_on_both_sides() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let server = runtime.block_on(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let service =
-                    hyper::service::service_fn(|request: Request<hyper::body::Incoming>| async move {
-                        assert_eq!(request.headers()["te"], "trailers");
-                        assert_eq!(request.headers()["content-type"], "application/grpc");
-                        let body = request.into_body().collect().await.unwrap().to_bytes();
-                        let mut trailers = HeaderMap::new();
-                        trailers.insert("grpc-status", HeaderValue::from_static("0"));
-                        let frames = [Frame::data(body), Frame::trailers(trailers)].map(Ok::<_, Infallible>);
-                        let body = StreamBody::new(stream::iter(frames));
-                        Ok::<_, Infallible>(Response::new(body))
-                    });
-                let io = TokioIo::new(stream);
-                tokio::spawn(
-                    hyper::server::conn::http2::Builder::new(TokioExecutor::new())
-                        .serve_connection(io, service),
-                );
-            }
-        });
-        address
-    });
+    let server = runtime.block_on(serve(|request| async move {
+        assert_eq!(request.headers()["te"], "trailers");
+        assert_eq!(request.headers()["content-type"], "application/grpc");
+        let body = request.into_body().collect().await.unwrap().to_bytes();
+        let mut trailers = HeaderMap::new();
+        trailers.insert("grpc-status", HeaderValue::from_static("0"));
+        let frames = [Frame::data(body), Frame::trailers(trailers)].map(Ok::<_, Infallible>);
+        Response::new(StreamBody::new(stream::iter(frames)))
+    }));
     let house = before(server, "upstream.protocol = \"http2\"\n");
     runtime.block_on(async {
-        let stream = TcpStream::connect(house.address()).await.unwrap();
-        let (mut sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
-            .handshake(TokioIo::new(stream))
-            .await
-            .unwrap();
-        tokio::spawn(connection);
+        let mut sender = client(&house).await;
         let frames: Vec<_> =
             (0..3).map(|_| Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"abc")))).collect();
         let request = Request::post(format!("http://{}/echo.Echo/Say", house.address()))
@@ -184,31 +197,10 @@ fn trailers_pass_through_http2_on_both_sides() {
 fn a_grpc_call_may_wait_for_an_answer_before_its_next_message() {
     for spool in ["0B", "256KiB"] {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let server = runtime.block_on(async {
-            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let address = listener.local_addr().unwrap();
-            tokio::spawn(async move {
-                while let Ok((stream, _)) = listener.accept().await {
-                    let echo =
-                        hyper::service::service_fn(|request: Request<hyper::body::Incoming>| async move {
-                            Ok::<_, Infallible>(Response::new(request.into_body()))
-                        });
-                    tokio::spawn(
-                        hyper::server::conn::http2::Builder::new(TokioExecutor::new())
-                            .serve_connection(TokioIo::new(stream), echo),
-                    );
-                }
-            });
-            address
-        });
+        let server = runtime.block_on(serve(|request| async { Response::new(request.into_body()) }));
         let house = before(server, &format!("upstream.protocol = \"http2\"\nspool = \"{spool}\"\n"));
         runtime.block_on(async {
-            let stream = TcpStream::connect(house.address()).await.unwrap();
-            let (mut sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
-                .handshake(TokioIo::new(stream))
-                .await
-                .unwrap();
-            tokio::spawn(connection);
+            let mut sender = client(&house).await;
             let (say, said) = tokio::sync::mpsc::channel::<Bytes>(1);
             let messages = stream::unfold(said, |mut said| async {
                 let message = said.recv().await?;
@@ -250,12 +242,7 @@ fn a_stream_that_is_reset_while_it_waits_leaves_the_queue() {
         "in_flight.algorithm = \"fixed\"\nin_flight.limit = 1\n[application.app.class.default]\nqueue.wait.max = \"none\"\n",
     );
     block_on(async {
-        let stream = TcpStream::connect(house.address()).await.unwrap();
-        let (mut sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
-            .handshake(TokioIo::new(stream))
-            .await
-            .unwrap();
-        tokio::spawn(connection);
+        let mut sender = client(&house).await;
         let request = |path: &str| {
             Request::get(format!("http://app.example{path}"))
                 .body(http_body_util::Empty::<Bytes>::new())
