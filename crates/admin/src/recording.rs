@@ -51,7 +51,8 @@ pub(crate) struct State {
 
 impl Recording {
     /// Puts lasting changes of knobs in force, and starts to record what `shared` counts and to keep it
-    /// in `state_directory` within `state_bytes_max`. A directory that cannot be used is said and tried again.
+    /// in `state_directory` within `state_bytes_max`. A directory that cannot be used is said and tried again; where this
+    /// process takes the place of another (`succeeds`), that one has it until it ends.
     ///
     /// # Errors
     ///
@@ -60,6 +61,7 @@ impl Recording {
         shared: &Arc<Shared>,
         state_directory: Option<&Path>,
         state_bytes_max: u64,
+        succeeds: bool,
     ) -> io::Result<Self> {
         let state = Arc::new(State {
             pending: Mutex::new(state_directory.map(|_| VecDeque::new())),
@@ -75,7 +77,7 @@ impl Recording {
             rooms::restore(shared, directory);
             let layout = shared.measured().layout().clone();
             let (shared, opened) = (Arc::clone(shared), Arc::clone(&state));
-            let writer = Writer::start(directory, state_bytes_max, layout, move |archives| {
+            let writer = Writer::start(directory, state_bytes_max, layout, succeeds, move |archives| {
                 opened.take_up(&shared, archives)
             })?;
             *state.writer.write().unwrap_or_else(PoisonError::into_inner) = Some(writer);

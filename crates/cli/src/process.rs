@@ -107,10 +107,11 @@ impl Process {
         let shared = Shared::with_secrets(settings, secrets).map_err(Failure::input)?;
         check::scripts(&shared)?;
         let telemetry = Telemetry::start(&shared).map_err(Failure::input)?;
-        let recording = Recording::start(&shared, state_directory.as_deref(), state_bytes_max);
+        let mut inherited = Inherited::from_environment();
+        let succeeds = inherited.has_predecessor();
+        let recording = Recording::start(&shared, state_directory.as_deref(), state_bytes_max, succeeds);
         let recording = recording.map_err(Failure::work)?;
         let controllers = Controllers::start(Arc::clone(&shared), &recording).map_err(Failure::work)?;
-        let mut inherited = Inherited::from_environment();
         let start = |address| {
             let socket = inherited.take_admin(address);
             Admin::start(Arc::clone(&shared), &recording, &controllers, address, socket)

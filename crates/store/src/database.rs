@@ -2,6 +2,8 @@
 
 use std::{
     fs::{self, File, TryLockError},
+    io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -35,6 +37,8 @@ pub struct Database {
     pub(crate) file: PathBuf,
     /// Rows of each resolution, by its step in milliseconds; the newest slot.
     pub(crate) kept: Vec<crate::points::Kept>,
+    /// Which file it is: device and inode.
+    identity: (u64, u64),
     _lock: File,
 }
 
@@ -65,7 +69,17 @@ impl Database {
             }
             found => return Err(Error::Version { path: file, found, known: FORMAT }),
         }
-        Ok(Self { connection, file, kept: Vec::new(), _lock: lock })
+        let identity = identity(&file).map_err(|source| Error::Directory { path: file.clone(), source })?;
+        Ok(Self { connection, file, kept: Vec::new(), identity, _lock: lock })
+    }
+
+    /// Whether its file is still where it was opened: what is written to one that was removed is kept by nobody.
+    #[must_use]
+    pub fn is_in_place(&self) -> bool {
+        match identity(&self.file) {
+            Ok(identity) => identity == self.identity,
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        }
     }
 
     /// Opens the database to read what lasts, beside a process that may be writing; `None` if there
@@ -120,6 +134,10 @@ impl Database {
     }
 }
 
+fn identity(file: &Path) -> io::Result<(u64, u64)> {
+    fs::metadata(file).map(|file| (file.dev(), file.ino()))
+}
+
 /// The lock that keeps a second process out; it goes with the file.
 fn lock(directory: &Path) -> Result<File, Error> {
     let fail = |source| Error::Directory { path: directory.to_owned(), source };
@@ -157,6 +175,7 @@ pub(crate) fn describe(file: &Path, source: rusqlite::Error) -> Error {
     let path = file.to_owned();
     match source.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => Error::Full { path, source },
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Error::Damaged { path, source },
         _ => Error::Database { path, source },
     }
 }

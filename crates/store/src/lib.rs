@@ -78,6 +78,24 @@ pub enum Error {
         /// What SQLite says.
         source: rusqlite::Error,
     },
+    /// The database cannot be read as one.
+    #[error(
+        "{path}: {source}: it is damaged: move it away, with {path}-wal and {path}-shm if they are there, and a new one is made, also while Tidegate runs"
+    )]
+    Damaged {
+        /// The database.
+        path: PathBuf,
+        /// What SQLite says.
+        source: rusqlite::Error,
+    },
+    /// The database was removed or replaced while it was open.
+    #[error(
+        "{path}: it was taken away while in use, and what lasted with it: the one that is there, or a new one, is used from now on; make lasting changes again"
+    )]
+    Gone {
+        /// The database.
+        path: PathBuf,
+    },
     /// Anything else that SQLite says.
     #[error("{path}: {source}")]
     Database {

@@ -196,6 +196,75 @@ fn lasting_changes_last_and_the_record_is_kept() {
     assert_eq!(Database::overrides(&directory.path().join("none")).unwrap(), []);
 }
 
+/// A writer, and what tells that it has opened.
+fn writer(directory: &std::path::Path) -> (Writer, std::sync::mpsc::Receiver<()>) {
+    let (opened, is_open) = std::sync::mpsc::channel();
+    let writer = Writer::start(directory, ROOM, layout(&[(1, 60)]), false, move |_| {
+        opened.send(()).unwrap();
+        Vec::new()
+    });
+    (writer.unwrap(), is_open)
+}
+
+fn lasting(value: &str) -> Change {
+    let overrides = vec![("shop/mode".to_owned(), Some(value.to_owned()))];
+    Change {
+        at: second(5),
+        who: "ada".to_owned(),
+        why: "because".to_owned(),
+        lasting: true,
+        knobs: "[]".to_owned(),
+        overrides,
+    }
+}
+
+#[test]
+fn a_database_that_is_taken_away_keeps_nothing_and_another_one_takes_its_place() {
+    let parent = tempfile::tempdir().unwrap();
+    let (directory, moved) = (parent.path().join("state"), parent.path().join("moved"));
+    let (writer, is_open) = writer(&directory);
+    is_open.recv().unwrap();
+    writer.record(lasting("watch")).unwrap();
+    let kept = || Database::overrides(&directory).unwrap().into_iter().map(|o| o.value).collect::<Vec<_>>();
+    for is_whole in [true, false] {
+        match is_whole {
+            true => std::fs::remove_dir_all(&directory),
+            false => std::fs::remove_file(directory.join("tidegate.sqlite")),
+        }
+        .unwrap();
+        let refused = writer.record(lasting("off")).unwrap_err().to_string();
+        assert!(refused.contains("tidegate.sqlite: it was taken away while in use"), "{refused}");
+        writer.record(lasting("enforce")).unwrap();
+        assert_eq!((kept(), writer.status()), (vec!["enforce".to_owned()], Status::Open));
+    }
+    // Another one, as from a backup.
+    let copy = parent.path().join("copy");
+    writer.copy_to(&copy).unwrap();
+    std::fs::rename(&directory, &moved).unwrap();
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::rename(&copy, directory.join("tidegate.sqlite")).unwrap();
+    writer.record(lasting("off")).unwrap_err();
+    assert_eq!(kept(), ["enforce"]);
+    writer.record(lasting("watch")).unwrap();
+    assert_eq!(kept(), ["watch"]);
+}
+
+#[test]
+fn a_damaged_database_is_said_with_its_mend_and_a_new_one_is_made_once_it_is_moved_away() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("tidegate.sqlite");
+    std::fs::write(&file, [b'x'; 8192]).unwrap();
+    let (writer, is_open) = writer(directory.path());
+    // It is answered after the first try.
+    let refused = writer.record(lasting("watch")).unwrap_err().to_string();
+    for said in [file.to_str().unwrap(), "move it away", "a new one is made"] {
+        assert!(refused.contains(said), "{said}: {refused}");
+    }
+    std::fs::rename(&file, directory.path().join("damaged")).unwrap();
+    is_open.recv().unwrap();
+    writer.record(lasting("watch")).unwrap();
+}
+
 #[test]
 fn a_copy_is_a_state_directory() {
     let (directory, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

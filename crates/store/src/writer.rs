@@ -57,7 +57,7 @@ enum Order {
 impl Writer {
     /// Opens `directory`, reads its archives and gives them to `opened`, which gives back what has
     /// been measured meanwhile and shall be written. If it cannot be opened, that is said and tried
-    /// again until it can.
+    /// again until it can. One that takes the place of another process (`succeeds`) waits for it to end.
     ///
     /// # Errors
     ///
@@ -66,6 +66,7 @@ impl Writer {
         directory: &Path,
         bytes_max: u64,
         layout: Layout,
+        succeeds: bool,
         opened: impl FnOnce(Archives) -> Vec<Batch> + Send + 'static,
     ) -> std::io::Result<Self> {
         let (orders, received) = mpsc::sync_channel(ORDERS_MAX);
@@ -74,6 +75,7 @@ impl Writer {
             directory: directory.to_owned(),
             bytes_max,
             layout,
+            succeeds,
             opened: Some(opened),
             orders: received,
             status: Arc::clone(&status),
@@ -154,6 +156,7 @@ struct Work<F> {
     directory: PathBuf,
     bytes_max: u64,
     layout: Layout,
+    succeeds: bool,
     opened: Option<F>,
     orders: Receiver<Order>,
     status: Arc<Mutex<Status>>,
@@ -165,24 +168,52 @@ impl<F: FnOnce(Archives) -> Vec<Batch>> Work<F> {
     fn run(mut self) {
         let Some(mut database) = self.open() else { return };
         while let Ok(order) = self.orders.recv() {
-            match order {
-                Order::Append(batch) => {
-                    self.unwritten.push_back(batch);
-                    self.write(&mut database);
-                }
-                Order::Record(change, reply) => drop(reply.send(database.record(&change))),
-                Order::Note(change) => {
-                    self.keep_for_later(*change);
-                    self.record_noted(&mut database);
-                }
-                Order::Changes { before, limit, reply } => {
-                    drop(reply.send(self.changes(&database, before, limit)))
-                }
-                Order::Copy(file, reply) => drop(reply.send(database.copy_to(&file))),
+            if database.is_in_place() {
+                self.follow(order, &mut database);
+                continue;
             }
+            self.fails(&Error::Gone { path: database.file.clone() });
+            drop(database);
+            self.hold(order);
+            let Some(another) = self.open() else { return };
+            database = another;
         }
         self.write(&mut database);
         self.record_noted(&mut database);
+    }
+
+    fn follow(&mut self, order: Order, database: &mut Database) {
+        match order {
+            Order::Append(batch) => {
+                self.unwritten.push_back(batch);
+                self.write(database);
+            }
+            Order::Record(change, reply) => drop(reply.send(database.record(&change))),
+            Order::Note(change) => {
+                self.keep_for_later(*change);
+                self.record_noted(database);
+            }
+            Order::Changes { before, limit, reply } => {
+                drop(reply.send(self.changes(database, before, limit)))
+            }
+            Order::Copy(file, reply) => drop(reply.send(database.copy_to(&file))),
+        }
+    }
+
+    /// An order while there is no database.
+    fn hold(&mut self, order: Order) {
+        match order {
+            // Before the first it is with those that `opened` will give.
+            Order::Append(_) if self.opened.is_some() => {}
+            Order::Append(batch) => {
+                self.unwritten.push_back(batch);
+                self.forget_beyond();
+            }
+            Order::Record(_, reply) => drop(reply.send(Err(self.not_open()))),
+            Order::Note(change) => self.keep_for_later(*change),
+            Order::Changes { limit, reply, .. } => drop(reply.send(Ok(self.noted(limit)))),
+            Order::Copy(_, reply) => drop(reply.send(Err(self.not_open()))),
+        }
     }
 
     /// Tries until the database is open and read; `None` if it is over before.
@@ -195,12 +226,7 @@ impl<F: FnOnce(Archives) -> Vec<Batch>> Work<F> {
             let next = Instant::now() + RETRY;
             loop {
                 match self.orders.recv_timeout(next.saturating_duration_since(Instant::now())) {
-                    // It is with those that `opened` will give.
-                    Ok(Order::Append(_)) => {}
-                    Ok(Order::Record(_, reply)) => drop(reply.send(Err(self.not_open()))),
-                    Ok(Order::Note(change)) => self.keep_for_later(*change),
-                    Ok(Order::Changes { limit, reply, .. }) => drop(reply.send(Ok(self.noted(limit)))),
-                    Ok(Order::Copy(_, reply)) => drop(reply.send(Err(self.not_open()))),
+                    Ok(order) => self.hold(order),
                     Err(RecvTimeoutError::Timeout) => break,
                     Err(RecvTimeoutError::Disconnected) => return None,
                 }
@@ -228,10 +254,7 @@ impl<F: FnOnce(Archives) -> Vec<Batch>> Work<F> {
         while let Some(batch) = self.unwritten.front() {
             if let Err(error) = database.append(batch) {
                 self.fails(&error);
-                while self.unwritten.len() > UNWRITTEN_MAX {
-                    self.unwritten.pop_front();
-                }
-                return;
+                return self.forget_beyond();
             }
             self.unwritten.pop_front();
         }
@@ -239,6 +262,12 @@ impl<F: FnOnce(Archives) -> Vec<Batch>> Work<F> {
         if *self.status.lock().unwrap_or_else(PoisonError::into_inner) != Status::Open {
             tracing::info!(directory = %self.directory.display(), "state directory can be written again");
             self.set(Status::Open);
+        }
+    }
+
+    fn forget_beyond(&mut self) {
+        while self.unwritten.len() > UNWRITTEN_MAX {
+            self.unwritten.pop_front();
         }
     }
 
@@ -285,10 +314,17 @@ impl<F: FnOnce(Archives) -> Vec<Batch>> Work<F> {
     fn fails(&self, error: &Error) {
         let status = Status::Failing(error.to_string());
         let is_new = *self.status.lock().unwrap_or_else(PoisonError::into_inner) != status;
-        if is_new {
-            tracing::error!(%error, "archives and changes are kept in memory only");
-            self.set(status);
+        if !is_new {
+            return;
         }
+        // What it has taken the place of ends when the last of its connections has.
+        if self.succeeds && self.opened.is_some() && matches!(error, Error::Locked { .. }) {
+            let directory = self.directory.display();
+            tracing::info!(%directory, "archives and changes are kept in memory until the process before ends");
+        } else {
+            tracing::error!(%error, "archives and changes are kept in memory only");
+        }
+        self.set(status);
     }
 
     fn not_open(&self) -> Error {

@@ -255,7 +255,7 @@ fn the_end_answers_every_request_begun() {
 #[test]
 fn the_binary_is_replaced_under_load_without_one_failed_or_refused_request() {
     let origin = origin();
-    let front = Front::start(&[origin.url()], "", KNOBS);
+    let front = Front::start(&[origin.url()], "state_directory = \"state\"", KNOBS);
     let kept = Load::start("kept", front.listen, 6, Connections::Reopened, "/");
     let fresh = Load::start("fresh", front.listen, 4, Connections::Fresh, "/");
     kept.await_more(100);
@@ -268,7 +268,8 @@ fn the_binary_is_replaced_under_load_without_one_failed_or_refused_request() {
     kept.await_more(200);
     fresh.await_more(50);
 
-    // And again, by its successor.
+    // And again, by its successor, which has the state directory by then.
+    front.gateway.log.await_line("state directory open", 2);
     signal(new, "USR2");
     front.gateway.log.await_line(" ready", 3);
     await_gone(new);
@@ -279,6 +280,10 @@ fn the_binary_is_replaced_under_load_without_one_failed_or_refused_request() {
         assert_eq!(tally.refused, 0);
         assert_sound(&tally, &origin);
     }
+    // Who takes the place of another gets the state directory after it, as is to be expected.
+    front.gateway.log.await_line("state directory open", 3);
+    assert_eq!(front.gateway.log.lines_with("in memory until the process before ends").len(), 2);
+    assert_eq!(front.gateway.log.lines_with("in memory only"), [""; 0]);
     await_rest(front.admin);
     signal(newest, "TERM");
     await_gone(newest);
