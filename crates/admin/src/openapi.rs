@@ -442,6 +442,8 @@ fn schemas() -> Json {
             })),
             ("checks", described(list(object(&[
                 ("name", words.clone()), ("reported_at", number.clone()), ("work_per_s", maybe("number")),
+                ("clock_ahead_s", described(maybe("number"), "By how much its clock was ahead of this one's when it reported last, less what the report was under way; below 0: behind. Null: it does not tell.")),
+                ("clock_differs", described(flag.clone(), "Whether that is more than waiting_room.clock_tolerance and a second: people come too late or too early. Set both clocks by NTP.")),
                 ("overdue", flag.clone()), ("lost", flag),
             ])), "Role generate: the checks that report, by the names of their tokens.")),
         ]), &[("slots", described(list(object(&[

@@ -27,6 +27,7 @@ use crate::{
 };
 
 const MEMBERS: &[&str] = &[
+    "at_ns",
     "capacity_per_s",
     "pace_per_s",
     "departs_per_s",
@@ -98,6 +99,7 @@ pub(crate) fn write(report: &Report, classes: &[Class]) -> Json {
         })
         .collect();
     json!({
+        "at_ns": report.at.map(Timestamp::as_nanos),
         "capacity_per_s": report.capacity,
         "pace_per_s": report.pace.map(|pace| pace.may_come_per_s),
         "departs_per_s": report.pace.map(|pace| pace.departs_per_s),
@@ -194,6 +196,12 @@ fn read(body: &[u8], classes: &[Class]) -> Result<Report, Problem> {
                 .ok_or_else(|| bad("heard: give what the last answer had as \"heard\", or null"))?,
         ),
     };
+    let at = match told.remove("at_ns") {
+        None | Some(Json::Null) => None,
+        Some(at) => Some(Timestamp::from_nanos(at.as_u64().ok_or_else(|| {
+            bad(format!("at_ns: {at} is not allowed here: expected whole nanoseconds since 1970"))
+        })?)),
+    };
     let mut optional = |name: &'static str| match told.remove(name) {
         None | Some(Json::Null) => Ok(None),
         Some(value) => number(&value, name).map(Some),
@@ -201,6 +209,7 @@ fn read(body: &[u8], classes: &[Class]) -> Result<Report, Problem> {
     let departs_per_s = optional("departs_per_s")?.unwrap_or(0.0);
     let standing = optional("standing")?.unwrap_or(0.0);
     Ok(Report {
+        at,
         capacity: optional("capacity_per_s")?,
         pace: optional("pace_per_s")?.map(|may_come_per_s| Pace { may_come_per_s, departs_per_s, standing }),
         follow: whole(optional("follow")?.unwrap_or(0.0) * 1e3),
@@ -363,6 +372,7 @@ mod tests {
     fn a_report_reads_back_whatever_the_order_of_the_classes() {
         let slot = Timestamp::from_nanos(1_795_262_400_333_333_333);
         let report = Report {
+            at: Some(slot),
             capacity: Some(120.5),
             pace: Some(Pace { may_come_per_s: 60.0, departs_per_s: 98.5, standing: 12.25 }),
             costs: vec![1000, 2500],
@@ -386,6 +396,7 @@ mod tests {
         assert_eq!(turned.kept, [3, 1, 0]);
         assert_eq!((turned.returned[0].class, turned.again[0].class), (ClassId(0), ClassId(0)));
         let fewer = read(sent.as_bytes(), &classes(&["default"])).unwrap();
+        assert_eq!(read(b"{}", &classes(&["default"])).unwrap().at, None, "of an older check");
         assert_eq!((fewer.costs, fewer.kept, fewer.missed), (vec![1000], vec![4], vec![2]));
         assert!(fewer.returned.iter().all(|entry| entry.class == ClassId(0)));
     }
@@ -396,6 +407,7 @@ mod tests {
             ("", "no JSON object"),
             ("{\"capacity\": 1}", "\"capacity\" is not known here"),
             ("{\"capacity_per_s\": -1}", "capacity_per_s: -1"),
+            ("{\"at_ns\": 1.5}", "at_ns: 1.5"),
             ("{\"follow\": \"x\"}", "follow: \"x\""),
             ("{\"costs\": [1]}", "costs: give an object"),
             ("{\"costs\": {\"default\": null}}", "costs: null"),

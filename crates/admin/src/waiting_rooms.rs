@@ -9,7 +9,7 @@ use tidegate_control::{
     ClassId, Timestamp,
     knobs::{ChoiceSet, keys},
     meters::Meter,
-    waiting_room::{GroupView, ROOM_COUNTS, SlotView},
+    waiting_room::{ClockDifference, GroupView, ROOM_COUNTS, SlotView},
 };
 use tidegate_runtime::{Application, Readings, Shared, Subject};
 
@@ -109,6 +109,8 @@ fn describe(shared: &Shared, application: &Application) -> Map<String, Json> {
                 "name": check.name,
                 "reported_at": seconds(check.reported),
                 "work_per_s": check.capacity,
+                "clock_ahead_s": check.clock.map(ahead_s),
+                "clock_differs": check.clock.is_some_and(|clock| clock.is_too_far),
                 "overdue": check.overdue,
                 "lost": check.lost,
             })
@@ -117,6 +119,12 @@ fn describe(shared: &Shared, application: &Application) -> Map<String, Json> {
     });
     room.insert("checks".to_owned(), Json::Array(checks));
     room
+}
+
+/// How far a check's clock is ahead of ours, seconds; less than 0 if it is behind.
+fn ahead_s(clock: ClockDifference) -> f64 {
+    let by = clock.by.as_secs_f64();
+    if clock.is_ahead { by } else { 0.0 - by }
 }
 
 fn class_ids(application: &Application) -> impl Iterator<Item = ClassId> {

@@ -40,6 +40,8 @@ struct Seen {
     refusing: BTreeMap<Refusing, Spell>,
     /// What processes that only give times hear of their check.
     checks: BTreeMap<(ApplicationId, String), &'static str>,
+    /// Those of them whose clock differs from ours.
+    clocks: BTreeSet<(ApplicationId, String)>,
     /// When the last event of a capacity was that was told.
     capacity: BTreeMap<ApplicationId, Timestamp>,
     configurations: u64,
@@ -127,6 +129,41 @@ impl Watch {
     }
 }
 
+/// Whether the clock of a check differs from ours; says so when it begins to, and when it is over. What moves about the bound
+/// is one excursion: it is over at half of it.
+fn tells_time(name: &str, check: &CheckView, differed: bool, now: Timestamp, events: &Events) -> bool {
+    let CheckView { name: check, clock, .. } = check;
+    let Some(clock) = clock else { return false };
+    let differs = clock.is_too_far || differed && !clock.agrees;
+    if differs == differed {
+        return differs;
+    }
+    let by_s = clock.by.as_secs_f64();
+    let (what, text) = if differs {
+        let way = if clock.is_ahead { "ahead of" } else { "behind" };
+        tracing::warn!(
+            application = name,
+            check,
+            by_s,
+            "the clock of the check of the waiting room is {way} this one's, and people come at other times than they were \
+             told: set both clocks by NTP"
+        );
+        ("clock_differs", format!("{by_s:.1} s {way} this one's: set both clocks by NTP"))
+    } else {
+        tracing::info!(
+            application = name,
+            check,
+            by_s,
+            "the clock of the check of the waiting room agrees again"
+        );
+        ("clock_agrees", "right again".to_owned())
+    };
+    let text = format!("{name}: the clock of the check {check} is {text}");
+    let data = json!({ "application": name, "check": check, "what": what, "by_s": by_s, "text": text });
+    events.publish(now, Kind::WaitingRoom, data);
+    differs
+}
+
 impl Seen {
     fn look_at_servers(
         &mut self,
@@ -169,7 +206,7 @@ impl Seen {
         applications: &[std::sync::Arc<Application>],
         events: &Events,
     ) {
-        let mut present = BTreeMap::new();
+        let (mut present, mut clocks) = (BTreeMap::new(), BTreeSet::new());
         for application in applications {
             let room = application.state.waiting_room();
             let gives_times = application.settings.values.get(keys::ROOM_ROLE).0 == RoomRole::Generate;
@@ -179,12 +216,17 @@ impl Seen {
             let name = &application.settings.name;
             let checks: Vec<CheckView> = room.with(|room, now| room.checks(now).collect());
             for check in checks {
+                let key = (application.id, check.name.clone());
+                let differed = self.clocks.contains(&key);
+                if tells_time(name, &check, differed, shared.clock().now(), events) {
+                    clocks.insert(key.clone());
+                }
                 let what = match check {
                     CheckView { lost: true, .. } => "lost",
                     CheckView { overdue: true, .. } => "overdue",
                     _ => "heard",
                 };
-                let (check, key) = (check.name.clone(), (application.id, check.name));
+                let check = check.name;
                 let before = self.checks.get(&key).copied();
                 present.insert(key, what);
                 if before == Some(what) {
@@ -206,7 +248,7 @@ impl Seen {
                 events.publish(shared.clock().now(), Kind::WaitingRoom, data);
             }
         }
-        self.checks = present;
+        (self.checks, self.clocks) = (present, clocks);
     }
 
     fn look_at_refusals(

@@ -34,6 +34,13 @@ pub(super) fn room_report() -> Json {
     closed(
         &[],
         &[
+            (
+                "at_ns",
+                described(
+                    json!({ "type": ["integer", "null"], "minimum": 0, "maximum": i64::MAX }),
+                    "When it was made, by the check's clock, in nanoseconds since 1970.",
+                ),
+            ),
             ("capacity_per_s", rate("Work units a second; null: not known.")),
             ("pace_per_s", rate("Work units a second that may come now.")),
             ("departs_per_s", rate("Work units a second that depart now.")),

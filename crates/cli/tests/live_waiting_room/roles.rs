@@ -386,6 +386,40 @@ fn a_browser_waits_at_one_and_comes_in_at_the_other() {
 }
 
 #[test]
+fn a_check_by_another_clock_is_named_once_and_nobody_goes_to_and_fro_without_a_pause() {
+    let (pair, check) = Pair::start("1h");
+    let report = "/api/v1/applications/shop/waiting-room/report";
+    let unix_ns = || std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_nanos();
+    let minute = 60_000_000_000;
+    let of_other = |room: &Json, key: &str| {
+        let checks = room["checks"].as_array().into_iter().flatten();
+        checks.filter(|check| check["name"] == "other").map(|check| check[key].clone()).next()
+    };
+    for (at_ns, differs) in [(unix_ns() + minute, true), (unix_ns() + minute, true), (unix_ns(), false)] {
+        let body = format!("{{\"capacity_per_s\": 10, \"at_ns\": {at_ns}}}");
+        let heard = ask(pair.admin, "POST", report, OTHER_REPORTS, &body);
+        assert_eq!(heard.status, 200, "{}", heard.text());
+        let room = pair.room();
+        assert_eq!(of_other(&room, "clock_differs"), Some(json!(differs)), "{room:#}");
+        let ahead_s = of_other(&room, "clock_ahead_s").and_then(|ahead| ahead.as_f64());
+        assert_eq!(ahead_s > Some(50.0), differs, "{room:#}");
+        // Once a second it is looked at.
+        let line = if differs { "set both clocks by NTP" } else { "agrees again" };
+        pair.generate.log.await_line(line, 1);
+    }
+    assert_eq!(pair.generate.log.lines_with("set both clocks by NTP").len(), 1);
+    assert!(pair.room()["checks"][0]["clock_ahead_s"].as_f64().is_some(), "a check of today tells");
+
+    // Whom a check has sent back whose time has come goes there again, but not at once.
+    let told = pair.burst(40).pop().expect("the last one");
+    program(pair.queue).wait(told["left_ms"].as_u64().expect("a time"));
+    let again = pair.told("/item", Some(&told["token"]));
+    assert!(pair.has_time(&again) && again["left_ms"].as_u64() >= Some(900), "{again:#}");
+    check.stop_sound();
+    pair.generate.stop_sound();
+}
+
+#[test]
 fn a_check_with_a_wrong_token_is_refused_and_the_floor_holds_meanwhile() {
     let (pair, check) = Pair::start("1s");
     write_token(check.directory.path(), "check", "another-token-that-nobody-knows-at-all");

@@ -12,6 +12,9 @@
 //! that knows of no capacity yet adds nothing while others do; if none knows of any, the floor holds, and without one there is
 //! no limit.
 //!
+//! Promises are times, so that the clocks of both have to agree: a check that is further ahead than promises may be late sends
+//! everybody back. Each report says when it was made, and [`CheckView::clock`] how far that is from the generator's clock.
+//!
 //! A check goes by the name under which it may report. Bound: [`CHECKS_MAX`] of them; one more takes the place of the one
 //! that has been silent for longest.
 //!
@@ -25,11 +28,15 @@ use crate::{Timestamp, capacity::Pace, knobs::RoomRole};
 /// Checks that report to one generator.
 const CHECKS_MAX: usize = 64;
 
+/// A report may be under way for so long, and seem to be of a clock behind.
+const ON_THE_WAY: Duration = Duration::from_secs(1);
+
 /// What is known of one check.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Check {
     name: String,
     reported: Timestamp,
+    told_at: Option<Timestamp>,
     capacity: Capacity,
     costs: Vec<Work>,
     follow: Work,
@@ -45,13 +52,36 @@ pub struct CheckView {
     pub reported: Timestamp,
     /// Its capacity, work units a second.
     pub capacity: Option<f64>,
+    /// How far its clock is from ours, if it told.
+    pub clock: Option<ClockDifference>,
     /// It has not reported in time. Its last capacity counts.
     pub overdue: bool,
     /// It has not reported for so long that it counts no more.
     pub lost: bool,
 }
 
+/// How far the clock of a check is from the generator's, by its last report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockDifference {
+    /// How far.
+    pub by: Duration,
+    /// Whether it is ahead of ours.
+    pub is_ahead: bool,
+    /// Whether that is more than `waiting_room.clock_tolerance` and what a report may be under way.
+    pub is_too_far: bool,
+    /// Whether it is at most half of that.
+    pub agrees: bool,
+}
+
 impl Check {
+    fn clock(&self, tolerance: Duration) -> Option<ClockDifference> {
+        let told = self.told_at?;
+        let by = told.since(self.reported).max(self.reported.since(told));
+        let most = tolerance + ON_THE_WAY;
+        let (is_too_far, agrees) = (by > most, by <= most / 2);
+        Some(ClockDifference { by, is_ahead: told > self.reported, is_too_far, agrees })
+    }
+
     /// Work units a second that may be promised for it.
     fn per_s(&self) -> Option<f64> {
         self.capacity.promised()
@@ -66,6 +96,7 @@ impl Room {
             name: check.name.clone(),
             reported: check.reported,
             capacity: check.capacity.per_s,
+            clock: check.clock(self.settings.clock_tolerance),
             overdue: now.since(check.reported) >= self.settings.report_timeout,
             lost: now.since(check.reported) >= self.lost_after(),
         })
@@ -81,6 +112,7 @@ impl Room {
         let heard = Check {
             name: name.to_owned(),
             reported: now,
+            told_at: report.at,
             capacity: Capacity { per_s: report.capacity, pace: report.pace },
             costs,
             follow: report.follow.min(UNIT * 1_000_000),

@@ -49,7 +49,7 @@ mod tree;
 use std::time::Duration;
 
 pub use between::{Answered, Mark, Revoked, USED_MAX, Used};
-pub use checks::CheckView;
+pub use checks::{CheckView, ClockDifference};
 pub use report::{Again, Owed, Report, Returned};
 pub use room::Room;
 pub use settings::{ClassRoom, RoomSettings, SessionSettings};

@@ -16,6 +16,8 @@ use crate::{ClassId, Timestamp, capacity::Pace, knobs::RoomRole};
 /// Capacity, costs and who came, since the last report. Plain data.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
+    /// When it was made, by the check's clock; `None`: a check that does not tell.
+    pub at: Option<Timestamp>,
     /// Work units a second; `None`: not known.
     pub capacity: Option<f64>,
     /// How fast work may come and goes now.
@@ -86,6 +88,7 @@ impl Room {
     pub fn report(&mut self, now: Timestamp) -> Report {
         self.advance(now);
         let mut report = Report {
+            at: Some(now),
             capacity: self.capacity.per_s,
             pace: self.capacity.pace,
             costs: self.costs.clone(),

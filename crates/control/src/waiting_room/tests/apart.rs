@@ -251,6 +251,24 @@ fn costs_and_sessions_are_the_mean_of_the_checks_by_their_capacities() {
 }
 
 #[test]
+fn a_check_whose_clock_differs_is_known() {
+    let tolerance = Duration::from_millis(250);
+    let settings = RoomSettings { clock_tolerance: tolerance, ..of(RoomRole::Generate) };
+    let mut generator = Room::new(&settings, [1, 2], START);
+    let mut clock = |at: Option<Timestamp>| {
+        let _ = generator.heed(s(100.0), "check", &Report { at, ..Report::default() });
+        let clock = generator.checks(s(103.0)).next().expect("the check").clock;
+        clock.map(|clock| (clock.by.as_millis(), clock.is_ahead, clock.is_too_far))
+    };
+    assert_eq!(clock(None), None, "an older check does not tell");
+    assert_eq!(clock(Some(s(100.0))), Some((0, false, false)));
+    assert_eq!(clock(Some(s(101.25))), Some((1250, true, false)));
+    assert_eq!(clock(Some(s(101.5))), Some((1500, true, true)));
+    assert_eq!(clock(Some(s(98.75))), Some((1250, false, false)), "it may have been under way");
+    assert_eq!(clock(Some(s(40.0))), Some((60_000, false, true)));
+}
+
+#[test]
 fn so_many_checks_are_known_and_no_more() {
     let mut generator = Room::new(&of(RoomRole::Generate), [1, 2], START);
     let report = Report { capacity: Some(1.0), ..Report::default() };

@@ -35,6 +35,9 @@ const REFRESH: HeaderName = HeaderName::from_static("refresh");
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 /// A token's cookie outlives its time by this, seconds: who comes late gets credit for the time waited.
 const COOKIE_GRACE_S: u64 = 3600;
+/// Who comes back to the process that gives times when his own has come may have been sent there by a check, whose clock is
+/// another or who has not heard of a key yet: he is not to go to and fro without a pause.
+const TO_AND_FRO: Duration = Duration::from_secs(1);
 
 /// A visitor who does not go on, and what he is told.
 #[derive(Debug)]
@@ -102,12 +105,18 @@ impl Shut {
             retry_after: settings.values.get(keys::REFUSAL_RETRY_AFTER),
         };
         let told = match out {
-            Out::Wait(Place { promise, estimate }) => Told::Wait {
-                estimate,
-                since: promise.since,
-                renewed: promise.renewed > 0,
-                token: application.signer.place(&promise, desk.binding).to_string(),
-            },
+            Out::Wait(Place { promise, mut estimate }) => {
+                let now = application.state.waiting_room().now();
+                if gives_times && is_time && estimate.at <= now && now.since(promise.since) >= TO_AND_FRO {
+                    estimate.at = now + TO_AND_FRO;
+                }
+                Told::Wait {
+                    estimate,
+                    since: promise.since,
+                    renewed: promise.renewed > 0,
+                    token: application.signer.place(&promise, desk.binding).to_string(),
+                }
+            }
             Out::Refuse(Refusal::RoomClosed) => {
                 refused(Refusal::RoomClosed, application.closed_message(desk.class).map(str::to_owned))
             }
