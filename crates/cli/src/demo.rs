@@ -7,7 +7,7 @@ use std::{
     fmt::Write as _,
     io::{IsTerminal, Write as _},
     num::NonZeroUsize,
-    sync::{Arc, mpsc},
+    sync::{Arc, Mutex, PoisonError, mpsc},
     time::{Duration, Instant},
 };
 
@@ -15,7 +15,8 @@ use clap::Args;
 use serde_json::{Value as Json, json};
 use tidegate_auction::{Auction, Interaction, Options, Running as Site, Values};
 use tidegate_config::{ProtectOptions, Settings};
-use tidegate_load::{Arrivals, ClassPlan, Live, LiveCounts, Plan, Report, run_blocking, run_blocking_with};
+use tidegate_load::{Arrivals, ClassPlan, Live, LiveCounts, Plan, Report, run_blocking_with};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{failure::Failure, process::Process};
 
@@ -60,12 +61,13 @@ fn factor(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Runs the demo.
+/// Runs the demo, until it is over or SIGINT or SIGTERM comes.
 pub(crate) fn run(demo: &Demo) -> Result<(), Failure> {
+    let interrupt = Interrupt::listen()?;
     let mut table = Table::new(!demo.json);
     table.say("Generating an auction site of 33,000 items …");
     let site = start_site()?;
-    let capacity = calibrate(&site)?;
+    let Some(capacity) = calibrate(&site, &interrupt)? else { return Ok(()) };
     let offered = capacity * demo.load;
     table.say(&format!(
         "The site does {capacity:.0} pages a second. {offered:.0} visitors a second come now, each waits {} s.",
@@ -79,7 +81,11 @@ pub(crate) fn run(demo: &Demo) -> Result<(), Failure> {
         offered,
         half.unwrap_or(Duration::from_secs(15)),
         &mut table,
+        &interrupt,
     )?;
+    if interrupt.has_come() {
+        return Ok(());
+    }
     // What the site still owes to visitors who have left would fall to the next phase.
     site.stop();
     let site = start_site()?;
@@ -96,7 +102,8 @@ pub(crate) fn run(demo: &Demo) -> Result<(), Failure> {
     if let Some(admin) = process.admin() {
         table.say(&format!("See it on http://{admin}/"));
     }
-    let protected = load(&gateway, offered, half.unwrap_or(Duration::from_secs(86_400)), &mut table)?;
+    let span = half.unwrap_or(Duration::from_secs(86_400));
+    let protected = load(&gateway, offered, span, &mut table, &interrupt)?;
     process.stop();
     site.stop();
 
@@ -107,7 +114,10 @@ pub(crate) fn run(demo: &Demo) -> Result<(), Failure> {
         "with": figures(&protected, capacity),
     });
     if demo.json {
-        println!("{figures}");
+        // Of a half that was cut short they would not be what was asked for.
+        if !interrupt.has_come() {
+            println!("{figures}");
+        }
     } else {
         table.close(&direct, &protected, capacity);
     }
@@ -119,14 +129,21 @@ fn start_site() -> Result<Site, Failure> {
         .map_err(Failure::work)
 }
 
-fn calibrate(site: &Site) -> Result<f64, Failure> {
-    let report = run_blocking(calibration(&format!("http://{}", site.address()))).map_err(Failure::work)?;
+/// Pages a second; `None` if it was interrupted.
+fn calibrate(site: &Site, interrupt: &Interrupt) -> Result<Option<f64>, Failure> {
+    let plan = calibration(&format!("http://{}", site.address()));
+    let live = Arc::new(Live::new(&plan));
+    interrupt.stops(&live);
+    let report = run_blocking_with(&plan, &live).map_err(Failure::work)?;
+    if interrupt.has_come() {
+        return Ok(None);
+    }
     if report.total.goodput_per_s < 1.0 {
         return Err(Failure::work(
             "the demo site answered less than one page a second: is the machine busy?",
         ));
     }
-    Ok(report.total.goodput_per_s)
+    Ok(Some(report.total.goodput_per_s))
 }
 
 /// Each visitor asks anew once he is answered, and the site answers them in turn: so the pages, which do not cost
@@ -150,9 +167,16 @@ fn rush(url: &str, offered: f64, span: Duration) -> Plan {
     })
 }
 
-fn load(url: &str, offered: f64, span: Duration, table: &mut Table) -> Result<Report, Failure> {
+fn load(
+    url: &str,
+    offered: f64,
+    span: Duration,
+    table: &mut Table,
+    interrupt: &Interrupt,
+) -> Result<Report, Failure> {
     let plan = rush(url, offered, span);
     let live = Arc::new(Live::new(&plan));
+    interrupt.stops(&live);
     let (done, ended) = mpsc::channel();
     let runner = {
         let live = Arc::clone(&live);
@@ -213,6 +237,58 @@ fn figures(report: &Report, capacity: f64) -> Json {
         "good_latency_ms": { "p50": total.good_latency_ms.p50, "p95": total.good_latency_ms.p95, "p99": total.good_latency_ms.p99 },
         "generator_was_bottleneck": report.generator.bottleneck,
     })
+}
+
+/// Whether SIGINT or SIGTERM has come, and the load that it stops.
+#[derive(Debug, Default)]
+struct Interrupt {
+    state: Mutex<(bool, Option<Arc<Live>>)>,
+}
+
+impl Interrupt {
+    /// From now on the signals end the demo in good order, also where SIGINT was ignored.
+    fn listen() -> Result<Arc<Self>, Failure> {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::work)?;
+        let (mut interrupt, mut terminate) = {
+            let _context = runtime.enter();
+            let listen = |kind| signal(kind).map_err(Failure::work);
+            (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?)
+        };
+        let told = Arc::new(Self::default());
+        let telling = Arc::clone(&told);
+        std::thread::spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                }
+            });
+            telling.come();
+        });
+        Ok(told)
+    }
+
+    fn come(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.0 = true;
+        if let Some(live) = &state.1 {
+            live.stop();
+        }
+    }
+
+    fn has_come(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Has a signal, also one that has come, stop this load.
+    fn stops(&self, live: &Arc<Live>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.0 {
+            live.stop();
+        }
+        state.1 = Some(Arc::clone(live));
+    }
 }
 
 /// What is printed meanwhile; nothing with `--json`.

@@ -1,12 +1,62 @@
-//! `tidegate demo`: its figures say one thing.
+//! `tidegate demo`: its figures say one thing, and it leaves nothing behind.
 
 #[path = "../support/mod.rs"]
 mod support;
 
-use std::process::Command;
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read as _},
+    process::{Command, ExitStatus, Stdio},
+};
 
 use serde_json::Value as Json;
-use support::free_address;
+use support::{free_address, signal};
+
+/// Runs the demo from a shell, sends it a signal at the head of a phase, and gives how it ended, what it printed after that
+/// and what is left in its directory of temporary files.
+fn interrupted(before: &str, arguments: &str, phase: &str, name: &str) -> (ExitStatus, String, Vec<String>) {
+    let temporary = tempfile::tempdir().expect("a directory for the test");
+    let script = format!(
+        "{before} exec \"$0\" demo {arguments} --listen {} --admin {}",
+        free_address(),
+        free_address()
+    );
+    let mut demo = Command::new("sh")
+        .args(["-c", &script, env!("CARGO_BIN_EXE_tidegate")])
+        .env("TMPDIR", temporary.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut out = BufReader::new(demo.stdout.take().expect("piped"));
+    let mut line = String::new();
+    while line.trim_end() != phase {
+        line.clear();
+        assert_ne!(out.read_line(&mut line).expect("text"), 0, "it ended before {phase:?}");
+    }
+    assert_eq!(fs::read_dir(temporary.path()).expect("a directory").count(), 1, "the site's folder");
+    signal(demo.id(), name);
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).expect("text");
+    let status = demo.wait().expect("it ends");
+    let left = fs::read_dir(temporary.path()).expect("a directory");
+    (status, rest, left.map(|entry| entry.expect("an entry").path().display().to_string()).collect())
+}
+
+#[test]
+fn a_signal_ends_it_with_what_was_measured_and_nothing_is_left() {
+    let (status, rest, left) = interrupted("", "--seconds 8", "with the gateway", "TERM");
+    assert_eq!(status.code(), Some(0), "{status}");
+    assert!(rest.contains("% of capacity"), "{rest}");
+    assert_eq!(left, [""; 0]);
+}
+
+#[test]
+fn ctrl_c_ends_it_also_where_it_was_ignored() {
+    let (status, rest, left) = interrupted("trap '' INT;", "--seconds 8", "without the gateway", "INT");
+    assert_eq!(status.code(), Some(0), "{status}");
+    assert!(!rest.contains("with the gateway"), "it went on: {rest}");
+    assert_eq!(left, [""; 0]);
+}
 
 #[test]
 fn the_figures_of_the_demo_are_of_one_capacity_and_leave_nobody_out() {
