@@ -61,8 +61,8 @@ pub(super) enum Encoding {
 ///
 /// Only what a page of this very host has sent, or of the room's `other` one, as `http://host:port`: offered again, a form
 /// of another site would be sent by a page of ours, with the cookies that browsers keep from other sites' forms
-/// (`SameSite`). Where the other host sends it here it names that host still, but if its page was another site's: then it
-/// says `null` (Fetch, section 4.4).
+/// (`SameSite`). Where the other host sends it here a browser names that host still, but if its page was another site's: then it
+/// says `null` (Fetch, section 4.4). Chromium says `null` in either case, and its forms are lost.
 pub(super) fn may_be_kept(
     method: &Method,
     headers: &HeaderMap,
