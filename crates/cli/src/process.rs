@@ -327,10 +327,10 @@ impl Life {
                 tracing::error!("the configuration has faults; the one in force stays so");
             }
             Ok(settings) if settings == before => {
-                // Pages are read when settings are put in force.
-                if pages(&settings).next().is_some()
-                    && let Err(error) = self.shared.publish(settings)
-                {
+                // Pages, and certificates towards servers, are read when settings are put in force.
+                let names_files = pages(&settings).next().is_some()
+                    || settings.applications.iter().any(|application| application.upstream.tls.is_some());
+                if names_files && let Err(error) = self.shared.publish(settings) {
                     tracing::error!(%error, "the pages in force stay so");
                 }
                 match self.listeners_lag {

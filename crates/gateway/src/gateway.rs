@@ -408,8 +408,8 @@ fn by_certificate(listener: &Listener) -> Vec<Listener> {
     tls.certificates.iter().map(with).collect()
 }
 
-/// The files that the TLS of `settings` names: when one of them changes,
-/// [`Running::reload_certificates`].
+/// The files that the TLS of `settings` names: when one of a listener changes, [`Running::reload_certificates`]; those
+/// of servers are looked at when settings are put in force.
 #[must_use]
 pub fn certificate_files(settings: &Settings) -> Vec<PathBuf> {
     use tidegate_config::ClientAuth;
@@ -421,6 +421,10 @@ pub fn certificate_files(settings: &Settings) -> Vec<PathBuf> {
         if let ClientAuth::Optional(path) | ClientAuth::Required(path) = &tls.client_auth {
             files.push(path.clone());
         }
+    }
+    for tls in settings.applications.iter().filter_map(|application| application.upstream.tls.as_ref()) {
+        files.extend(tls.ca.clone());
+        files.extend(tls.certificate.iter().flat_map(|files| [files.chain.clone(), files.key.clone()]));
     }
     files
 }

@@ -235,7 +235,7 @@ impl Worker {
     /// address and each stand for themselves.
     pub(crate) fn client_hash(&self, client: Option<SocketAddr>) -> u64 {
         let hasher = &self.process.hasher;
-        match client.map(|client| client.ip()) {
+        match client.map(|client| client.ip().to_canonical()) {
             Some(IpAddr::V4(address)) => hasher.hash_one(address),
             Some(IpAddr::V6(address)) => {
                 let [a, b, c, d, ..] = address.segments();

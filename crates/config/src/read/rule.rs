@@ -30,6 +30,13 @@ pub(super) fn rules(application: &Section<'_>, classes: &[Class]) -> Vec<RuleSpe
 }
 
 fn rule(section: &Section<'_>, classes: &[Class]) -> RuleSpec {
+    // A condition that names nothing is none: the rule would hold where it was meant to hold nowhere.
+    let of_paths = PATHS.iter().map(|(key, _)| *key);
+    for key in ["method", "host", "client", "server_name"].into_iter().chain(of_paths) {
+        if section.is_written(key) && section.texts(key, |text| Some(text.to_owned())).is_empty() {
+            section.fault(key, "names nothing", "name at least one, or leave it out");
+        }
+    }
     let paths = PATHS
         .iter()
         .flat_map(|(key, make)| section.texts(key, |text| Some(text.to_owned())).into_iter().map(make))

@@ -27,6 +27,20 @@ fn the_golden_file_of_faults() {
 }
 
 #[test]
+fn a_condition_of_a_rule_names_something() {
+    let head =
+        "[[listener]]\naddress = \"[::]:8080\"\n[application.shop]\nservers = [\"http://127.0.0.1:8000\"]\n";
+    let rule = "[application.shop.class.default]\n[[application.shop.rule]]\nclass = \"default\"\nclient = []\npath = []\n";
+    let found = faults(&format!("{head}{rule}"));
+    assert_eq!(found.len(), 2, "{found:#?}");
+    for (line, key) in [(8, "client"), (9, "path")] {
+        let start = format!("t.toml:{line}:");
+        let said = format!("rule[0].{key}: names nothing: name at least one, or leave it out");
+        assert!(found.iter().any(|fault| fault.starts_with(&start) && fault.ends_with(&said)), "{found:#?}");
+    }
+}
+
+#[test]
 fn controllers_have_a_file_a_name_of_their_own_and_bounds() {
     let gateway =
         "[[listener]]\naddress = \"[::]:8080\"\n[application.shop]\nservers = [\"http://127.0.0.1:8000\"]\n";

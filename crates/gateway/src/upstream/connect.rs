@@ -52,7 +52,12 @@ async fn open(server: &Server, plan: &Plan, ends: Option<Ends>) -> Result<(Upstr
         Failure::new(kind, format!("{endpoint}: {error}"))
     };
     let mut socket = match endpoint {
-        Endpoint::Tcp(address) => Socket::tcp(TcpStream::connect(*address).await.map_err(failed)?),
+        Endpoint::Tcp(address) => {
+            let stream = TcpStream::connect(*address).await.map_err(failed)?;
+            // What is written is to go: a server that waits for the rest of a body acknowledges late.
+            stream.set_nodelay(true).map_err(failed)?;
+            Socket::tcp(stream)
+        }
         Endpoint::Unix(path) => Socket::unix(UnixStream::connect(path).await.map_err(failed)?),
     };
     if let Some(version) = plan.proxy_protocol {
