@@ -7,7 +7,7 @@ use std::{
     path::Path,
     process::Command,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rustix::io::ioctl_fionread;
@@ -128,7 +128,7 @@ fn a_configuration_that_changes_during_the_start_is_taken_up() {
     let listen = free_address();
     let configuration = |limit: u32, telemetry: &str| {
         format!(
-            "{telemetry}\n[[listener]]\naddress = \"{listen}\"\n[application.app]\nservers = [\"{}\"]\n\
+            "admin = \"none\"\n{telemetry}\n[[listener]]\naddress = \"{listen}\"\n[application.app]\nservers = [\"{}\"]\n\
              in_flight.algorithm = \"fixed\"\nin_flight.limit = {limit}\n",
             origin.url()
         )
@@ -187,13 +187,68 @@ fn a_certificate_that_turns_bad_leaves_the_old_one_in_force() {
 
     fs::copy(second_key, gateway.directory.path().join("key.pem")).expect("replace the key");
     gateway.signal("HUP");
-    let deadline = std::time::Instant::now() + Duration::from_secs(20);
-    while !is_served(listen, &second) {
-        assert!(std::time::Instant::now() < deadline, "the new certificate is in force");
-    }
+    await_that("the new certificate is in force", || is_served(listen, &second));
     assert!(!is_served(listen, &first), "the old one is not");
     await_rest(admin);
     gateway.stop_sound();
+}
+
+/// By the change of the file alone.
+#[test]
+fn pages_and_authorities_that_an_application_names_are_read_again_when_they_change() {
+    let origin = Origin::hello();
+    let server_files = tempfile::tempdir().expect("a directory for the server");
+    let (trusted, _) = write_certificate(server_files.path());
+    let trusted = fs::read(trusted).expect("its certificate");
+    let (secure, listen) = (free_address(), free_address());
+    let server = Gateway::run_in(
+        server_files,
+        &format!(
+            "admin = \"none\"\n[[listener]]\naddress = \"{secure}\"\ntls.certificates = [{{ chain = \"chain.pem\", key = \"key.pem\" }}]\n\
+             [application.app]\nservers = [\"{}\"]\n",
+            origin.url()
+        ),
+        &Start::default(),
+    );
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let authorities = directory.path().join("ca.pem");
+    let page = directory.path().join("page.html");
+    let (stranger, _) = write_certificate(directory.path());
+    fs::copy(stranger, &authorities).expect("trust somebody else");
+    fs::write(&page, "back at six").expect("write the page");
+    let gateway = Gateway::run_in(
+        directory,
+        &format!(
+            "admin = \"none\"\n[[listener]]\naddress = \"{listen}\"\n\
+             [application.app]\nservers = [\"https://{secure}\"]\nupstream.tls.ca = \"ca.pem\"\n\
+             [application.closed]\nhosts = [\"closed.test\"]\nservers = [\"{}\"]\nmaintenance = true\n\
+             maintenance_page = \"page.html\"\n",
+            origin.url()
+        ),
+        &Start::default(),
+    );
+    let told = || {
+        let mut client = Client::connect(listen).expect("a connection");
+        client.send(b"GET / HTTP/1.1\r\nhost: closed.test\r\naccept: text/html\r\n\r\n").expect("to be sent");
+        String::from_utf8(client.response().expect("an answer").body).expect("a page")
+    };
+    assert_eq!(get(listen, "/").expect("an answer").status, 502, "the server's certificate is a stranger's");
+    assert!(told().contains("back at six"));
+
+    fs::write(&authorities, trusted).expect("trust the server");
+    await_that("the server is trusted", || get(listen, "/").expect("an answer").status == 200);
+    fs::write(&page, "back at seven").expect("write the page");
+    await_that("the new page is shown", || told().contains("back at seven"));
+    gateway.stop_sound();
+    server.stop_sound();
+}
+
+fn await_that(what: &str, holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}");
+        thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Whether the server shows this certificate.
@@ -329,9 +384,9 @@ fn while_the_old_process_drains_only_the_new_one_answers_at_the_admin_address() 
     }
     let change = r#"{"changes": {"app/maintenance": true}, "why": "to be seen"}"#;
     assert_eq!(api(front.admin, "PATCH", "/api/v1/knobs", change).status, 200);
-    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(30);
     while get(front.listen, "/").expect("an answer").status != 503 {
-        assert!(std::time::Instant::now() < deadline, "the change was made in the process that ends");
+        assert!(Instant::now() < deadline, "the change was made in the process that ends");
     }
     latch.open();
     assert_eq!(slow.response().expect("it is finished").status, 200);
@@ -359,10 +414,10 @@ fn successor(directory: &Path, old: u32) -> u32 {
 }
 
 fn await_gone(pid: u32) {
-    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(30);
     // A zombie has no command line.
     while !fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default().is_empty() {
-        assert!(std::time::Instant::now() < deadline, "process {pid} did not end");
+        assert!(Instant::now() < deadline, "process {pid} did not end");
         thread::sleep(Duration::from_millis(10));
     }
 }
