@@ -225,3 +225,21 @@ fn an_answer_before_the_end_of_its_request_is_whole() {
     let counted = house.finish();
     assert_eq!(counted.counts(Meter::GOOD), [1]);
 }
+
+#[test]
+fn an_upload_whose_client_leaves_is_told_with_what_came_of_it() {
+    let (servers, connections) = server();
+    let house = house(&format!("{servers}spool = \"1KiB\"\n"), "");
+    let upload = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n{}", "x".repeat(4096));
+    let (client, mut server, _) = asks(&house, &connections, &upload);
+    let mut come = 0;
+    while come < 4096 {
+        come += server.until(DATA).3.len();
+    }
+    drop(client);
+    let line = &lines(&house, 1)[0];
+    assert_eq!(member(line, "reason"), Some("body_broken"), "{line}");
+    assert_eq!(member(line, "bytes_in"), Some("4096"), "{line}");
+    drop(server);
+    house.finish();
+}

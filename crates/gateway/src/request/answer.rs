@@ -183,15 +183,10 @@ pub(super) fn bad_body(mut record: Box<Record>, fault: ClientFault, asked: &Aske
 }
 
 /// The response to a request whose exchange with a server failed.
-pub(super) fn fail(
-    mut record: Box<Record>,
-    failure: Failure,
-    received: Option<&Received>,
-    asked: &Asked,
-) -> Response<ResponseBody> {
+pub(super) fn fail(mut record: Box<Record>, failure: Failure, asked: &Asked) -> Response<ResponseBody> {
     match failure {
         Failure::Client(fault) => {
-            let fault = received.and_then(Received::fault).unwrap_or(fault);
+            let fault = record.received().and_then(Received::fault).unwrap_or(fault);
             bad_body(record, fault, asked)
         }
         Failure::Refused(refusal) => refuse(record, Refused { refusal, retry_after: None }, asked),

@@ -124,6 +124,13 @@ impl<'a> Head<'a> {
         self.headers.get(header::HOST).cloned().or_else(authority)
     }
 
+    /// The values of a field. Over HTTP/2 the authority stands for that of `Host`.
+    pub(super) fn values(self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
+        let is_host = name.eq_ignore_ascii_case("host") && !self.headers.contains_key(header::HOST);
+        let authority = self.uri.authority().filter(|_| is_host).map(|it| it.as_str().as_bytes());
+        self.headers.get_all(name).iter().map(HeaderValue::as_bytes).chain(authority)
+    }
+
     /// Whether there are more than `fields_max` fields, where no codec has counted them.
     pub(super) fn check_fields(self, fields_max: u64) -> Result<(), BadHead> {
         let is_counted = self.version != Version::HTTP_2;

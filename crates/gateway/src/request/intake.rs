@@ -66,6 +66,7 @@ pub(super) struct Bounds {
 pub(super) struct Received {
     bytes: Cell<u64>,
     fault: Cell<Option<ClientFault>>,
+    is_whole: Cell<bool>,
 }
 
 impl Received {
@@ -75,6 +76,11 @@ impl Received {
 
     pub(super) fn fault(&self) -> Option<ClientFault> {
         self.fault.get()
+    }
+
+    /// Whether all of it has come.
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_whole.get()
     }
 }
 
@@ -168,12 +174,16 @@ impl Body for Intake {
             this.waited += this.clock.now().since(since);
         }
         Poll::Ready(match frame {
-            None if is_whole(&this.body, this.version) => None,
+            None if is_whole(&this.body, this.version) => {
+                this.received.is_whole.set(true);
+                None
+            }
             None => Some(Err(this.fail(ClientFault::Broken, RESET_WITHIN))),
             Some(Err(error)) => Some(Err(this.fail(ClientFault::Broken, error))),
             Some(Ok(frame)) => {
                 let bytes = this.received.bytes() + frame.data_ref().map_or(0, |data| data.len() as u64);
                 this.received.bytes.set(bytes);
+                this.received.is_whole.set(this.body.is_end_stream());
                 if bytes > this.bounds.bytes_max {
                     Some(Err(this.fail(ClientFault::TooLarge, "")))
                 } else {

@@ -137,7 +137,7 @@ impl Service {
         };
         let hash = match values.get(keys::BALANCE).0 {
             BalancePolicy::ConsistentHash => {
-                client_key::balance_key(&snapshot.settings.upstream.hash, client, head.headers)
+                client_key::balance_key(&snapshot.settings.upstream.hash, client, head)
             }
             _ => 0,
         };
@@ -221,7 +221,7 @@ impl Service {
         if mode == Mode::Off {
             return Ok(None);
         }
-        let key = client_key::rate_key(&snapshot.settings.client_key, client, head.headers);
+        let key = client_key::rate_key(&snapshot.settings.client_key, client, head);
         let taken = snapshot.state.with_clients(|clients, now| clients.take(now, key));
         if taken.is_err() && mode != Mode::Enforce {
             let class = application.class(exchange.class);
@@ -287,10 +287,7 @@ impl RequestFacts for Seen<'_> {
     }
 
     fn header_values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
-        // Over HTTP/2 the authority stands for the field.
-        let is_host = name.eq_ignore_ascii_case("host") && !self.head.headers.contains_key(header::HOST);
-        let authority = self.head.uri.authority().filter(|_| is_host).map(|it| it.as_str().as_bytes());
-        self.head.headers.get_all(name).iter().map(HeaderValue::as_bytes).chain(authority)
+        self.head.values(name)
     }
 
     fn client(&self) -> Option<IpAddr> {

@@ -75,7 +75,7 @@ use self::{
     error::ClientFault,
     head::Head,
     in_flight::InFlight,
-    intake::{Gathering, Intake},
+    intake::{Gathering, Intake, Received},
     judgement::{Arrived, Refused, Ruling},
     linger::Awaited,
     record::Record,
@@ -150,23 +150,18 @@ impl Service {
         let Arrived { mut record, exchange, hash, ends_here, wants_upgrade, bounds, visit } = arrived;
         let application = Rc::clone(record.application());
         let snapshot = &application.application;
-        let mut received = None;
         let (body, held) = if incoming.is_end_stream() {
             (RequestBody::Empty, held)
         } else {
             let converses = head::is_grpc(&parts.headers);
             let bounds = if converses { bounds.of_conversation() } else { bounds };
             let intake = Intake::new(incoming, parts.version, *self.core.shared().clock(), bounds);
-            let counts = intake.received();
+            record.receive(intake.received());
             // Boxed, so that a request without a body carries nothing of it along.
             match Box::pin(self.gather(&connection, &mut record, intake, held, exchange, converses)).await {
-                Ok(gathered) => {
-                    received = Some(counts);
-                    gathered
-                }
+                Ok(gathered) => gathered,
                 Err(Ungathered::Left) => return broken(),
                 Err(Ungathered::Refused(refusal)) => {
-                    record.add_bytes_in(counts.bytes());
                     let head = Head {
                         method: &parts.method,
                         uri: &parts.uri,
@@ -179,8 +174,7 @@ impl Service {
                     };
                 }
                 Err(Ungathered::Failed) => {
-                    record.add_bytes_in(counts.bytes());
-                    let fault = counts.fault().unwrap_or(ClientFault::Broken);
+                    let fault = record.received().and_then(Received::fault).unwrap_or(ClientFault::Broken);
                     return bad_body(record, fault, &asked);
                 }
             }
@@ -220,9 +214,6 @@ impl Service {
             // The codec does not look while it has a request under way.
             () = connection.departed(half_closed(&record)) => return broken(),
         };
-        if let Some(received) = &received {
-            record.add_bytes_in(received.bytes());
-        }
         let relayed = match answered {
             Ok(answered) => self.relay(&connection, record, in_flight, answered, &forwarded),
             Err(failure) => {
@@ -232,7 +223,7 @@ impl Service {
         };
         let response = relayed.unwrap_or_else(|unanswered| {
             let Unanswered { record, failure } = *unanswered;
-            let mut response = fail(record, failure, received.as_deref(), &asked);
+            let mut response = fail(record, failure, &asked);
             response.headers_mut().insert(request_id::FIELD, forwarded.request_id.clone());
             response
         });

@@ -20,7 +20,7 @@ use tidegate_control::{
 };
 use tidegate_runtime::{Cells, CoreApplication, TraceIds, TracedRequest, servers::Server};
 
-use super::{Service, access_log::Entry, error::ClientFault, head::Head};
+use super::{Service, access_log::Entry, error::ClientFault, head::Head, intake::Received};
 use crate::{body::BodyError, connection::Connection};
 
 /// The reason where a client left after its request had started.
@@ -42,6 +42,9 @@ pub(super) struct Record {
     served: Option<Timestamp>,
     gathering: Duration,
     status: Option<StatusCode>,
+    /// What has come of its body, while that is read by another.
+    received: Option<Rc<Received>>,
+    /// Bytes of it that were read besides.
     bytes_in: u64,
     bytes_out: u64,
     finished: bool,
@@ -163,6 +166,7 @@ impl Record {
             served: None,
             gathering: Duration::ZERO,
             status: None,
+            received: None,
             bytes_in: 0,
             bytes_out: 0,
             finished: false,
@@ -255,6 +259,20 @@ impl Record {
         self.log.as_ref()?.trace.as_deref()
     }
 
+    /// Its body is read by another, who counts it there.
+    pub(super) fn receive(&mut self, received: Rc<Received>) {
+        self.received = Some(received);
+    }
+
+    /// What has come of its body, if it has one.
+    pub(super) fn received(&self) -> Option<&Received> {
+        self.received.as_deref()
+    }
+
+    fn bytes_in(&self) -> u64 {
+        self.bytes_in + self.received().map_or(0, Received::bytes)
+    }
+
     pub(super) const fn add_bytes_in(&mut self, bytes: u64) {
         self.bytes_in += bytes;
     }
@@ -316,8 +334,9 @@ impl Drop for Record {
                 }
             }
         }
-        if self.bytes_in > 0 {
-            cells.add(Meter::BYTES_IN, self.bytes_in);
+        let bytes_in = self.bytes_in();
+        if bytes_in > 0 {
+            cells.add(Meter::BYTES_IN, bytes_in);
         }
         if self.bytes_out > 0 {
             cells.add(Meter::BYTES_OUT, self.bytes_out);
@@ -339,6 +358,10 @@ impl Record {
     fn reason(&self, log: &LogFacts, status: Option<StatusCode>) -> Option<&'static str> {
         log.reason.or(match (status, self.started) {
             (Some(_), _) => None,
+            // Its departure may be seen before the end of its body is.
+            (None, _) if self.received().is_some_and(|body| !body.is_whole()) => {
+                Some(ClientFault::Broken.name())
+            }
             (None, Some(_)) => Some(ABANDONED),
             (None, None) => Some("left"),
         })
@@ -376,7 +399,7 @@ impl Record {
             status: status.map(|status| status.as_u16()),
             reason: self.reason(log, status),
             would_refuse: log.tried.would_refuse(),
-            bytes_in: self.bytes_in,
+            bytes_in: self.bytes_in(),
             bytes_out: self.bytes_out,
         });
         if !self.service.core.shared().spans().offer(traced) {
@@ -416,7 +439,7 @@ impl Record {
             reason,
             detail: log.detail,
             would_refuse,
-            bytes_in: self.bytes_in,
+            bytes_in: self.bytes_in(),
             bytes_out: self.bytes_out,
             waiting: self.started.map_or_else(|| now.since(self.arrived), |at| at.since(self.arrived)),
             gathering: self.gathering,

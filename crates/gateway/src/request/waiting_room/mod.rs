@@ -153,7 +153,7 @@ fn passes(assets: &[String], head: Head<'_>) -> bool {
 /// What tokens of a visitor are bound to.
 fn binding(settings: &Settings, visitor: Visitor<'_>) -> Vec<u8> {
     let bind: Option<&ClientKey> = settings.waiting_room.bind.as_ref();
-    bind.map_or_else(Vec::new, |key| client_key::identity(key, visitor.client, visitor.head.headers))
+    bind.map_or_else(Vec::new, |key| client_key::identity(key, visitor.client, visitor.head))
 }
 
 /// What the door needs to know of an application to judge a visitor.
