@@ -49,10 +49,10 @@ struct RunArguments {
     #[arg(long, value_name = "N", conflicts_with = "live", value_parser = clap::value_parser!(u32).range(1..=1000))]
     seeds: Option<u32>,
     /// Live runs of each cell, in place of the experiment's number (5).
-    #[arg(long, value_name = "N", requires = "live", value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "N", requires = "live", conflicts_with = "seeds", value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: Option<u32>,
     /// Live runs last so many times as long as the experiment says, such as 0.2 to see that all works.
-    #[arg(long, value_name = "FACTOR", requires = "live", default_value_t = 1.0, value_parser = scale)]
+    #[arg(long, value_name = "FACTOR", requires = "live", conflicts_with = "seeds", default_value_t = 1.0, value_parser = scale)]
     duration_scale: f64,
     /// A control law: runs in the arms that have a script, in place of theirs, or else in one more arm.
     #[arg(long, value_name = "FILE")]

@@ -32,7 +32,8 @@ impl HostPattern {
                 wrong.to_ascii_lowercase()
             ));
         }
-        if !name.starts_with('[') && name.contains(':') {
+        let after_address = name.rsplit_once(']').map_or(name, |(_, rest)| rest);
+        if after_address.contains(':') {
             return Err(format!("\"{text}\": host names are compared without port: leave it out"));
         }
         if let Some(wrong) = name.chars().find(|c| !c.is_ascii_graphic() || "*/?#@\\".contains(*c)) {

@@ -330,7 +330,7 @@ fn every_fault_is_found_at_once_with_its_place() {
         &[
             RuleSpec {
                 methods: vec!["GET".into(), "get".into(), "G T".into(), String::new()],
-                hosts: vec!["Example.org".into(), "*".into(), "a.b:80".into(), "*a.b".into(), "a b".into()],
+                hosts: ["Example.org", "*", "a.b:80", "*a.b", "a b", "[::1]:80"].map(String::from).to_vec(),
                 paths: vec![
                     PathSpec::Exact("a".into()),
                     PathSpec::Prefix("/a?b".into()),
@@ -375,7 +375,7 @@ fn every_fault_is_found_at_once_with_its_place() {
     let mut expected: Vec<String> = ["methods[1]", "methods[2]", "methods[3]"]
         .iter()
         .map(|place| format!("0.{place}"))
-        .chain((0..5).map(|at| format!("0.hosts[{at}]")))
+        .chain((0..6).map(|at| format!("0.hosts[{at}]")))
         .chain((0..11).map(|at| format!("0.paths[{at}]")))
         .chain(
             [

@@ -43,6 +43,15 @@ fn none_only_where_the_row_is_optional() {
     assert!(Knob::WEIGHT.parse("none").is_err());
 }
 
+/// As the schema says.
+#[test]
+fn a_rate_is_written_in_plain_figures() {
+    assert_eq!(Knob::INGRESS_RATE.parse("1.5/s"), Ok(Value::Rate(1.5)));
+    for text in ["1e3/s", "+5/s", "-5/s", "inf/s", "/s"] {
+        assert!(Knob::INGRESS_RATE.parse(text).is_err(), "{text}");
+    }
+}
+
 proptest! {
     #[test]
     fn what_is_printed_reads_back(index in 0..Knob::ALL.len(), whole in any::<u64>(), real in any::<f64>()) {

@@ -284,7 +284,11 @@ fn parse_rate(text: &str) -> Option<f64> {
         "h" => 3600.0,
         _ => return None,
     };
-    let rate = number.trim().parse::<f64>().ok()? / seconds;
+    let number = number.trim();
+    if !number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        return None;
+    }
+    let rate = number.parse::<f64>().ok()? / seconds;
     rate.is_finite().then_some(rate)
 }
 

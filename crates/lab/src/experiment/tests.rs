@@ -113,6 +113,10 @@ fn checks_and_plots_refer_to_what_is_there() {
         with("[[plot]]\ntitle = \"p\"\nmetric = \"godput\"\nover_time_at = 2\n")
             .contains("there is no series")
     );
+    assert!(
+        with("[[plot]]\ntitle = \"p\"\nmetric = \"goodput\"\nover_time_at = 7\n")
+            .contains("plot[0].over_time_at: nothing runs at load 7: write one of")
+    );
 }
 
 /// What only one kind of run can do is a fault where the other is asked for too, not a figure that never comes.

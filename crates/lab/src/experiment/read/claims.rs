@@ -90,7 +90,17 @@ impl<'e> Context<'e> {
     pub(super) fn plot(&self, section: &Section<'_>) -> Plot {
         let title = section.required_text("title", "title = \"Goodput over load\"");
         let over = match section.number("over_time_at", 0.01..=*CAPACITIES.end()) {
-            Some(load) => Over::Time { load },
+            Some(load) => {
+                let loads = self.modes.iter().flat_map(|(_, loads)| loads.iter());
+                if self.is_web && !loads.clone().any(|one| *one == load) {
+                    section.fault(
+                        "over_time_at",
+                        format!("nothing runs at load {load}"),
+                        format!("write one of {}", listed(loads)),
+                    );
+                }
+                Over::Time { load }
+            }
             None => Over::Load,
         };
         let metric = match over {
