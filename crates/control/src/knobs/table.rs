@@ -363,7 +363,7 @@ knobs! {
         CLASS_ROOM_ROUND: Option<Span> = "waiting_room.round", span(S, HOUR), Value::None,
             "Method random: length of their rounds; none: as the application's waiting_room.round says.";
         ROOM_SHARE: Option<f64> = "waiting_room.share", ratio(0.001, 1.0), Value::None,
-            "Share of each slot kept for the class and those that name it in waiting_room.group; where they add up to more than one, each gets its part. What none of them has taken when the slot comes is anybody's.";
+            "Share of each slot kept for the class and those that name it in waiting_room.group; where they add up to more than one, each gets its part, and nobody else can be promised a place. What none of them has taken when the slot comes goes to newcomers who overtake nobody by it; while others wait it stays free.";
     }
     Server {
         SERVER_WEIGHT: u64 = "weight", count(1, 10_000), Value::Count(100),

@@ -17,7 +17,8 @@
 //! promised beyond it flows towards the end of the line, so that newcomers come after `T' = T·C/C'`, and no promise is
 //! changed. Who comes at his time and is given another one takes his work along: it was counted as flowing on already, so
 //! that newcomers come no later for it and no slot stays empty. A part of each slot may be kept for a group of classes, a
-//! *lane*; what of it nobody has taken when the slot is there is anybody's, and what is over is everybody's.
+//! *lane*; what of it nobody has taken when the slot is there is anybody's, as long as newcomers overtake nobody by it, and
+//! what is over is everybody's.
 //!
 //! Cost: a place is O(1) amortised (the search goes on where the last one ended), a change of the budget
 //! O(horizon), and so is a new slot while work is over; people before a slot O(log horizon). Memory: 16 bytes a slot and lane, 16 a slot, nothing a visitor.
@@ -287,8 +288,8 @@ impl SlotTable {
         self.owed = self.present + 1;
     }
 
-    /// Takes a place in the present slot, whichever lane's budget it is; false if it has no room for anything now. What
-    /// has gone by unused is lost, but as much, a quarter of a slot at most, may be borrowed of the next slot as long as
+    /// Takes a place in the present slot, whichever lane's budget it is where nobody waits before whom he would come in;
+    /// false if it has no room for anything now. What has gone by unused is lost, but as much, a quarter of a slot at most, may be borrowed of the next slot as long as
     /// that has room: nobody is promised a later one then. Work beyond what the slot can do is due in the next.
     #[must_use]
     pub fn take_now(&mut self, now: Timestamp, lane: usize, work: Work) -> bool {
@@ -302,11 +303,15 @@ impl SlotTable {
         let unused = part(elapsed).saturating_sub(used);
         self.direct += unused;
         self.lost += unused;
-        let room = self.present_budget.saturating_sub(used + unused);
+        let next = self.next(lane);
+        // Where all is kept for groups nobody else waits: there is no line for them.
+        let has_line = self.budgets[0] > 0 || self.budgets[self.lane(lane)] > 0;
+        let kept = if has_line && next != Some(1) { self.kept_for_others(lane) } else { 0 };
+        let room = self.present_budget.saturating_sub(used + unused).saturating_sub(kept);
         let over = work.saturating_sub(room);
         if room == 0 {
             let most = self.lost.min(part(self.length / 4));
-            if self.borrowed.saturating_add(over) > most || self.next(lane) != Some(1) {
+            if next != Some(1) || self.borrowed.saturating_add(over) > most {
                 return false;
             }
         }
@@ -319,6 +324,13 @@ impl SlotTable {
             self.pour_into(lane, next, over);
         }
         true
+    }
+
+    /// Of the present slot, what is kept for other groups and nobody of theirs has taken.
+    fn kept_for_others(&self, lane: usize) -> Work {
+        let at = self.index(self.present);
+        let others = (1..self.budgets.len()).filter(|other| *other != self.lane(lane));
+        others.map(|other| self.budgets[other].saturating_sub(self.booked[other][at])).sum()
     }
 
     /// The wait of the next visitor of a lane: slots from the present one; `None`: the horizon is full.

@@ -287,6 +287,33 @@ fn a_full_horizon_refuses_and_a_class_has_its_share() {
 }
 
 #[test]
+fn what_a_class_leaves_of_its_share_is_for_newcomers_only_where_they_overtake_nobody() {
+    let mut settings = settings();
+    settings.classes = vec![ClassRoom::default(), ClassRoom { share: Some(0.5), ..ClassRoom::default() }];
+    let mut room = Room::new(&settings, [1, 2], START);
+    tell(&mut room, START, 10.0);
+    let early = ask(&mut room, START, 25);
+    assert_eq!(early.len(), 15, "ten at once, whoever's share it is");
+    assert_eq!(slots(&early), [1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3]);
+    // The other's half of the next slot is free, and people wait: newcomers come behind them.
+    let later = ask(&mut room, s(1.1), 2);
+    assert_eq!(slots(&later), [4, 4]);
+    assert_eq!(how(room.ask(s(1.2), ClassId(1))), Some(How::Direct), "he overtakes nobody of his own");
+    // Nobody waits any more.
+    assert_eq!(how(room.ask(s(4.1), ONE)), Some(How::Direct));
+    for _ in 0..6 {
+        assert_eq!(how(room.ask(s(5.1), ONE)), Some(How::Direct), "more than a half of the slot");
+    }
+    // Where nobody can wait, nobody is overtaken.
+    settings.classes[1].share = Some(1.0);
+    let mut room = Room::new(&settings, [1, 2], START);
+    tell(&mut room, START, 10.0);
+    assert_eq!(ask(&mut room, START, 10).len(), 0);
+    assert_eq!(room.ask(START, ONE), Answer::Refuse(Refusal::HorizonFull));
+    assert_eq!(how(room.ask(s(1.0), ONE)), Some(How::Direct));
+}
+
+#[test]
 fn without_a_capacity_only_doors_hold_people_and_those_who_are_to_wait_come_in_with_the_next_slot() {
     let with = |method| RoomSettings { method, ..settings() };
     for method in [RoomMethod::Fifo, RoomMethod::Random] {
