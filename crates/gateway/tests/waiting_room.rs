@@ -1,7 +1,7 @@
 //! The door of the waiting room: who passes it by, what the application sees then and may say, and what is left of a room
 //! that was switched off.
 
-use std::{net::TcpStream, thread};
+use std::{net::TcpStream, thread, time::Duration};
 
 use tidegate_control::knobs::{Knob, Value};
 use tidegate_runtime::Shared;
@@ -94,6 +94,39 @@ fn a_room_switched_off_leaves_nothing_to_the_application() {
         set(&bed.shared, Knob::MODE, "enforce");
         set(&bed.shared, Knob::ROOM_METHOD, "closed");
         assert_eq!(get(&mut client, "/").status, 503, "{choice}");
+    }
+}
+
+/// Who goes on before his time, since nobody is held now, is no no-show: slots are not filled beyond for him later.
+#[test]
+fn who_goes_on_because_nobody_is_held_is_no_no_show() {
+    for (knob, choice) in [(Knob::ROOM_METHOD, "off"), (Knob::MODE, "off"), (Knob::MODE, "watch")] {
+        let application = "capacity.given = \"1/s\"\nwaiting_room.method = \"fifo\"\n";
+        let bed = Bed::with_application("", PLAIN, application);
+        let mut client = bed.connect();
+        let mut ask = |cookie: &str| {
+            exchange(&mut client, &format!("GET / HTTP/1.1\r\nhost: app.example\r\ncookie: {cookie}\r\n\r\n"))
+        };
+        let mut cookies = Vec::new();
+        eventually("a line", || {
+            let answer = ask("a=b");
+            if answer.status == 503 {
+                cookies.push(answer.field("set-cookie").unwrap().split(';').next().unwrap().to_owned());
+            }
+            cookies.len() >= 100
+        });
+        set(&bed.shared, knob, choice);
+        for cookie in &cookies {
+            assert_eq!(ask(cookie).status, 200, "{choice}");
+            // In mode `watch` a newcomer who would be told to wait goes on, too.
+            assert_eq!(ask("a=b").status, 200, "{choice}");
+        }
+        let no_show = bed.shared.snapshot().applications[0].state.waiting_room().with(|room, now| {
+            let end = now + Duration::from_secs(300);
+            room.advance(end);
+            room.standing(end).no_show
+        });
+        assert!(no_show < 0.01, "{choice}: {no_show}");
     }
 }
 

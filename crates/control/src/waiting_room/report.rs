@@ -8,8 +8,9 @@
 //! `waiting_room.extra` of each slot.
 
 use super::{
-    Room, RoomCount, Work,
+    Kind, Promise, Room, RoomCount, Work,
     between::{Answered, Mark, Revoked, Used},
+    draws::Lot,
 };
 use crate::{ClassId, Timestamp, capacity::Pace, knobs::RoomRole};
 
@@ -176,6 +177,21 @@ impl Room {
         let mut answered = Answered { owed, held_back: self.holds_back(self.now), ..Answered::default() };
         self.pass_on(check, report, &mut answered);
         answered
+    }
+
+    /// Somebody with a promise goes on whatever his time is, since nobody is held back now: he has come.
+    pub fn goes_on(&mut self, now: Timestamp, promise: &Promise) {
+        self.advance(now);
+        let slot = match promise.kind {
+            Kind::Place => Some(self.table.slot_of(promise.at)),
+            Kind::Lot => match self.draws.lot(promise.at, promise.number, self.secrets[1]) {
+                Lot::Drawn(slot, _) => Some(slot),
+                Lot::Pending(..) | Lot::Unknown => None,
+            },
+        };
+        if let Some(slot) = slot {
+            self.returned(slot, self.known(promise.class));
+        }
     }
 
     pub(super) fn returned(&mut self, slot: u64, class: ClassId) {

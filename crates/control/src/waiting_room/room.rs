@@ -252,6 +252,7 @@ impl Room {
         self.advance(now);
         let class = self.known(class);
         if !self.concerns(class) {
+            self.goes_on(now, promise);
             return self.enter(class, How::Unconcerned, false);
         }
         if promise.class != class {

@@ -85,7 +85,12 @@ pub(super) fn ask(application: &CoreApplication, visitor: Visitor<'_>) -> Door {
     let mut visit = Visit::new(stripped, binding.clone());
     match desk.judge(carried, &mut visit) {
         Verdict::In => Door::Open(Some(Box::new(visit))),
-        Verdict::Out(_) if mode == Mode::Watch => Door::Open(Some(Box::new(visit))),
+        Verdict::Out(out) if mode == Mode::Watch => {
+            if let Out::Wait(place) = out {
+                desk.goes_on(&place.promise);
+            }
+            Door::Open(Some(Box::new(visit)))
+        }
         Verdict::Out(out) => Door::Shut(Box::new(Shut::new(&desk, visitor, out, visit))),
     }
 }
@@ -100,11 +105,15 @@ fn without_room(application: &Application, visitor: Visitor<'_>) -> Door {
         return Door::Open(has_token.then(|| Box::new(Visit::exempt(None, Vec::new(), None))));
     }
     let binding = binding(&application.settings, visitor);
+    let desk = Desk { application, class: visitor.class, binding: &binding };
     if head.uri.path() == ASK {
-        let desk = Desk { application, class: visitor.class, binding: &binding };
         return Door::Shut(Box::new(Shut::status(&desk, visitor, true)));
     }
-    let carried = Carried::of(head.uri, head.headers, carried::TURN);
+    let turn_cookie = desk.turn_cookie();
+    let carried = Carried::of(head.uri, head.headers, &turn_cookie);
+    if let Some(promise) = carried.turn.and_then(|text| desk.read_promise(text)) {
+        desk.goes_on(&promise);
+    }
     Door::Open(Some(Box::new(Visit::exempt(carried.stripped(head.uri), binding, carried.pass))))
 }
 
@@ -240,6 +249,11 @@ impl Desk<'_> {
     fn read_promise(&self, text: &[u8]) -> Option<Promise> {
         let read = self.application.signer.read_place(text, self.binding);
         read.map_err(|_| self.forged()).ok()
+    }
+
+    /// Who was promised a time goes on before it, since nobody is held.
+    fn goes_on(&self, promise: &Promise) {
+        self.room(|room, now| room.goes_on(now, promise));
     }
 
     fn forged(&self) {
