@@ -240,6 +240,36 @@ fn a_page_names_the_address_that_keeps_the_place() {
     assert!(there.body.contains("data-stay=\"\"") && !there.body.contains(" hidden>"), "{}", there.body);
 }
 
+/// A cookie that is left of another time, or of another path, comes beside the one that holds.
+#[test]
+fn what_does_not_hold_hides_nothing_that_does() {
+    let application =
+        "capacity.given = \"1000/s\"\nwaiting_room.method = \"fifo\"\nwaiting_room.opens_at = 4102444800\n";
+    let bed = Bed::with_application("", PLAIN, application);
+    let mut client = bed.connect();
+    let mut ask = |path: &str, cookies: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: app.example\r\ncookie: {cookies}\r\n\r\n");
+        exchange(&mut client, &request)
+    };
+    let mut pass = None;
+    eventually("a pass", || {
+        pass = ask("/", "a=b").field("tidegate-pass").map(str::to_owned);
+        pass.is_some()
+    });
+    set(&bed.shared, Knob::ROOM_METHOD, "closed");
+    let cookies = format!("tidegate_pass=old; tidegate_pass={}", pass.unwrap());
+    assert_eq!(ask("/", "tidegate_pass=old").status, 503);
+    assert_eq!(ask("/", &cookies).status, 200);
+    set(&bed.shared, Knob::ROOM_METHOD, "event");
+    let token = ask("/", "a=b").field("tidegate-turn").expect("a token").to_owned();
+    for (path, cookies) in [
+        ("/".to_owned(), format!("tidegate_turn=old; tidegate_turn={token}")),
+        (format!("/?tidegate_turn={token}"), "tidegate_turn=old".to_owned()),
+    ] {
+        assert_eq!(ask(&path, &cookies).field("tidegate-turn"), Some(token.as_str()), "{path} {cookies}");
+    }
+}
+
 /// A form that is not kept does not end the way: its page leads on by GET, to where the form can be sent again.
 #[test]
 fn who_has_to_send_a_form_again_is_led_on() {

@@ -30,14 +30,40 @@ const PROMISES_MAX: usize = 16;
 /// Field of a token by which programs of partners pass the room by.
 pub(super) const BYPASS_FIELD: HeaderName = HeaderName::from_static("tidegate-bypass");
 
+/// Texts of one kind that are looked at, of all that a request carries.
+const TEXTS_MAX: usize = 4;
+
+/// Texts of one kind, in the order in which they count: a cookie that is left of another time, path or domain is not to
+/// hide the one that holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Texts<'a>([Option<&'a [u8]>; TEXTS_MAX]);
+
 /// What a request carries, as it came.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Carried<'a> {
-    pub(super) pass: Option<&'a [u8]>,
-    pub(super) turn: Option<&'a [u8]>,
+    pub(super) passes: Texts<'a>,
+    pub(super) turns: Texts<'a>,
     pub(super) bypass: Option<&'a [u8]>,
     /// Whether the token is in the query.
     pub(super) in_query: bool,
+}
+
+impl<'a> Texts<'a> {
+    fn of(texts: impl Iterator<Item = &'a [u8]>) -> Self {
+        let mut kept = [None; TEXTS_MAX];
+        for (place, text) in kept.iter_mut().zip(texts) {
+            *place = Some(text);
+        }
+        Self(kept)
+    }
+
+    pub(super) fn iter(self) -> impl Iterator<Item = &'a [u8]> {
+        self.0.into_iter().flatten()
+    }
+
+    pub(super) const fn first(&self) -> Option<&'a [u8]> {
+        self.0[0]
+    }
 }
 
 impl<'a> Carried<'a> {
@@ -45,14 +71,17 @@ impl<'a> Carried<'a> {
     /// query: who writes a field means it.
     pub(super) fn of(uri: &'a Uri, headers: &'a HeaderMap, turn_cookie: &'a str) -> Self {
         let field = |name: &HeaderName| headers.get(name).map(HeaderValue::as_bytes);
-        let cookie = |name: &'a str| {
-            let mut lines = headers.get_all(header::COOKIE).iter();
-            lines.find_map(|line| cookie_values(line.as_bytes(), name).next())
+        let cookies = |name: &'a str| {
+            let lines = headers.get_all(header::COOKIE).iter();
+            lines.flat_map(move |line| cookie_values(line.as_bytes(), name))
         };
         let in_query = uri.query().and_then(|query| parameter(query, TURN)).map(str::as_bytes);
+        // Of cookies so many that the query's is looked at, too.
+        let turns =
+            field(&TURN_FIELD).into_iter().chain(cookies(turn_cookie).take(TEXTS_MAX - 2)).chain(in_query);
         Self {
-            pass: field(&PASS_FIELD).or_else(|| cookie(PASS)),
-            turn: field(&TURN_FIELD).or_else(|| cookie(turn_cookie)).or(in_query),
+            passes: Texts::of(field(&PASS_FIELD).into_iter().chain(cookies(PASS))),
+            turns: Texts::of(turns),
             bypass: field(&BYPASS_FIELD),
             in_query: in_query.is_some(),
         }
@@ -182,18 +211,26 @@ mod tests {
         fields.iter().map(field).collect()
     }
 
+    fn all(texts: Texts<'_>) -> Vec<&str> {
+        texts.iter().map(|text| str::from_utf8(text).unwrap()).collect()
+    }
+
     #[test]
     fn tokens_are_found_wherever_they_are() {
         let uri: Uri = "/a?x=1&tidegate_turn=Q".parse().unwrap();
         let fields = headers(&[("cookie", "a=b; tidegate_turn=C; tidegate_pass=P"), ("tidegate-turn", "F")]);
         let carried = Carried::of(&uri, &fields, TURN);
-        assert_eq!((carried.turn, carried.pass), (Some(&b"F"[..]), Some(&b"P"[..])));
+        assert_eq!(all(carried.turns), ["F", "C", "Q"]);
+        assert_eq!(all(carried.passes), ["P"]);
         let fields = headers(&[("cookie", "tidegate_turn=C")]);
         let carried = Carried::of(&uri, &fields, TURN);
-        assert_eq!((carried.turn, carried.pass, carried.in_query), (Some(&b"C"[..]), None, true));
-        assert_eq!(Carried::of(&uri, &HeaderMap::new(), TURN).turn, Some(&b"Q"[..]));
+        assert_eq!(all(carried.turns), ["C", "Q"]);
+        assert!(all(carried.passes).is_empty() && carried.in_query);
+        assert_eq!(all(Carried::of(&uri, &HeaderMap::new(), TURN).turns), ["Q"]);
+        let many = headers(&[("cookie", "tidegate_turn=1; tidegate_turn=2"), ("cookie", "tidegate_turn=3")]);
+        assert_eq!(all(Carried::of(&uri, &many, TURN).turns), ["1", "2", "Q"]);
         let other: Uri = "/a?tidegate_turns=1&xtidegate_turn=2".parse().unwrap();
-        assert_eq!(Carried::of(&other, &HeaderMap::new(), TURN).turn, None);
+        assert!(all(Carried::of(&other, &HeaderMap::new(), TURN).turns).is_empty());
     }
 
     #[test]
@@ -203,7 +240,7 @@ mod tests {
         for (class, token) in
             [("default", Some(&b"D"[..])), ("search", Some(b"S")), ("sear", None), ("", None)]
         {
-            assert_eq!(Carried::of(&uri, &fields, &turn_cookie(class)).turn, token, "{class}");
+            assert_eq!(Carried::of(&uri, &fields, &turn_cookie(class)).turns.first(), token, "{class}");
             let ask: Uri = ask_about("/ask", class).parse().unwrap();
             assert_eq!(asked_about(&ask), class);
         }
@@ -274,7 +311,7 @@ mod tests {
                 strip(&mut fields);
                 let uri = Uri::from_static("/");
                 let carried = Carried::of(&uri, &fields, TURN);
-                assert_eq!((carried.pass, carried.turn), (None, None));
+                assert_eq!((carried.passes, carried.turns), <(Texts<'_>, Texts<'_>)>::default());
             }
         });
     }

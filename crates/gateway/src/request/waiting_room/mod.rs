@@ -80,7 +80,7 @@ pub(super) fn ask(application: &CoreApplication, visitor: Visitor<'_>) -> Door {
         || passes(&snapshot.settings.waiting_room.assets, head)
         || carried.bypass.is_some_and(|text| desk.bypasses(text))
     {
-        return Door::Open(Some(Box::new(Visit::exempt(stripped, binding.clone(), carried.pass))));
+        return Door::Open(Some(Box::new(Visit::exempt(stripped, binding.clone(), carried.passes.first()))));
     }
     let mut visit = Visit::new(stripped, binding.clone());
     match desk.judge(carried, &mut visit) {
@@ -111,10 +111,10 @@ fn without_room(application: &Application, visitor: Visitor<'_>) -> Door {
     }
     let turn_cookie = desk.turn_cookie();
     let carried = Carried::of(head.uri, head.headers, &turn_cookie);
-    if let Some(promise) = carried.turn.and_then(|text| desk.read_promise(text)) {
+    if let Some(promise) = desk.read_promise(carried) {
         desk.goes_on(&promise);
     }
-    Door::Open(Some(Box::new(Visit::exempt(carried.stripped(head.uri), binding, carried.pass))))
+    Door::Open(Some(Box::new(Visit::exempt(carried.stripped(head.uri), binding, carried.passes.first()))))
 }
 
 /// Admission has let through who was let in: if that was by a promise, it is kept.
@@ -187,45 +187,51 @@ enum Out {
     Elsewhere(Option<String>),
 }
 
+/// What became of the tokens that a request carries.
+struct Read<'a> {
+    /// The promise of the first whose signature holds, and its text.
+    promise: Option<Promise>,
+    text: Option<&'a [u8]>,
+    /// The first that a key signed which is not known here.
+    of_unknown_key: Option<&'a [u8]>,
+}
+
 impl Desk<'_> {
     fn turn_cookie(&self) -> Cow<'static, str> {
         carried::turn_cookie(self.application.class_name(self.class))
     }
 
     fn judge(&self, carried: Carried<'_>, visit: &mut Visit) -> Verdict {
-        if let Some(pass) = carried.pass.and_then(|text| self.read_pass(text)) {
+        let had_token = carried.turns.first().is_some();
+        if let Some(pass) = self.read_pass(carried) {
             let answer = self.room(|room, now| room.pass(now, self.class, &pass));
             if let PassAnswer::Enter { renewed } = answer {
-                visit.enter_by_pass(self, pass, renewed, carried.turn.is_some());
+                visit.enter_by_pass(self, pass, renewed, had_token);
                 return Verdict::In;
             }
         }
         let role = self.application.settings.values.get(keys::ROOM_ROLE).0;
-        let read = carried.turn.map(|text| self.application.signer.read_place(text, self.binding));
-        let (promise, is_of_unknown_key) = match read {
-            None => (None, false),
-            Some(Ok(promise)) => (Some(promise), false),
-            // Who gives times may have signed with a key of which we have not heard yet.
-            Some(Err(TokenFault::Key)) if role == RoomRole::Check => (None, true),
-            Some(Err(_)) => {
-                self.forged();
-                (None, false)
-            }
-        };
+        let Read { promise, text, of_unknown_key } = self.read_turn(carried);
+        // Who gives times may have signed with a key of which we have not heard yet.
+        let unheard = of_unknown_key.filter(|_| promise.is_none() && role == RoomRole::Check);
+        if had_token && promise.is_none() && unheard.is_none() {
+            self.forged();
+        }
         let answer = self.room(|room, now| match &promise {
             Some(promise) => room.come_back(now, self.class, promise),
             None => room.ask(now, self.class),
         });
         match answer {
             Answer::Enter(entry) => {
-                visit.enter(self, promise, entry, carried.turn.is_some());
+                visit.enter(self, promise, entry, had_token);
                 Verdict::In
             }
             Answer::Wait(place) => Verdict::Out(Out::Wait(place)),
             Answer::Refuse(refusal) => Verdict::Out(Out::Refuse(refusal)),
             Answer::Elsewhere { with_promise } => {
-                let token = carried.turn.filter(|_| with_promise || is_of_unknown_key);
-                let token = token.and_then(|token| std::str::from_utf8(token).ok());
+                let token = unheard
+                    .or(text.filter(|_| with_promise))
+                    .and_then(|token| std::str::from_utf8(token).ok());
                 Verdict::Out(Out::Elsewhere(token.map(str::to_owned)))
             }
         }
@@ -241,14 +247,37 @@ impl Desk<'_> {
         }
     }
 
-    fn read_pass(&self, text: &[u8]) -> Option<Pass> {
-        let read = self.application.signer.read_pass(text, self.binding);
-        read.map_err(|_| self.forged()).ok()
+    fn read_pass(&self, carried: Carried<'_>) -> Option<Pass> {
+        let signer = &self.application.signer;
+        let read = carried.passes.iter().find_map(|text| signer.read_pass(text, self.binding).ok());
+        if read.is_none() && carried.passes.first().is_some() {
+            self.forged();
+        }
+        read
     }
 
-    fn read_promise(&self, text: &[u8]) -> Option<Promise> {
-        let read = self.application.signer.read_place(text, self.binding);
-        read.map_err(|_| self.forged()).ok()
+    /// The promise that holds, if the request carries one.
+    fn read_turn<'a>(&self, carried: Carried<'a>) -> Read<'a> {
+        let mut of_unknown_key = None;
+        for text in carried.turns.iter() {
+            match self.application.signer.read_place(text, self.binding) {
+                Ok(promise) => {
+                    return Read { promise: Some(promise), text: Some(text), of_unknown_key: None };
+                }
+                Err(TokenFault::Key) => of_unknown_key = of_unknown_key.or(Some(text)),
+                Err(_) => {}
+            }
+        }
+        Read { promise: None, text: None, of_unknown_key }
+    }
+
+    /// As [`read_turn`](Self::read_turn), where only the promise counts.
+    fn read_promise(&self, carried: Carried<'_>) -> Option<Promise> {
+        let promise = self.read_turn(carried).promise;
+        if promise.is_none() && carried.turns.first().is_some() {
+            self.forged();
+        }
+        promise
     }
 
     /// Who was promised a time goes on before it, since nobody is held.

@@ -166,7 +166,7 @@ impl Shut {
         }
         let turn_cookie = carried::turn_cookie(carried::asked_about(head.uri));
         let carried = Carried::of(head.uri, head.headers, &turn_cookie);
-        let promise = carried.turn.and_then(|text| desk.read_promise(text));
+        let promise = desk.read_promise(carried);
         told(promise.map(|promise| desk.room(|room, now| room.look(now, &promise))))
     }
 
