@@ -408,7 +408,7 @@ fn tabs_that_come_back_at_once_are_all_let_in() {
     let told = third.get("/tab/3");
     assert_eq!((told.status, told.header("retry-after")), (503, Some("1")), "{}", told.text());
     assert_eq!(told.header("tidegate-turn"), Some(token.as_str()), "it is no other place");
-    assert_eq!(told.header("refresh"), Some("1; url=/tab/3"));
+    assert_eq!(told.header("refresh"), Some("2; url=/tab/3"));
     // They share their cookies: by then the third one has the pass, and the token, told twice, is taken away.
     third.adopt(&first);
     assert!(third.cookies().contains_key(TURN));

@@ -94,12 +94,14 @@ fn two_tabs_of_a_browser_come_in_by_themselves_each_in_its_class() {
     assert_eq!(api(shop.admin, "PATCH", "/api/v1/knobs", body).status, 200);
     let url = format!("http://{}", shop.listen);
     let mut browser = Browser::start();
-    browser.open(&format!("{url}/page"));
+    browser.open(&format!("{url}/page?x=1#part"));
     let first = browser.open_tab();
-    browser.open(&format!("{url}/search"));
+    browser.open(&format!("{url}/search#part"));
     browser.until_page("document.body.innerText.includes('the shop')");
+    browser.until_page("location.pathname + location.search + location.hash === '/search#part'");
     browser.show_tab(first);
     browser.until_page("document.body.innerText.includes('the shop')");
+    browser.until_page("location.pathname + location.search + location.hash === '/page?x=1#part'");
     for class in ["default", "search"] {
         shop.counted_of(class, "kept", 1.0);
         let counts = &room(shop.admin)["counts"][class];

@@ -9,6 +9,8 @@
   let end = Date.now() + Number(body.left);
   let total = Math.max(1, Number(body.total));
   let gone = false;
+  // A part of the page asked for, which only the browser knows.
+  const hash = location.hash;
   const two = n => String(n).padStart(2, '0');
   const clock = s => {
     const h = Math.floor(s / 3600), m = Math.floor(s / 60) % 60;
@@ -26,7 +28,13 @@
       // The browser says which file is still to be chosen; its visitor sends the form then.
       const methods = HTMLFormElement.prototype;
       if (methods.reportValidity.call(form)) methods.submit.call(form);
-    } else if (body.to) location.replace(body.to);
+    } else if (body.to) {
+      // To the same address and a part of it a browser goes without asking for it.
+      if (hash && body.to.startsWith('/')) {
+        history.replaceState(null, '', body.to + (body.to.includes('?') ? '&' : '?'));
+      }
+      location.replace(body.to + hash);
+    }
   };
   const tick = () => {
     const left = end - Date.now();
@@ -53,7 +61,7 @@
   setInterval(ask, Number(body.every));
   // Only there a reload keeps the place.
   if (body.stay) {
-    history.replaceState(null, '', body.stay);
+    history.replaceState(null, '', body.stay + hash);
     const keep = element('keep');
     if (keep) keep.hidden = false;
   }

@@ -29,6 +29,9 @@ use crate::request::{
     response_body::ResponseBody,
 };
 
+/// A page's script, which looks four times a second, goes before the field that stands in for it, milliseconds: it knows
+/// which part of the page was asked for.
+const SCRIPT_FIRST_MS: u64 = 500;
 /// Standard field of no standard: a browser goes to its URL after so many seconds.
 const REFRESH: HeaderName = HeaderName::from_static("refresh");
 /// As some client libraries know it.
@@ -324,7 +327,8 @@ impl Shut {
                 fields.append(header::SET_COOKIE, cookie);
             }
         }
-        let refresh = way_on.map(|way_on| format!("{}; url={way_on}", self.left_s(estimate).max(1)));
+        let left_ms = millis(estimate.at.since(self.now)).saturating_add(SCRIPT_FIRST_MS);
+        let refresh = way_on.map(|way_on| format!("{}; url={way_on}", left_ms.div_ceil(1000)));
         if let Some(Ok(refresh)) = refresh.map(HeaderValue::try_from) {
             fields.insert(REFRESH, refresh);
         }
