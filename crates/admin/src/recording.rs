@@ -167,6 +167,9 @@ impl State {
             }
         }
         self.tick(shared, &mut recorder);
+        if let Some((directory, keeper)) = &self.rooms {
+            keeper.keep(shared, directory, true);
+        }
         let mut batch = Batch::default();
         let mut pending = lock(&self.pending);
         shared.change_measured(|archives| {
@@ -183,7 +186,7 @@ impl State {
         self.keep(&mut pending, batch);
         drop(pending);
         if let Some((directory, keeper)) = &self.rooms {
-            keeper.keep(shared, directory);
+            keeper.keep(shared, directory, false);
         }
         self.room_keys.look(shared, self.directory());
     }

@@ -162,7 +162,8 @@ impl Keeper {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn keep(&self, shared: &Shared, directory: &Path) {
+    /// Writes it; `is_last`: nothing is promised any more.
+    pub(crate) fn keep(&self, shared: &Shared, directory: &Path, is_last: bool) {
         if self.stopped.load(Ordering::Relaxed) {
             return;
         }
@@ -172,7 +173,8 @@ impl Keeper {
             if !room.is_on() {
                 continue;
             }
-            let bytes = room.snapshot().to_bytes();
+            let snapshot = room.snapshot();
+            let bytes = if is_last { snapshot.last() } else { snapshot }.to_bytes();
             if let Err(error) = write_room(directory, &application.settings.name, &bytes) {
                 failure = Some(error);
             }

@@ -29,7 +29,8 @@ impl Room {
                     *block = None;
                 }
             }
-            self.issued_work_max = self.issued_work_max.max(self.issued_work);
+            let idle = u32::try_from(to - from - 1).unwrap_or(u32::MAX);
+            self.issued_work_lately = self.issued_work_lately().checked_shr(idle).unwrap_or(0);
             self.issued_work = 0;
             self.set_budget(false);
         }

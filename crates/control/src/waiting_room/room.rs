@@ -96,9 +96,9 @@ pub struct Room {
     issued: u64,
     /// When newcomers were made to wait last.
     pub(super) held_back: Option<Timestamp>,
-    /// Work promised in the present slot, and the most in any.
+    /// Work promised in the present slot, and [`issued_work_lately`](Self::issued_work_lately) at its begin.
     pub(super) issued_work: Work,
-    pub(super) issued_work_max: Work,
+    pub(super) issued_work_lately: Work,
     /// Role `generate`: the checks that report, and what they say together of sessions.
     pub(super) checks: Vec<Check>,
     pub(super) reported_excess: f64,
@@ -142,7 +142,7 @@ impl Room {
             issued: 0,
             held_back: None,
             issued_work: 0,
-            issued_work_max: 0,
+            issued_work_lately: 0,
             checks: Vec::new(),
             reported_excess: 0.0,
             reported_follow: 0,

@@ -31,7 +31,7 @@ pub struct RoomSnapshot {
     slot: Duration,
     /// Of a slot, and the most work promised in one.
     budget: Work,
-    issued_work_max: Work,
+    issued_work_lately: Work,
     /// Of slots that are over which they could not do.
     over: Work,
     follow: (f64, f64),
@@ -91,7 +91,7 @@ impl Room {
             at: now.max(self.now),
             slot: self.table.length(),
             budget: self.table.budget(),
-            issued_work_max: self.issued_work_max,
+            issued_work_lately: self.issued_work_lately(),
             over: self.table.over(),
             follow: self.sessions.sums(),
             no_shows: self.no_shows.sums().collect(),
@@ -129,10 +129,10 @@ impl Room {
         }));
         self.draws.lay_into(&self.table, snapshot.slot);
         self.set_doors();
-        self.issued_work_max = snapshot.issued_work_max;
+        self.issued_work_lately = snapshot.issued_work_lately;
         // Nobody has done it meanwhile.
         self.table.go_on_with(snapshot.over);
-        // Promised after the last writing: at the end of the line, as much as in the busiest slot before.
+        // Promised after the last writing: at the end of the line, as much as in a busy slot before it.
         if self.table.budget() == 0 {
             self.table.set_budget(snapshot.budget, 0);
             self.wanted = units(snapshot.budget);
@@ -143,11 +143,17 @@ impl Room {
             Some(ahead) => self.table.present() + ahead,
             None => self.table.present() + self.table.horizon(),
         };
-        self.table.fill(&Stretch::of_all(end, self.table.budget()), snapshot.issued_work_max, 0);
+        self.table.fill(&Stretch::of_all(end, self.table.budget()), snapshot.issued_work_lately, 0);
         // What this second has let in already is not known either.
         let present = self.table.present();
         self.table.put(present, 0, snapshot.budget, 0);
         self.table.pour();
+    }
+
+    /// The most work that was promised in a slot, halved with each slot since: as much may be promised before the next
+    /// snapshot is written.
+    pub(super) fn issued_work_lately(&self) -> Work {
+        self.issued_work.max(self.issued_work_lately / 2)
     }
 
     fn name_of(&self, group: Group) -> u64 {
@@ -162,6 +168,12 @@ impl RoomSnapshot {
         self.at
     }
 
+    /// The last one of its process: nothing is promised after it.
+    #[must_use]
+    pub fn last(self) -> Self {
+        Self { issued_work_lately: 0, ..self }
+    }
+
     /// As bytes.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
@@ -170,7 +182,7 @@ impl RoomSnapshot {
         put(self.at.as_nanos());
         put(super::room::nanos(self.slot));
         put(self.budget);
-        put(self.issued_work_max);
+        put(self.issued_work_lately);
         put(self.over);
         put(self.follow.0.to_bits());
         put(self.follow.1.to_bits());
@@ -216,7 +228,7 @@ impl RoomSnapshot {
         let at = reader.time()?;
         let slot = reader.slot()?;
         let budget = reader.work()?;
-        let issued_work_max = reader.work()?;
+        let issued_work_lately = reader.work()?;
         let over = if *version == FIRST { 0 } else { reader.work()? };
         let follow = (reader.sum()?, reader.sum()?);
         let mut no_shows = Vec::new();
@@ -250,7 +262,7 @@ impl RoomSnapshot {
         if !reader.rest.is_empty() {
             return Err(reader.damaged());
         }
-        Ok(Self { at, slot, budget, issued_work_max, over, follow, no_shows, slots, rounds })
+        Ok(Self { at, slot, budget, issued_work_lately, over, follow, no_shows, slots, rounds })
     }
 }
 
