@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A check is *overdue* when it has said nothing for `report_timeout`: its last capacity still counts. After
-//! `report_keep` more it is *lost*: its part is taken away, and it is forgotten with the next report of another one. One
-//! that knows of no capacity yet adds nothing while others do; if none knows of any, the floor holds, and without one there is
+//! `report_keep` more it is *lost*: its part is taken away. An hour later it is forgotten with the next report of another
+//! one: until then it is told that one is missing. One that knows of no capacity yet adds nothing while others do; if none knows of any, the floor holds, and without one there is
 //! no limit.
 //!
 //! Promises are times, so that the clocks of both have to agree: a check that is further ahead than promises may be late sends
@@ -27,6 +27,9 @@ use crate::{Timestamp, capacity::Pace, knobs::RoomRole};
 
 /// Checks that report to one generator.
 const CHECKS_MAX: usize = 64;
+
+/// A lost check is known for so long: was it taken out of service, that is long enough to be told of it.
+const KNOWN_LOST: Duration = Duration::from_secs(3600);
 
 /// A report may be under way for so long, and seem to be of a clock behind.
 const ON_THE_WAY: Duration = Duration::from_secs(1);
@@ -104,8 +107,8 @@ impl Room {
 
     /// Notes what a check tells of itself.
     pub(super) fn note_check(&mut self, name: &str, report: &Report) {
-        let (now, lost_after) = (self.now, self.lost_after());
-        self.checks.retain(|check| check.name == name || now.since(check.reported) < lost_after);
+        let (now, known_for) = (self.now, self.lost_after() + KNOWN_LOST);
+        self.checks.retain(|check| check.name == name || now.since(check.reported) < known_for);
         let mut costs = report.costs.clone();
         costs.truncate(self.costs.len());
         costs.iter_mut().for_each(|cost| *cost = (*cost).clamp(1, UNIT * 1_000_000));

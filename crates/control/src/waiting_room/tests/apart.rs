@@ -204,8 +204,9 @@ fn the_capacity_is_that_of_all_checks_and_the_loss_of_one_takes_away_its_part() 
     assert_eq!(standing(&mut apart, 4), (false, false, 40.0));
     assert_eq!(standing(&mut apart, 6), (true, false, 40.0));
     assert_eq!(standing(&mut apart, 64), (true, false, 40.0));
-    assert_eq!(standing(&mut apart, 66), (false, false, 10.0), "its part alone, and it is forgotten");
-    assert_eq!(apart.generator.checks(s(66.0)).count(), 1);
+    assert_eq!(standing(&mut apart, 66), (true, false, 10.0), "its part alone, and one is missing");
+    let lost: Vec<_> = apart.generator.checks(s(66.0)).map(|check| check.lost).collect();
+    assert_eq!(lost, [false, true]);
     // It comes back.
     apart.report_of(s(67.0), 1);
     assert_eq!(apart.for_newcomers(s(67.0)), 40.0);
@@ -219,6 +220,12 @@ fn the_capacity_is_that_of_all_checks_and_the_loss_of_one_takes_away_its_part() 
     apart.generator.configure(s(140.0), &floor);
     assert_eq!(apart.for_newcomers(s(140.0)), 15.0, "the floor is that of all together");
     assert_eq!(apart.generator.standing(s(140.0)).capacity, Some(15.0));
+    // One goes on without the other: an hour after that was lost nothing is known of it.
+    apart.report_of(s(3700.0), 0);
+    assert!(apart.generator.standing(s(3700.0)).overdue);
+    apart.report_of(s(3800.0), 0);
+    assert!(!apart.generator.standing(s(3800.0)).overdue);
+    assert_eq!(apart.generator.checks(s(3800.0)).count(), 1);
 }
 
 #[test]
