@@ -3,6 +3,7 @@
 
 use std::{net::TcpStream, thread, time::Duration};
 
+use serde_json::Value as Json;
 use tidegate_control::knobs::{Knob, Value};
 use tidegate_runtime::Shared;
 
@@ -238,6 +239,37 @@ fn a_page_names_the_address_that_keeps_the_place() {
     let there = page(&format!("/p?q=1&tidegate_turn={token}"));
     assert_eq!((there.status, there.field("tidegate-turn")), (503, Some(token.as_str())));
     assert!(there.body.contains("data-stay=\"\"") && !there.body.contains(" hidden>"), "{}", there.body);
+}
+
+/// Doors that open in years are not said to open in a minute.
+#[test]
+fn who_waits_for_doors_is_told_when_they_open_or_that_it_is_not_known() {
+    let application = "capacity.given = \"1000/s\"\nwaiting_room.method = \"event\"\n";
+    for (opens_at, time, shown, left) in [
+        (
+            "waiting_room.opens_at = 4102444800\n",
+            Json::from("2100-01-01T00:00:00.000Z"),
+            "2100-01-01 00:00:00 UTC",
+            None,
+        ),
+        ("", Json::Null, "not known yet", Some("60")),
+    ] {
+        let bed = Bed::with_application("", PLAIN, &format!("{application}{opens_at}"));
+        let mut client = bed.connect();
+        let mut ask = |path: &str, fields: &str| {
+            exchange(&mut client, &format!("GET {path} HTTP/1.1\r\nhost: app.example\r\n{fields}\r\n"))
+        };
+        let told = ask("/", "");
+        let said: Json = serde_json::from_str(&told.body).unwrap();
+        assert_eq!((told.status, &said["time"]), (503, &time), "{said}");
+        let after = told.field("retry-after").unwrap();
+        assert!(left.map_or(after.parse::<u64>().unwrap() > 1_000_000_000, |left| after == left), "{after}");
+        let token = told.field("tidegate-turn").unwrap();
+        let standing = ask(ASK, &format!("tidegate-turn: {token}\r\n")).body;
+        assert_eq!(serde_json::from_str::<Json>(&standing).unwrap()["time"], time, "{standing}");
+        let page = ask("/", "accept: text/html\r\n").body;
+        assert!(page.contains(shown) && page.contains("Places are given at"), "{page}");
+    }
 }
 
 /// A cookie that is left of another time, or of another path, comes beside the one that holds.

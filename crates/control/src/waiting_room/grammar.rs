@@ -263,7 +263,10 @@ impl Driver {
                         && place.promise == promise
                         && !place.estimate.early
                     {
-                        assert!(place.estimate.at > self.now, "he is to come again, with a pass by then");
+                        assert!(
+                            place.estimate.at.is_some_and(|at| at > self.now),
+                            "he is to come again, with a pass by then"
+                        );
                         // He keeps what he has, and it is used.
                         self.room.check_invariants();
                         return self.each_promise_has_one_end();

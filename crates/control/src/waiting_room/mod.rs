@@ -181,8 +181,11 @@ pub struct Place {
 /// How things stand for somebody who waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
-    /// When to come, or when the lot is drawn; for who seems to have used his promise, when to come again.
-    pub at: Timestamp,
+    /// When to come, or when the lot is drawn; for who seems to have used his promise, when to come again. `None`: the
+    /// doors open at a time not known yet.
+    pub at: Option<Timestamp>,
+    /// Whether it is a lot that is still to be drawn.
+    pub undrawn: bool,
     /// People promised earlier slots; for a lot, people in the draw.
     pub ahead: u64,
     /// People promised later slots.

@@ -31,9 +31,6 @@ const OWED_PRIORITY: u8 = 6;
 /// Whose promise seems to have been used is to come again after this long: a second tab has the pass of the first by then.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// When doors are to open at a time not yet known, people are to look again after this long.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
-
 /// When a draw waits for a check to be heard of, people are to look again after this long.
 const DRAWN_SOON: Duration = Duration::from_secs(5);
 
@@ -379,9 +376,15 @@ impl Room {
             Kind::Place => None,
             Kind::Lot => match self.draws.lot(promise.at, promise.number, self.secrets[1]) {
                 Lot::Pending(closes, people) => {
-                    let is_due = closes <= now;
-                    let at = if is_due { now + DRAWN_SOON } else { closes.min(now + LOOK_AGAIN) };
-                    return Estimate { at, ahead: people, behind: 0, waited, early: true };
+                    let closes = if closes <= now { now + DRAWN_SOON } else { closes };
+                    return Estimate {
+                        at: is_known(closes).then_some(closes),
+                        undrawn: true,
+                        ahead: people,
+                        behind: 0,
+                        waited,
+                        early: true,
+                    };
                 }
                 Lot::Drawn(slot, offset) => Some(whole_ms(self.table.within(slot, offset))),
                 Lot::Unknown => Some(now),
@@ -391,7 +394,8 @@ impl Room {
         let slot = self.table.slot_of(at);
         let ahead = self.table.ahead(slot);
         let behind = self.table.ahead(u64::MAX) - self.table.ahead(slot.saturating_add(1));
-        Estimate { at, ahead, behind, waited, early: self.opens(slot) > now }
+        let early = self.opens(slot) > now;
+        Estimate { at: Some(at), undrawn: false, ahead, behind, waited, early }
     }
 
     /// A request with a pass whose signature holds.
@@ -657,7 +661,7 @@ impl Room {
 
     /// With the same promise, which gives no place a second time.
     fn again(&self, promise: &Promise) -> Answer {
-        let estimate = Estimate { at: self.now + AGAIN, ..self.look(self.now, promise) };
+        let estimate = Estimate { at: Some(self.now + AGAIN), ..self.look(self.now, promise) };
         Answer::Wait(Place { promise: *promise, estimate })
     }
 
@@ -687,6 +691,11 @@ impl Room {
         self.issued += 1;
         mix(self.secrets[0].wrapping_add(self.issued.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
     }
+}
+
+/// Whether doors open at a time that is known: it is named in tokens to a millisecond.
+pub(super) fn is_known(closes: Timestamp) -> bool {
+    closes < whole_ms(Timestamp::FAR_FUTURE)
 }
 
 pub(super) const fn whole_ms(at: Timestamp) -> Timestamp {

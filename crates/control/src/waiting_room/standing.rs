@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ALL_COUNTS, Room, RoomCount, budget::units, room::whole_ms, settings::Group};
+use super::{ALL_COUNTS, Room, RoomCount, budget::units, room::is_known, settings::Group};
 use crate::{
     ClassId, Timestamp,
     capacity::COST_CLASSES,
@@ -178,9 +178,7 @@ impl Room {
     fn opens_of(&self, group: Group, now: Timestamp) -> Option<Timestamp> {
         let doors = self.settings.doors_of(group);
         let set = doors.opens_at.filter(|opens| doors.method == RoomMethod::Event && *opens > now);
-        // As it is named in tokens: to a millisecond.
-        let is_known = |closes: &Timestamp| *closes < whole_ms(Timestamp::FAR_FUTURE);
-        self.draws.closes_of(group).filter(is_known).or(set)
+        self.draws.closes_of(group).filter(|closes| is_known(*closes)).or(set)
     }
 
     /// Who waits, slot by slot, of slots that have anybody.

@@ -530,7 +530,10 @@ fn what_slots_could_not_do_survives_the_process() {
     next.restore(s(4.0), &RoomSnapshot::from_bytes(&bytes).unwrap());
     let after = slots(&ask(&mut next, s(4.0), 1))[0];
     // So is a part of the 115 of the first second, which may have been followed by others like it.
-    assert!((before + 1..before + 3).contains(&after), "{before}, {after}: three seconds' people had no place, and are owed one");
+    assert!(
+        (before + 1..before + 3).contains(&after),
+        "{before}, {after}: three seconds' people had no place, and are owed one"
+    );
 }
 
 /// However often the process changes.

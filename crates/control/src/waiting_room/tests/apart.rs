@@ -437,7 +437,7 @@ fn where_nothing_is_known_of_the_check_nobody_is_promised_a_draw_that_cannot_be_
     assert_eq!(lots.len(), 20);
     let Answer::Wait(place) = room.come_back(s(12.0), ONE, &lots[0]) else { panic!("his lot is not lost") };
     assert_eq!(place.promise, lots[0]);
-    assert!(place.estimate.at > s(12.0), "he is to look again: {:?}", place.estimate);
+    assert!(place.estimate.at.is_some_and(|at| at > s(12.0)), "he is to look again: {:?}", place.estimate);
     assert_eq!(room.ask(s(12.0), ONE), Answer::Refuse(Refusal::HorizonFull));
     let _ = room.heed(s(13.0), "check", &Report { capacity: Some(10.0), ..Report::default() });
     for lot in &lots {

@@ -101,7 +101,7 @@ fn what_was_used_stays_used_though_the_capacity_is_forgotten_meanwhile() {
 fn comes_again(answer: Answer, promise: &Promise) {
     let Answer::Wait(place) = answer else { panic!("{answer:?}: he is to come again") };
     assert_eq!(place.promise, *promise, "it is no other place");
-    assert_eq!(place.estimate.at, s(2.9), "a second later");
+    assert_eq!(place.estimate.at, Some(s(2.9)), "a second later");
 }
 
 #[test]

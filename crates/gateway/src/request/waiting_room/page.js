@@ -8,6 +8,8 @@
   if (send) send.disabled = true;
   let end = Date.now() + Number(body.left);
   let total = Math.max(1, Number(body.total));
+  // What is said in place of a time that is not known; the page is loaded again then, and says more.
+  const unknown = body.unknown;
   let gone = false;
   // A part of the page asked for, which only the browser knows.
   const hash = location.hash;
@@ -17,8 +19,8 @@
     return (h ? h + ':' + two(m) : m) + ':' + two(s % 60);
   };
   const show = () => {
-    const at = element('at');
-    at.textContent = new Date(end).toLocaleTimeString(document.documentElement.lang);
+    const day = end - Date.now() < 72e6 ? {timeStyle: 'medium'} : {dateStyle: 'medium', timeStyle: 'medium'};
+    element('at').textContent = unknown || new Date(end).toLocaleString(document.documentElement.lang, day);
   };
   const enter = () => {
     if (gone) return;
@@ -38,14 +40,18 @@
   };
   const tick = () => {
     const left = end - Date.now();
-    element('left').textContent = clock(Math.max(0, Math.ceil(left / 1000)));
-    element('progress').value = Math.min(100, Math.max(0, 100 * (1 - left / total)));
+    if (!unknown) {
+      element('left').textContent = clock(Math.max(0, Math.ceil(left / 1000)));
+      element('progress').value = Math.min(100, Math.max(0, 100 * (1 - left / total)));
+    }
     if (left <= 0) enter();
   };
   const ask = () => fetch(body.ask, {cache: 'no-store', headers: {accept: 'application/json'}})
     .then(answer => answer.ok ? answer.json() : null)
     .then(said => {
       if (!said || gone || !Number.isFinite(said.left_ms)) return;
+      // Now it is known, or not any more: the answer to him says which.
+      if (!said.time !== !!unknown) return enter();
       end = Date.now() + said.left_ms;
       element('ahead').textContent = said.ahead;
       show();

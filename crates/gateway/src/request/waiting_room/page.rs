@@ -13,7 +13,7 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// What our page may do: its own style and script, by their digests, and requests to this host.
-const POLICY: &str = "default-src 'none'; style-src 'sha256-4JNaceWcpR5Su3ysriQceDsaOLGyvXRTvzmDEDynRdc='; script-src 'sha256-bglNRoDWaUC3gI/L0TmpLuoowZf5Stam4LiKUj/GZSM='; \
+const POLICY: &str = "default-src 'none'; style-src 'sha256-4JNaceWcpR5Su3ysriQceDsaOLGyvXRTvzmDEDynRdc='; script-src 'sha256-9LVEKkMay5rH9bPl8cfPkFryaxtekW1RQ1ETB6YW5g8='; \
      connect-src 'self'; form-action 'self'; base-uri 'none'";
 
 /// What our page may do where the room has another process at `other_url`: a form that waits is sent or led there.
@@ -28,9 +28,11 @@ pub(super) fn policy(other_url: Option<&str>) -> HeaderValue {
 /// A visitor's wait, as a page shows it.
 #[derive(Debug)]
 pub(super) struct Wait<'a> {
-    /// When it ends.
-    pub(super) at: Timestamp,
-    /// Until then, milliseconds.
+    /// When it ends, or the draw is; `None`: that is not known yet.
+    pub(super) at: Option<Timestamp>,
+    /// Whether the visitor's lot is still to be drawn.
+    pub(super) undrawn: bool,
+    /// Until then, or until he is to look again, milliseconds.
     pub(super) left_ms: u64,
     /// From when the visitor first asked until then, milliseconds.
     pub(super) total_ms: u64,
@@ -49,6 +51,10 @@ pub(super) struct Wait<'a> {
     /// What the visitor had sent.
     pub(super) form: &'a Form,
 }
+
+/// In place of a time that is not known.
+const NO_TIME: &str = "–";
+const DAY_MS: u64 = 20 * 3_600_000;
 
 impl Wait<'_> {
     /// Whole seconds until the visitor is to come, rounded up: nobody is to come too early.
@@ -71,8 +77,9 @@ pub(super) fn waiting(language: &Language, wait: &Wait<'_>) -> String {
     // Writing to a String does not fail.
     let _ = write!(
         page,
-        "<body data-left=\"{left_ms}\" data-total=\"{total_ms}\" data-every=\"{every_ms}\" data-to=\"{}\" data-stay=\"{}\" data-ask=\"{}\">\n\
+        "<body data-left=\"{left_ms}\" data-total=\"{total_ms}\" data-every=\"{every_ms}\" data-unknown=\"{}\" data-to=\"{}\" data-stay=\"{}\" data-ask=\"{}\">\n\
          <main>\n<h1>{}</h1>\n<p>{}</p>\n",
+        if wait.at.is_none() { language.unknown } else { "" },
         Escaped(wait.to),
         Escaped(wait.stay.unwrap_or_default()),
         Escaped(wait.ask),
@@ -82,17 +89,28 @@ pub(super) fn waiting(language: &Language, wait: &Wait<'_>) -> String {
     if wait.renewed {
         let _ = writeln!(page, "<p class=\"note\" role=\"alert\">{}</p>", language.missed);
     }
-    let at = Rfc3339(wait.at).to_string();
+    let label = if wait.undrawn { language.drawn_at } else { language.entry_at };
+    let _ = write!(page, "<dl>\n<dt>{label}</dt><dd>");
+    let left = match wait.at {
+        Some(at) => {
+            let at = Rfc3339(at).to_string();
+            // With the day where that is not today's for everybody.
+            let shown =
+                at.get(if left_ms < DAY_MS { 11..19 } else { 0..19 }).unwrap_or_default().replace('T', " ");
+            let _ = write!(page, "<time id=\"at\" datetime=\"{at}\">{shown} UTC</time>");
+            clock(wait.left_s())
+        }
+        None => {
+            let _ = write!(page, "<span id=\"at\">{}</span>", language.unknown);
+            NO_TIME.to_owned()
+        }
+    };
     let _ = write!(
         page,
-        "<dl>\n<dt>{}</dt><dd><time id=\"at\" datetime=\"{at}\">{} UTC</time></dd>\n\
-         <dt>{}</dt><dd id=\"left\" role=\"timer\">{}</dd>\n\
+        "</dd>\n<dt>{}</dt><dd id=\"left\" role=\"timer\">{left}</dd>\n\
          <dt>{}</dt><dd id=\"ahead\" aria-live=\"polite\">{ahead}</dd>\n</dl>\n\
          <progress id=\"progress\" max=\"100\" value=\"{}\" aria-label=\"{}\"></progress>\n",
-        language.entry_at,
-        at.get(11..19).unwrap_or_default(),
         language.left,
-        clock(wait.left_s()),
         language.ahead,
         wait.progress(),
         language.progress
@@ -167,7 +185,8 @@ mod tests {
 
     const fn wait(form: &Form) -> Wait<'_> {
         Wait {
-            at: Timestamp::from_nanos(1_700_000_000_000_000_000),
+            at: Some(Timestamp::from_nanos(1_700_000_000_000_000_000)),
+            undrawn: false,
             left_ms: 61_500,
             total_ms: 123_000,
             ahead: 840,

@@ -29,6 +29,8 @@ use crate::request::{
     response_body::ResponseBody,
 };
 
+/// Where doors open at a time not known yet, people are to look again after this long.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// A page's script, which looks four times a second, goes before the field that stands in for it, milliseconds: it knows
 /// which part of the page was asked for.
 const SCRIPT_FIRST_MS: u64 = 500;
@@ -110,8 +112,9 @@ impl Shut {
         let told = match out {
             Out::Wait(Place { promise, mut estimate }) => {
                 let now = application.state.waiting_room().now();
-                if gives_times && is_time && estimate.at <= now && now.since(promise.since) >= TO_AND_FRO {
-                    estimate.at = now + TO_AND_FRO;
+                let is_over = estimate.at.is_some_and(|at| at <= now);
+                if gives_times && is_time && is_over && now.since(promise.since) >= TO_AND_FRO {
+                    estimate.at = Some(now + TO_AND_FRO);
                 }
                 Told::Wait {
                     estimate,
@@ -164,8 +167,15 @@ impl Shut {
         let head = visitor.head;
         let told = |estimate| Self::told(desk, Told::Status(estimate), head.headers, visitor.is_secure);
         if is_open {
-            let at = desk.application.state.waiting_room().now();
-            return told(Some(Estimate { at, ahead: 0, behind: 0, waited: Duration::ZERO, early: false }));
+            let at = Some(desk.application.state.waiting_room().now());
+            return told(Some(Estimate {
+                at,
+                undrawn: false,
+                ahead: 0,
+                behind: 0,
+                waited: Duration::ZERO,
+                early: false,
+            }));
         }
         let turn_cookie = carried::turn_cookie(carried::asked_about(head.uri));
         let carried = Carried::of(head.uri, head.headers, &turn_cookie);
@@ -315,7 +325,7 @@ impl Shut {
         token: &str,
         way_on: Option<String>,
     ) {
-        fields.insert(RETRY_AFTER_MS, HeaderValue::from(millis(estimate.at.since(self.now))));
+        fields.insert(RETRY_AFTER_MS, HeaderValue::from(self.left_ms(estimate)));
         if let Ok(token) = HeaderValue::from_str(token) {
             fields.insert(TURN_FIELD, token);
         }
@@ -327,8 +337,8 @@ impl Shut {
                 fields.append(header::SET_COOKIE, cookie);
             }
         }
-        let left_ms = millis(estimate.at.since(self.now)).saturating_add(SCRIPT_FIRST_MS);
-        let refresh = way_on.map(|way_on| format!("{}; url={way_on}", left_ms.div_ceil(1000)));
+        let again_ms = self.left_ms(estimate).saturating_add(SCRIPT_FIRST_MS);
+        let refresh = way_on.map(|way_on| format!("{}; url={way_on}", again_ms.div_ceil(1000)));
         if let Some(Ok(refresh)) = refresh.map(HeaderValue::try_from) {
             fields.insert(REFRESH, refresh);
         }
@@ -350,8 +360,9 @@ impl Shut {
         let (to, ask) = (self.return_to(self.target(form), token), self.ask(token));
         let wait = Wait {
             at: estimate.at,
-            left_ms: millis(estimate.at.since(self.now)),
-            total_ms: millis(estimate.at.since(since)),
+            undrawn: estimate.undrawn,
+            left_ms: self.left_ms(estimate),
+            total_ms: millis(self.now.since(since)) + self.left_ms(estimate),
             ahead: estimate.ahead,
             renewed,
             to: &to,
@@ -400,8 +411,8 @@ impl Shut {
 
     fn standing(&self, estimate: &Estimate) -> Json {
         json!({
-            "time": Rfc3339(estimate.at).to_string(),
-            "left_ms": millis(estimate.at.since(self.now)),
+            "time": estimate.at.map(|at| Rfc3339(at).to_string()),
+            "left_ms": self.left_ms(estimate),
             "ahead": estimate.ahead,
             "behind": estimate.behind,
         })
@@ -415,9 +426,14 @@ impl Shut {
         }
     }
 
+    /// Until he is to come, or to look again where that is not known.
+    fn left_ms(&self, estimate: &Estimate) -> u64 {
+        millis(estimate.at.map_or(LOOK_AGAIN, |at| at.since(self.now)))
+    }
+
     /// Whole seconds, rounded up: nobody is to come too early.
     fn left_s(&self, estimate: &Estimate) -> u64 {
-        millis(estimate.at.since(self.now)).div_ceil(1000)
+        self.left_ms(estimate).div_ceil(1000)
     }
 
     /// Where a visitor goes on with this form: who has to send it again goes to where he can, or at least gets a pass.
@@ -452,12 +468,11 @@ const fn is_safe(method: &http::Method) -> bool {
 
 /// Writes a value into the operator's page.
 fn fill(value: PageValue, page: &mut String, language: &Language, wait: &Wait<'_>) {
-    let at = Rfc3339(wait.at);
     // Writing to a String does not fail.
     let _ = match value {
         PageValue::Language => write!(page, "{}", language.tag),
         PageValue::Direction => write!(page, "{}", language.direction),
-        PageValue::Time => write!(page, "{at}"),
+        PageValue::Time => wait.at.map_or(Ok(()), |at| write!(page, "{}", Rfc3339(at))),
         PageValue::Seconds => write!(page, "{}", wait.left_s()),
         PageValue::Left => write!(page, "{}", page::clock(wait.left_s())),
         PageValue::Ahead => write!(page, "{}", wait.ahead),
