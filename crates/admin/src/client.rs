@@ -74,8 +74,22 @@ pub enum ClientError {
     Tls(#[from] rustls::Error),
 }
 
-trait Stream: Read + Write + Send {}
-impl<S: Read + Write + Send> Stream for S {}
+trait Stream: Read + Write + Send {
+    /// How long it may be silent.
+    fn set_patience(&self, patience: Duration) -> io::Result<()>;
+}
+
+impl Stream for TcpStream {
+    fn set_patience(&self, patience: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(patience))
+    }
+}
+
+impl Stream for StreamOwned<ClientConnection, TcpStream> {
+    fn set_patience(&self, patience: Duration) -> io::Result<()> {
+        self.sock.set_patience(patience)
+    }
+}
 
 impl Client {
     /// Asks for something.
@@ -102,22 +116,28 @@ impl Client {
     ///
     /// [`ClientError`].
     pub fn lines(&self, path: &str) -> Result<impl Iterator<Item = io::Result<String>> + use<>, ClientError> {
-        let mut lines = BufReader::new(self.request("GET", path, "", SILENCE_MAX)?).lines();
-        let mut next = || lines.next().transpose().map(Option::unwrap_or_default);
+        let mut answer = BufReader::new(self.request("GET", path, "")?);
+        let mut next = || -> io::Result<String> {
+            let mut line = String::new();
+            answer.read_line(&mut line)?;
+            Ok(line)
+        };
         let head = next().map_err(|error| self.silent(error))?;
         let status = status_of(&head).to_owned();
-        while !next().map_err(|error| self.silent(error))?.is_empty() {}
+        while !next().map_err(|error| self.silent(error))?.trim_end().is_empty() {}
         if status.starts_with('2') {
-            return Ok(lines);
+            // Between two events it may be quiet for long.
+            answer.get_ref().set_patience(SILENCE_MAX).map_err(|error| self.silent(error))?;
+            return Ok(answer.lines());
         }
-        let body: String = lines.map_while(Result::ok).collect();
+        let body: String = answer.lines().map_while(Result::ok).collect();
         Err(self.refused(&status, &body))
     }
 
     /// One request.
     fn exchange(&self, method: &str, path: &str, body: &str) -> Result<Json, ClientError> {
         let mut answer = Vec::new();
-        let stream = self.request(method, path, body, self.patience)?;
+        let stream = self.request(method, path, body)?;
         stream
             .take(ANSWER_BYTES_MAX)
             .read_to_end(&mut answer)
@@ -148,13 +168,7 @@ impl Client {
 
     /// Sends a request and gives what its answer is read from, to its end. It is HTTP/1.0, so that an
     /// answer without a length ends with the connection.
-    fn request(
-        &self,
-        method: &str,
-        path: &str,
-        body: &str,
-        silence: Duration,
-    ) -> Result<Box<dyn Stream>, ClientError> {
+    fn request(&self, method: &str, path: &str, body: &str) -> Result<Box<dyn Stream>, ClientError> {
         let (secure, authority) = match self.address.split_once("://") {
             None => (false, self.address.as_str()),
             Some(("http", authority)) => (false, authority),
@@ -176,7 +190,7 @@ impl Client {
             for address in authority.to_socket_addrs()? {
                 match TcpStream::connect_timeout(&address, self.patience) {
                     Ok(stream) => {
-                        stream.set_read_timeout(Some(silence))?;
+                        stream.set_read_timeout(Some(self.patience))?;
                         stream.set_write_timeout(Some(self.patience))?;
                         return Ok(stream);
                     }
@@ -229,6 +243,12 @@ impl Client {
     }
 
     fn silent(&self, source: io::Error) -> ClientError {
+        let source = match source.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                io::Error::new(io::ErrorKind::TimedOut, format!("nothing came within {:?}", self.patience))
+            }
+            _ => source,
+        };
         ClientError::Silent { address: self.address.clone(), source }
     }
 }

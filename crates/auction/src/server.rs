@@ -74,18 +74,21 @@ pub fn run(options: Options, ready: impl FnOnce(SocketAddr)) -> Result<(), Error
     use tokio::signal::unix::{SignalKind, signal};
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Thread)?;
+    let entered = runtime.enter();
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Thread)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(Error::Thread)?;
+    drop(entered);
+    // Outside of the runtime: a start that fails ends one of its own.
+    let site = Auction::start(options)?;
+    ready(site.address());
     runtime.block_on(async {
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Thread)?;
-        let mut terminate = signal(SignalKind::terminate()).map_err(Error::Thread)?;
-        let site = Auction::start(options)?;
-        ready(site.address());
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
-        site.stop();
-        Ok(())
-    })
+    });
+    site.stop();
+    Ok(())
 }
 
 /// A site that runs; stopped when dropped.

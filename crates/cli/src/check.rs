@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use tidegate_runtime::Shared;
 
-use crate::failure::Failure;
+use crate::{failure::Failure, output::say};
 
 /// Checks `file` as `tidegate run` would read it.
 pub(crate) fn run(file: &Path, print: bool) -> Result<(), Failure> {
@@ -24,11 +24,11 @@ pub(crate) fn run(file: &Path, print: bool) -> Result<(), Failure> {
         return Err(Failure::input(faults.join("\n")));
     }
     if print {
-        print!("{}", tidegate_config::print(&settings));
+        say(tidegate_config::print(&settings).trim_end())
     } else {
-        println!("{}: no faults", file.display());
+        say(format_args!("{}: no faults", file.display()))
     }
-    Ok(())
+    .map(drop)
 }
 
 /// Compiles the controllers' scripts.

@@ -5,7 +5,7 @@
 
 use std::{
     fmt::Write as _,
-    io::{IsTerminal, Write as _},
+    io::IsTerminal,
     num::NonZeroUsize,
     sync::{Arc, Mutex, PoisonError, mpsc},
     time::{Duration, Instant},
@@ -18,7 +18,7 @@ use tidegate_config::{ProtectOptions, Settings};
 use tidegate_load::{Arrivals, ClassPlan, Live, LiveCounts, Plan, Report, run_blocking_with};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{failure::Failure, process::Process};
+use crate::{failure::Failure, output::say, process::Process};
 
 /// Processor time added to each page: with one worker, the site does a little under a hundred a second.
 const PAGE_COST: Duration = Duration::from_millis(10);
@@ -116,7 +116,7 @@ pub(crate) fn run(demo: &Demo) -> Result<(), Failure> {
     if demo.json {
         // Of a half that was cut short they would not be what was asked for.
         if !interrupt.has_come() {
-            println!("{figures}");
+            say(figures)?;
         }
     } else {
         table.close(&direct, &protected, capacity);
@@ -304,7 +304,8 @@ impl Table {
 
     fn say(&self, line: &str) {
         if self.shown {
-            println!("{line}");
+            // A table for the eye only.
+            let _ = say(line);
         }
     }
 
@@ -333,9 +334,7 @@ impl Table {
             let mean_ms = (now.good_latency_us - before.good_latency_us) as f64 / good as f64 / 1e3;
             let _ = write!(line, "  {mean_ms:.0} ms");
         }
-        println!("{line}");
-        // A reader of a pipe sees each second as it comes.
-        let _ = std::io::stdout().flush();
+        self.say(&line);
     }
 
     fn close(&self, direct: &Report, protected: &Report, capacity: f64) {

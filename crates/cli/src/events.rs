@@ -1,13 +1,12 @@
 //! `tidegate events`: what happens to a running gateway, a line each.
 
-use std::io::Write as _;
-
 use clap::Args;
 use serde_json::Value as Json;
 
 use crate::{
     client::{Asked, encode},
     failure::Failure,
+    output::say,
 };
 
 #[derive(Debug, Args)]
@@ -51,8 +50,7 @@ pub(crate) fn follow(follow: &Follow) -> Result<(), Failure> {
             } else {
                 in_words(&name, &data)
             };
-            // Whoever reads us has gone.
-            if writeln!(std::io::stdout(), "{text}").is_err() {
+            if !say(text)? {
                 return Ok(());
             }
             left -= 1;

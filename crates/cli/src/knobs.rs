@@ -6,6 +6,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::{
     client::{Asked, encode},
     failure::Failure,
+    output::say,
 };
 
 #[derive(Debug, Args)]
@@ -50,8 +51,7 @@ pub(crate) fn get(get: &Get) -> Result<(), Failure> {
     let changed = if get.changed { "&changed=true" } else { "" };
     let answer = get.asked.get(&format!("/api/v1/knobs?path={}{changed}", encode(&get.path)))?;
     if get.json {
-        println!("{answer}");
-        return Ok(());
+        return say(answer).map(drop);
     }
     for knob in answer["knobs"].as_array().into_iter().flatten() {
         let field = |name: &str| knob[name].as_str().unwrap_or_default().to_owned();
@@ -60,7 +60,9 @@ pub(crate) fn get(get: &Get) -> Result<(), Failure> {
         } else {
             String::new()
         };
-        println!("{} = {}{drift}", field("path"), field("value"));
+        if !say(format_args!("{} = {}{drift}", field("path"), field("value")))? {
+            break;
+        }
     }
     Ok(())
 }
@@ -85,12 +87,13 @@ pub(crate) fn set(set: &Set) -> Result<(), Failure> {
     });
     let answer = set.asked.send("PATCH", "/api/v1/knobs", &body)?;
     if set.json {
-        println!("{answer}");
-        return Ok(());
+        return say(answer).map(drop);
     }
     for change in answer["changes"].as_array().into_iter().flatten() {
         let field = |name: &str| change[name].as_str().unwrap_or_default().to_owned();
-        println!("{}: {} -> {}", field("path"), field("from"), field("to"));
+        if !say(format_args!("{}: {} -> {}", field("path"), field("from"), field("to")))? {
+            break;
+        }
     }
     Ok(())
 }

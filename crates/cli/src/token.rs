@@ -6,6 +6,7 @@ use serde_json::json;
 use crate::{
     client::{Asked, encode},
     failure::Failure,
+    output::say,
 };
 
 #[derive(Debug, Args)]
@@ -38,8 +39,8 @@ pub(crate) fn make(make: &Make) -> Result<(), Failure> {
     let path = format!("/api/v1/applications/{}/waiting-room/bypass", encode(application));
     let answer = make.asked.send("POST", &path, &body)?;
     match (make.json, answer["token"].as_str()) {
-        (false, Some(token)) => println!("{token}"),
-        _ => println!("{answer}"),
+        (false, Some(token)) => say(token),
+        _ => say(answer),
     }
-    Ok(())
+    .map(drop)
 }

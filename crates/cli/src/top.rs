@@ -18,7 +18,7 @@ use crossterm::{
 };
 use serde_json::Value as Json;
 
-use crate::{client::Asked, failure::Failure};
+use crate::{client::Asked, failure::Failure, output::say};
 use table::{Line, Tone, fitted, lines};
 
 #[derive(Debug, Args)]
@@ -54,8 +54,7 @@ pub(crate) fn run(top: &Top) -> Result<(), Failure> {
 fn plain(top: &Top) -> Result<(), Failure> {
     loop {
         let text: String = top.look()?.iter().map(|line| format!("{}\n", line.text)).collect();
-        // Whoever reads us may have gone.
-        if io::stdout().write_all(format!("{text}\n").as_bytes()).is_err() || top.once {
+        if !say(text)? || top.once {
             return Ok(());
         }
         std::thread::sleep(Duration::from_secs(top.every));

@@ -1,6 +1,9 @@
 //! Permits: who holds one, who does not, and that each comes back.
 
-use std::io::{Read, Write};
+use std::{
+    io::{Read, Write},
+    time::{Duration, Instant},
+};
 
 use tidegate_control::{ApplicationId, ClassId, Refusal, meters::Meter};
 use tidegate_runtime::Subject;
@@ -343,6 +346,30 @@ fn a_response_that_goes_on_and_on_becomes_a_long_stream() {
     at_server.send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nx");
     eventually("long", || house.gate().levels().long_streams == 1);
     assert_eq!(house.gate().held(), 0);
+    at_server.send("y");
+    assert_eq!(read_response(&mut client).unwrap().body, "xy");
+    drop(client);
+    house.finish();
+}
+
+#[test]
+fn a_response_that_found_the_bound_full_becomes_a_long_stream_once_there_is_room() {
+    let house = House::new(&format!("long_streams = {{ max = 1, after = \"1s\" }}\n{ONE}"));
+    let mut listener = house.connect();
+    listener.write_all(GET).unwrap();
+    let mut events = house.origin.next();
+    events.send("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: 1\n\n");
+    eventually("a stream", || house.gate().levels().long_streams == 1);
+    let mut client = house.connect();
+    let began = Instant::now();
+    client.write_all(GET).unwrap();
+    let mut at_server = house.origin.next();
+    at_server.send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nx");
+    // That it has asked in vain is not to be seen from here.
+    eventually("long", || began.elapsed() > Duration::from_millis(1200));
+    assert_eq!((house.gate().held(), house.gate().levels().long_streams), (1, 1));
+    drop((listener, events));
+    eventually("the other stream", || (house.gate().held(), house.gate().levels().long_streams) == (0, 1));
     at_server.send("y");
     assert_eq!(read_response(&mut client).unwrap().body, "xy");
     drop(client);

@@ -92,7 +92,7 @@ pub fn run(arguments: &Arguments, tidegate: &Path) -> ExitCode {
     let done = match &arguments.command {
         Command::List { json } => list(*json),
         Command::Run(arguments) => run_experiment(arguments, tidegate),
-        Command::Swarm(arguments) => Ok(swarm(arguments)),
+        Command::Swarm(arguments) => swarm(arguments),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -140,7 +140,7 @@ fn list(json: bool) -> Result<bool, LabError> {
         };
         all.iter().map(line).collect()
     };
-    print(&text);
+    print(&text)?;
     Ok(true)
 }
 
@@ -185,11 +185,11 @@ fn run_experiment(arguments: &RunArguments, tidegate: &Path) -> Result<bool, Lab
     }
     if arguments.json {
         let result = report::json(&experiment, &outcome, &verdicts, &report::Machine::here());
-        print(&format!("{result:#}\n"));
+        print(&format!("{result:#}\n"))?;
     } else {
-        print(&table::text(&experiment, &outcome, &verdicts));
+        print(&table::text(&experiment, &outcome, &verdicts))?;
         if let Some(folder) = &arguments.report {
-            print(&format!("\nreport: {}\n", folder.join("index.html").display()));
+            print(&format!("\nreport: {}\n", folder.join("index.html").display()))?;
         }
     }
     Ok(verdicts.iter().all(|verdict| verdict.pass))
@@ -232,18 +232,18 @@ fn with_controller(experiment: &mut Experiment, file: &Path) -> Result<String, L
     Ok(told)
 }
 
-fn swarm(arguments: &SwarmArguments) -> bool {
+fn swarm(arguments: &SwarmArguments) -> Result<bool, LabError> {
     let first = arguments.seed.unwrap_or(1);
     let Some(seeds) = arguments.seeds.or(arguments.seed.is_none().then_some(1000)) else {
         return match tidegate_sim::swarm::one(first) {
             Ok(steps) => {
-                print(&format!("seed {first}: {steps} steps, nothing found\n"));
-                true
+                print(&format!("seed {first}: {steps} steps, nothing found\n"))?;
+                Ok(true)
             }
             Err(failure) => {
                 let trail = failure.trail.join("\n  ");
-                print(&format!("seed {first}, step {}: {}\n  {trail}\n", failure.step, failure.message));
-                false
+                print(&format!("seed {first}, step {}: {}\n  {trail}\n", failure.step, failure.message))?;
+                Ok(false)
             }
         };
     };
@@ -253,14 +253,14 @@ fn swarm(arguments: &SwarmArguments) -> bool {
         progress(usize::try_from(done).unwrap_or(usize::MAX), total);
     });
     for failure in &report.failures {
-        print(&format!("seed {}: {}\n", failure.seed, failure.message));
+        print(&format!("seed {}: {}\n", failure.seed, failure.message))?;
     }
     let found = match report.failures.len() {
         0 => "nothing found".to_owned(),
         failed => format!("{failed} failed; `tidegate lab swarm --seed S` shows one with its last steps"),
     };
-    print(&format!("{} seeds from {first}, {} steps: {found}\n", report.seeds, report.steps));
-    report.failures.is_empty()
+    print(&format!("{} seeds from {first}, {} steps: {found}\n", report.seeds, report.steps))?;
+    Ok(report.failures.is_empty())
 }
 
 /// A line that is written over, on a terminal; nothing in a pipe.
@@ -275,7 +275,11 @@ fn progress() -> impl Fn(usize, usize) + Sync {
     }
 }
 
-fn print(text: &str) {
-    // A reader that has closed the pipe has seen what it wanted.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+fn print(text: &str) -> Result<(), LabError> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        // A reader that has closed the pipe has seen what it wanted.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(LabError::Output(error)),
+        _ => Ok(()),
+    }
 }

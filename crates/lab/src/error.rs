@@ -37,6 +37,9 @@ pub enum LabError {
         /// What the system said.
         source: io::Error,
     },
+    /// The result could not be written.
+    #[error("standard output: {0}")]
+    Output(io::Error),
     /// A run failed.
     #[error("{0}")]
     Run(String),
@@ -56,7 +59,7 @@ impl LabError {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Experiment(_) | Self::NoSuchExperiment { .. } | Self::Input { .. } => ExitCode::from(2),
-            Self::File { .. } | Self::Run(_) | Self::Interrupted => ExitCode::FAILURE,
+            Self::File { .. } | Self::Output(_) | Self::Run(_) | Self::Interrupted => ExitCode::FAILURE,
         }
     }
 }

@@ -13,7 +13,7 @@ impl fmt::Display for Report {
             self.measured_s,
             self.warmup_s,
             self.seed,
-            if self.stopped_early { "  (stopped early: rates are too low)" } else { "" }
+            if self.stopped_early { "  (stopped early)" } else { "" }
         )?;
         writeln!(f)?;
         writeln!(

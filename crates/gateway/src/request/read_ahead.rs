@@ -367,6 +367,9 @@ enum Event {
     Long,
 }
 
+/// A stream that found the bound on long streams full looks again after this.
+const LONG_AGAIN: Duration = Duration::from_secs(1);
+
 async fn pump(reading: Reading, shared: Rc<RefCell<Buffer>>) {
     let Reading { mut upstream, mut in_flight, status, connection, half_closed, idle_timeout, .. } = reading;
     let mut departed = pin!(connection.departed(half_closed));
@@ -430,9 +433,9 @@ async fn pump(reading: Reading, shared: Rc<RefCell<Buffer>>) {
                 break End::Broken(Some(error));
             }
             Event::Long => {
-                // Where no more long streams may be, the permit stays with it.
-                let _ = in_flight.become_stream();
-                may_become_long = false;
+                // Where no more long streams may be, the permit stays with it until there may.
+                may_become_long = in_flight.become_stream().is_err();
+                long.as_mut().reset(tokio::time::Instant::now() + LONG_AGAIN);
             }
         }
     };

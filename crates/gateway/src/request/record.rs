@@ -34,6 +34,8 @@ pub(super) struct Record {
     arrived: Timestamp,
     /// When it was sent on to a server.
     started: Option<Timestamp>,
+    /// When that was, of a request that was refused after it.
+    sent_on: Option<Timestamp>,
     /// Its shadow, if that waited then.
     shadow: Option<Shadow>,
     /// When the server's head came.
@@ -161,6 +163,7 @@ impl Record {
             class,
             arrived,
             started: None,
+            sent_on: None,
             shadow: None,
             answered: None,
             served: None,
@@ -216,7 +219,7 @@ impl Record {
 
     /// It is refused: no server answers it, also if it was on its way to one.
     pub(super) fn refuse(&mut self, refusal: Refusal) {
-        self.started = None;
+        self.sent_on = self.started.take();
         self.cells().add_labelled(Meter::REFUSED, refusal.index(), 1);
         self.explain(refusal.name(), None);
     }
@@ -441,7 +444,7 @@ impl Record {
             would_refuse,
             bytes_in: self.bytes_in(),
             bytes_out: self.bytes_out,
-            waiting: self.started.map_or_else(|| now.since(self.arrived), |at| at.since(self.arrived)),
+            waiting: self.started.or(self.sent_on).unwrap_or(now).since(self.arrived),
             gathering: self.gathering,
             first_byte: since(self.answered, self.started),
             service: since(self.served, self.started),

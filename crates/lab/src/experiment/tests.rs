@@ -117,6 +117,13 @@ fn checks_and_plots_refer_to_what_is_there() {
         with("[[plot]]\ntitle = \"p\"\nmetric = \"goodput\"\nover_time_at = 7\n")
             .contains("plot[0].over_time_at: nothing runs at load 7: write one of")
     );
+    let plot = "[[plot]]\ntitle = \"p\"\nmetric = \"goodput_share\"\n";
+    assert!(with(&format!("{plot}without = [\"b\"]\n")).contains("plot[0].without: there is no arm b"));
+    assert!(
+        with(&format!("{plot}y_min = 5\ny_max = 2\n")).contains("plot[0].y_max: 2 is not above y_min, 5")
+    );
+    let many = SOUND.replacen("\"poisson\"", "\"poisson\", returns = { no_show = 0.6, early = 0.6 }", 1);
+    assert!(faults(&many).contains("returns.early: the shares add up to 1.2"), "{}", faults(&many));
 }
 
 /// What only one kind of run can do is a fault where the other is asked for too, not a figure that never comes.

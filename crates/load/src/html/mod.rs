@@ -45,7 +45,7 @@ pub fn page(report: &Report) -> String {
                 p .note {
                     "Began " (httpdate::fmt_http_date(began)) "; measured " (number(report.measured_s)) " s after "
                     (number(report.warmup_s)) " s of warm-up; seed " (report.seed) "."
-                    @if report.stopped_early { " Stopped early: rates are too low." }
+                    @if report.stopped_early { " Stopped early." }
                 }
                 (generator(report))
                 h2 { "Load" }

@@ -208,7 +208,9 @@ impl Report {
         tally: ThreadTally,
         live: &Live,
     ) -> Self {
-        let measured_s = resolved.length.saturating_sub(plan.warmup + plan.cooldown).as_secs_f64();
+        // A run may end before its time: after so many requests, or by a signal.
+        let measured = resolved.length.saturating_sub(plan.cooldown).min(elapsed).saturating_sub(plan.warmup);
+        let measured_s = measured.as_secs_f64();
         let mut total = ClassTally::default();
         for class in &tally.classes {
             total.add(class);

@@ -123,6 +123,18 @@ impl<'e> Context<'e> {
             y_max: section.number("y_max", 1e-9..=1e12),
             without: section.texts("without"),
         };
+        if let (Some(low), Some(high)) = (plot.y_min, plot.y_max)
+            && low >= high
+        {
+            section.fault("y_max", format!("{high} is not above y_min, {low}"), "raise it, or leave one out");
+        }
+        for name in plot.without.iter().filter(|name| self.is_web && !self.names.contains(name)) {
+            section.fault(
+                "without",
+                format!("there is no arm {name}"),
+                format!("write one of {}", self.names.join(", ")),
+            );
+        }
         section.finish();
         plot
     }
