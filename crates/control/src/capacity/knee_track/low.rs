@@ -5,21 +5,17 @@
 //! time would be merely the cheapest request's.
 //!
 //! A *full* probe (after a search, a fall, or a contradiction) takes `40·F` departures or eight of its response times, lets
-//! what was known count for 8, and is repeated, three times at most, while its limit comes out above 85 % of the knee, which
-//! is not low, and a lower one is left. A *routine* probe,
+//! what was known count for 8, and is repeated, three times at most, while the knee comes out more than 20 % lower than the
+//! one its limit was made from: that limit was not low then. A *routine* probe,
 //! every `max(5 s, 40·(2·rt + 0.15 s))` of lasting saturation, takes `12·F`; if it contradicts what is known
 //! (over 3 standard deviations and 15 %), a full one follows.
-//!
-//! What departs meanwhile is no sample of the capacity, and less than the server can do. After a fall the full probe therefore comes
-//! when the estimate is good ([`super::probe`]): until then the knee is taken to be where it was, since a server that has become
-//! slower is kept full by what kept it full before.
 
 use super::{Area, KneeTrack, LOW, Mode};
 
 /// Departures after which older low samples fade.
 const MEMORY: f64 = 600.0;
-/// A limit above this share of the knee that came out was not low: there was a queue in it.
-const NOT_LOW: f64 = 0.85;
+/// A knee this much below the one the probe's limit was made from: there was a queue in it.
+const REPEAT: f64 = 0.8;
 /// Departures for which what was known counts after a change.
 const LITTLE: f64 = 8.0;
 /// Departures of the average class by which a class's own `R` is drawn to it.
@@ -59,16 +55,11 @@ impl KneeTrack {
     /// A low probe: full if `repeats` is not 0.
     pub(super) fn go_low(&mut self, t: f64, repeats: u32) {
         self.low_repeats = repeats;
-        self.schedule.has_fallen = false;
         let nothing = self.low.departed.sum() <= 0.0;
         let knee = if nothing { (self.level / 2.0).max(1.0) } else { self.find_knee() };
         self.knee = Some(knee);
-        self.set_level(self.low_level(knee));
+        self.set_level((LOW * knee).min(0.8 * self.level_cap).floor().max(1.0));
         self.begin(Mode::Low, t);
-    }
-
-    fn low_level(&self, knee: f64) -> f64 {
-        self.bounds.clamp((LOW * knee).min(0.8 * self.level_cap).floor().max(1.0))
     }
 
     pub(super) fn tick_low(&mut self, t: f64, seconds: f64) {
@@ -94,9 +85,8 @@ impl KneeTrack {
             self.doubt_low(1.0);
         }
         self.add_low(self.block.area);
-        let knee = self.find_knee();
-        let is_high = self.level > NOT_LOW * knee && self.low_level(knee) < self.level;
-        if full && is_high && self.low_repeats > 1 {
+        let (old, new) = (self.knee.unwrap_or(1.0), self.find_knee());
+        if full && new < REPEAT * old && self.low_repeats > 1 {
             self.go_low(t, self.low_repeats - 1);
             return;
         }
