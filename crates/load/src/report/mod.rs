@@ -208,8 +208,10 @@ impl Report {
         tally: ThreadTally,
         live: &Live,
     ) -> Self {
-        // A run may end before its time: after so many requests, or by a signal.
-        let measured = resolved.length.saturating_sub(plan.cooldown).min(elapsed).saturating_sub(plan.warmup);
+        // A run may end before its time: by a signal, or after so many requests of each class.
+        let may_end = live.is_stopped() || plan.classes.iter().all(|class| class.requests_max.is_some());
+        let end = resolved.length.saturating_sub(plan.cooldown);
+        let measured = if may_end { end.min(elapsed) } else { end }.saturating_sub(plan.warmup);
         let measured_s = measured.as_secs_f64();
         let mut total = ClassTally::default();
         for class in &tally.classes {

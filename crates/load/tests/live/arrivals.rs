@@ -175,3 +175,14 @@ fn a_run_inside_a_runtime_can_be_watched_and_stopped() {
     let plan = Plan::new(origin.url()).class(class("all", "50/s:100ms").path("/status/200"));
     assert_eq!(runtime.block_on(run(plan)).expect("a run").total.good, 5);
 }
+
+#[test]
+fn a_run_that_ends_after_so_many_requests_has_its_rates_over_the_time_it_ran() {
+    let origin = origin();
+    let all = class("all", "200/s").path("/status/200").requests_max(20);
+    let report =
+        run_blocking(Plan::new(origin.url()).class(all).duration(Duration::from_secs(60))).expect("a run");
+    assert_eq!(report.total.good, 20);
+    assert_eq!(report.measured_s, report.elapsed_s);
+    assert_eq!(report.total.goodput_per_s, 20.0 / report.elapsed_s);
+}
