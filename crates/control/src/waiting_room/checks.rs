@@ -9,8 +9,8 @@
 //!
 //! A check is *overdue* when it has said nothing for `report_timeout`: its last capacity still counts. After
 //! `report_keep` more it is *lost*: its part is taken away. An hour later it is forgotten with the next report of another
-//! one: until then it is told that one is missing. One that knows of no capacity yet adds nothing while others do; if none knows of any, the floor holds, and without one there is
-//! no limit.
+//! one: until then it is told that one is missing. One that knows of no capacity yet adds nothing while others do; if none
+//! knows of any, the floor holds, and without one there is no limit.
 //!
 //! Promises are times, so that the clocks of both have to agree: a check that is further ahead than promises may be late sends
 //! everybody back. Each report says when it was made, and [`CheckView::clock`] how far that is from the generator's clock.

@@ -31,9 +31,6 @@ const OWED_PRIORITY: u8 = 6;
 /// Whose promise seems to have been used is to come again after this long: a second tab has the pass of the first by then.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// When a draw waits for a check to be heard of, people are to look again after this long.
-const DRAWN_SOON: Duration = Duration::from_secs(5);
-
 /// The waiting room of one application.
 ///
 /// Time never runs backwards between calls; a `now` that does is taken for the last one. Every call is O(1) amortised
@@ -367,37 +364,6 @@ impl Room {
         }
     }
 
-    /// How things stand for somebody who waits. Changes nothing.
-    #[must_use]
-    pub fn look(&self, now: Timestamp, promise: &Promise) -> Estimate {
-        let now = now.max(self.now);
-        let waited = now.since(promise.since);
-        let lot = match promise.kind {
-            Kind::Place => None,
-            Kind::Lot => match self.draws.lot(promise.at, promise.number, self.secrets[1]) {
-                Lot::Pending(closes, people) => {
-                    let closes = if closes <= now { now + DRAWN_SOON } else { closes };
-                    return Estimate {
-                        at: is_known(closes).then_some(closes),
-                        undrawn: true,
-                        ahead: people,
-                        behind: 0,
-                        waited,
-                        early: true,
-                    };
-                }
-                Lot::Drawn(slot, offset) => Some(whole_ms(self.table.within(slot, offset))),
-                Lot::Unknown => Some(now),
-            },
-        };
-        let at = lot.unwrap_or(promise.at);
-        let slot = self.table.slot_of(at);
-        let ahead = self.table.ahead(slot);
-        let behind = self.table.ahead(u64::MAX) - self.table.ahead(slot.saturating_add(1));
-        let early = self.opens(slot) > now;
-        Estimate { at: Some(at), undrawn: false, ahead, behind, waited, early }
-    }
-
     /// A request with a pass whose signature holds.
     pub fn pass(&mut self, now: Timestamp, class: ClassId, pass: &Pass) -> PassAnswer {
         self.advance(now);
@@ -691,11 +657,6 @@ impl Room {
         self.issued += 1;
         mix(self.secrets[0].wrapping_add(self.issued.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
     }
-}
-
-/// Whether doors open at a time that is known: it is named in tokens to a millisecond.
-pub(super) fn is_known(closes: Timestamp) -> bool {
-    closes < whole_ms(Timestamp::FAR_FUTURE)
 }
 
 pub(super) const fn whole_ms(at: Timestamp) -> Timestamp {

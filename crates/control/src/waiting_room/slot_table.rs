@@ -289,8 +289,9 @@ impl SlotTable {
     }
 
     /// Takes a place in the present slot, whichever lane's budget it is where nobody waits before whom he would come in;
-    /// false if it has no room for anything now. What has gone by unused is lost, but as much, a quarter of a slot at most, may be borrowed of the next slot as long as
-    /// that has room: nobody is promised a later one then. Work beyond what the slot can do is due in the next.
+    /// false if it has no room for anything now. What has gone by unused is lost, but as much, a quarter of a slot at most,
+    /// may be borrowed of the next slot as long as that has room: nobody is promised a later one then. Work beyond what
+    /// the slot can do is due in the next.
     #[must_use]
     pub fn take_now(&mut self, now: Timestamp, lane: usize, work: Work) -> bool {
         let at = self.index(self.present);

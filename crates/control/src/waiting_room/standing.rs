@@ -2,12 +2,21 @@
 
 use std::time::Duration;
 
-use super::{ALL_COUNTS, Room, RoomCount, budget::units, room::is_known, settings::Group};
+use super::{
+    ALL_COUNTS, Estimate, Kind, Promise, Room, RoomCount, budget::units, draws::Lot, room::whole_ms,
+    settings::Group,
+};
 use crate::{
     ClassId, Timestamp,
     capacity::COST_CLASSES,
     knobs::{RoomMethod, RoomRole},
 };
+
+/// When a draw waits for a check to be heard of, people are to look again after this long.
+const DRAWN_SOON: Duration = Duration::from_secs(5);
+
+/// Where doors open at a time not known yet, people are to look again after this long.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// How things stand.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,7 +75,46 @@ pub struct SlotView {
     pub work: f64,
 }
 
+impl Estimate {
+    /// Until he is to come, or to look again where it is not known when.
+    #[must_use]
+    pub fn left(&self, now: Timestamp) -> Duration {
+        self.at.map_or(LOOK_AGAIN, |at| at.since(now))
+    }
+}
+
 impl Room {
+    /// How things stand for somebody who waits. Changes nothing.
+    #[must_use]
+    pub fn look(&self, now: Timestamp, promise: &Promise) -> Estimate {
+        let now = now.max(self.now);
+        let waited = now.since(promise.since);
+        let lot = match promise.kind {
+            Kind::Place => None,
+            Kind::Lot => match self.draws.lot(promise.at, promise.number, self.secrets[1]) {
+                Lot::Pending(closes, people) => {
+                    let closes = if closes <= now { now + DRAWN_SOON } else { closes };
+                    return Estimate {
+                        at: is_known(closes).then_some(closes),
+                        undrawn: true,
+                        ahead: people,
+                        behind: 0,
+                        waited,
+                        early: true,
+                    };
+                }
+                Lot::Drawn(slot, offset) => Some(whole_ms(self.table.within(slot, offset))),
+                Lot::Unknown => Some(now),
+            },
+        };
+        let at = lot.unwrap_or(promise.at);
+        let slot = self.table.slot_of(at);
+        let ahead = self.table.ahead(slot);
+        let behind = self.table.ahead(u64::MAX) - self.table.ahead(slot.saturating_add(1));
+        let early = self.opens(slot) > now;
+        Estimate { at: Some(at), undrawn: false, ahead, behind, waited, early }
+    }
+
     /// Counts what only the gateway sees.
     pub fn count(&mut self, class: ClassId, what: RoomCount) {
         self.count_many(class, what, 1);
@@ -195,4 +243,9 @@ impl Room {
             counts[what as usize] += count;
         }
     }
+}
+
+/// Whether doors open at a time that is known: it is named in tokens to a millisecond.
+fn is_known(closes: Timestamp) -> bool {
+    closes < whole_ms(Timestamp::FAR_FUTURE)
 }

@@ -54,7 +54,8 @@ pub(super) struct Wait<'a> {
 
 /// In place of a time that is not known.
 const NO_TIME: &str = "–";
-const DAY_MS: u64 = 20 * 3_600_000;
+/// A time further away is said with its day, milliseconds; the script has the same bound.
+const WITH_DAY_MS: u64 = 20 * 3_600_000;
 
 impl Wait<'_> {
     /// Whole seconds until the visitor is to come, rounded up: nobody is to come too early.
@@ -95,8 +96,10 @@ pub(super) fn waiting(language: &Language, wait: &Wait<'_>) -> String {
         Some(at) => {
             let at = Rfc3339(at).to_string();
             // With the day where that is not today's for everybody.
-            let shown =
-                at.get(if left_ms < DAY_MS { 11..19 } else { 0..19 }).unwrap_or_default().replace('T', " ");
+            let shown = at
+                .get(if left_ms < WITH_DAY_MS { 11..19 } else { 0..19 })
+                .unwrap_or_default()
+                .replace('T', " ");
             let _ = write!(page, "<time id=\"at\" datetime=\"{at}\">{shown} UTC</time>");
             clock(wait.left_s())
         }

@@ -29,8 +29,6 @@ use crate::request::{
     response_body::ResponseBody,
 };
 
-/// Where doors open at a time not known yet, people are to look again after this long.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// A page's script, which looks four times a second, goes before the field that stands in for it, milliseconds: it knows
 /// which part of the page was asked for.
 const SCRIPT_FIRST_MS: u64 = 500;
@@ -428,7 +426,7 @@ impl Shut {
 
     /// Until he is to come, or to look again where that is not known.
     fn left_ms(&self, estimate: &Estimate) -> u64 {
-        millis(estimate.at.map_or(LOOK_AGAIN, |at| at.since(self.now)))
+        millis(estimate.left(self.now))
     }
 
     /// Whole seconds, rounded up: nobody is to come too early.
