@@ -389,13 +389,15 @@ fn a_browser_waits_at_one_and_comes_in_at_the_other() {
 fn a_check_by_another_clock_is_named_once_and_nobody_goes_to_and_fro_without_a_pause() {
     let (pair, check) = Pair::start("1h");
     let report = "/api/v1/applications/shop/waiting-room/report";
-    let unix_ns = || std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_nanos();
-    let minute = 60_000_000_000;
     let of_other = |room: &Json, key: &str| {
         let checks = room["checks"].as_array().into_iter().flatten();
         checks.filter(|check| check["name"] == "other").map(|check| check[key].clone()).next()
     };
-    for (at_ns, differs) in [(unix_ns() + minute, true), (unix_ns() + minute, true), (unix_ns(), false)] {
+    for (ahead, differs) in
+        [(Duration::from_mins(1), true), (Duration::from_mins(1), true), (Duration::ZERO, false)]
+    {
+        // What the other's clock shows when it sends, not when the test began: the first turn of this loop waits a second.
+        let at_ns = (std::time::UNIX_EPOCH.elapsed().expect("after 1970") + ahead).as_nanos();
         let body = format!("{{\"capacity_per_s\": 10, \"at_ns\": {at_ns}}}");
         let heard = ask(pair.admin, "POST", report, OTHER_REPORTS, &body);
         assert_eq!(heard.status, 200, "{}", heard.text());
