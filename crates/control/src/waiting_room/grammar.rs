@@ -164,6 +164,8 @@ pub struct Driver {
     passes: Vec<Pass>,
     numbers: BTreeSet<u64>,
     counted: BTreeMap<RoomCount, u64>,
+    /// Promises whose owners went on while nobody was held back.
+    gone_on: u64,
     has_lots: bool,
     restarts: u64,
     capacity: Option<f64>,
@@ -186,6 +188,7 @@ impl Driver {
             counted: BTreeMap::new(),
             has_lots: false,
             restarts: 0,
+            gone_on: 0,
             capacity: None,
         }
     }
@@ -319,7 +322,8 @@ impl Driver {
         self.each_promise_has_one_end();
     }
 
-    /// What was promised is kept, missed, a no-show, to come or in the short queue. Lots are promised and not waited for; what
+    /// What was promised is kept, missed, a no-show, to come, in the short queue, or its owner went on while nobody was held
+    /// back. Lots are promised and not waited for; what
     /// was over before a restart is forgotten.
     fn each_promise_has_one_end(&mut self) {
         let counted = &mut self.counted;
@@ -333,8 +337,9 @@ impl Driver {
         let (to_come, inside) = (self.room.no_shows.unseen(), self.inside.len() as u64);
         assert_eq!(
             promised,
-            kept + missed + absent + to_come + inside,
-            "{kept}+{missed}+{absent}+{to_come}+{inside}"
+            kept + missed + absent + to_come + inside + self.gone_on,
+            "{kept}+{missed}+{absent}+{to_come}+{inside}+{}",
+            self.gone_on
         );
     }
 
@@ -349,7 +354,12 @@ impl Driver {
 
     fn comes(&mut self, promise: Promise) {
         let known = promise.class.index() < self.settings.classes.len();
+        self.room.advance(self.now);
+        let unseen = self.room.no_shows.unseen();
         let answer = self.room.come_back(self.now, promise.class, &promise);
+        if matches!(answer, Answer::Enter(entry) if entry.how == How::Unconcerned) {
+            self.gone_on += unseen - self.room.no_shows.unseen();
+        }
         let table = &self.room.table;
         let slot = table.slot_of(promise.at);
         if known && promise.kind == Kind::Place && self.unchanged && self.settings.is_on() {

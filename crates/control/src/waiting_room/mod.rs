@@ -235,7 +235,8 @@ counts! {
     /// Let in without waiting.
     Direct = "direct",
     /// Promised a time, a new one too, or given a lot. Of times that are promised each is kept, missed or a no-show once it
-    /// is over, unless who came for it has left the short queue or was refused there for something else than overload.
+    /// is over, unless who came for it has left the short queue or was refused there for something else than overload, or went
+    /// on while nobody was held back: the room off, watching, or without a capacity.
     Promised = "promised",
     /// Came at the promised time, or within the grace, and got through the short queue.
     Kept = "kept",

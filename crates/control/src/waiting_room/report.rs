@@ -179,17 +179,20 @@ impl Room {
         answered
     }
 
-    /// Somebody with a promise goes on whatever his time is, since nobody is held back now: he has come.
+    /// Somebody with a promise goes on whatever his time is, since nobody is held back now: he has come, unless he came for it
+    /// before.
     pub fn goes_on(&mut self, now: Timestamp, promise: &Promise) {
         self.advance(now);
         let slot = match promise.kind {
-            Kind::Place => Some(self.table.slot_of(promise.at)),
+            Kind::Place => self.table.slot_of(promise.at),
             Kind::Lot => match self.draws.lot(promise.at, promise.number, self.secrets[1]) {
-                Lot::Drawn(slot, _) => Some(slot),
-                Lot::Pending(..) | Lot::Unknown => None,
+                Lot::Drawn(slot, _) => slot,
+                Lot::Pending(..) | Lot::Unknown => return,
             },
         };
-        if let Some(slot) = slot {
+        let is_used =
+            self.replay.knows(slot, promise.number) || self.was_used_before(self.table.begin(slot), promise);
+        if !is_used {
             self.returned(slot, self.known(promise.class));
         }
     }
