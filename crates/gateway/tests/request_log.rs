@@ -5,6 +5,7 @@ use std::{io::Write, path::Path};
 use tidegate_control::meters::Meter;
 
 use crate::{
+    frames::{DATA, END_HEADERS, END_STREAM, Frames, HEADERS, REQUEST},
     request_house::House,
     support::{PLAIN, eventually, exchange, read_response, rest},
 };
@@ -129,4 +130,30 @@ fn a_client_that_takes_nothing_of_its_response_has_left() {
     drop(client);
     let counted = house.finish();
     assert_eq!(counted.counts(Meter::ABANDONED), [1]);
+}
+
+/// The end of a message may come in another read than its last bytes: chunked, or until the server closes.
+#[test]
+fn a_response_whose_end_comes_later_is_whole() {
+    let house = house("", "");
+    let mut client = Frames::new(house.connect());
+    for (n, (length, end)) in
+        [("transfer-encoding: chunked", "0\r\n\r\n"), ("connection: close", "")].iter().enumerate()
+    {
+        let stream = u32::try_from(2 * n + 1).unwrap();
+        client.send(HEADERS, END_STREAM | END_HEADERS, stream, REQUEST).unwrap();
+        let mut at_server = house.origin.next();
+        at_server.send(&format!("HTTP/1.1 200 OK\r\n{length}\r\n\r\na\r\n0123456789\r\n"));
+        let (_, flags, ..) = client.until(DATA);
+        assert_eq!(flags & END_STREAM, 0, "the end is still to come");
+        at_server.send(end);
+        at_server.stream.shutdown(std::net::Shutdown::Both).unwrap();
+        let (_, flags, _, rest) = client.until(DATA);
+        assert_eq!((flags & END_STREAM, rest.len()), (END_STREAM, 0));
+        let line = lines(&house, n + 1).pop().expect("a line");
+        assert_eq!((member(&line, "status"), member(&line, "reason")), (Some("200"), None), "{line}");
+    }
+    drop(client);
+    let counted = house.finish();
+    assert_eq!(counted.counts(Meter::ABANDONED), [0]);
 }

@@ -147,16 +147,17 @@ impl ReadAhead {
         }
     }
 
-    /// Whether every byte that was announced is taken: its client may leave before an HTTP/2 server says that this
-    /// was the end.
+    /// Whether the server has finished, or has sent every byte that it announced, and all is taken: its client may leave before
+    /// an HTTP/2 server says that this was the end.
     pub(super) fn has_given_all(&self) -> bool {
-        match &*self.source.borrow() {
+        let has_all_announced = match &*self.source.borrow() {
             Source::Ahead(buffer) => {
                 let buffer = buffer.borrow();
                 buffer.is_all && buffer.frames.is_empty()
             }
-            _ => self.is_end(),
-        }
+            Source::InStep(_) | Source::Whole(_) | Source::Broken => false,
+        };
+        has_all_announced || self.is_end()
     }
 
     /// When the server's message ended.
