@@ -159,6 +159,8 @@ export interface Application extends Counts {
   algorithm: string;
   in_flight: number;
   in_flight_limit: number;
+  /** Of what is in flight: stays, and no longer counts towards the limit found. */
+  in_flight_dormant: number;
   capacity: number | null;
   estimate: Estimate;
   /** `null`: there is none. */

@@ -204,9 +204,10 @@ function wouldBe(application: Application, here: Standing[], lost: Loss[]): { wo
 }
 
 function limitOf(application: Application): Pick<Stage, "figures" | "gauge"> {
-  const { in_flight: now, in_flight_limit: limit, algorithm: name, modes } = application;
+  const { in_flight: now, in_flight_limit: limit, in_flight_dormant: dormant, algorithm: name, modes } = application;
   const found = { label: name === "fixed" ? "limit set by hand" : "limit found by", value: algorithm(name) };
   const figures = [{ label: "in flight", value: inFlight(application) }];
+  if (dormant > 0) figures.push({ label: "of which dormant", value: number(dormant) });
   if (modes.in_flight === "off") return { figures };
   if (modes.in_flight === "watch") return { figures: [...figures, { label: "would let in", value: number(limit) }, found] };
   const gauge = { value: now, max: limit, label: `${percent(now / Math.max(1, limit))} of the limit in use` };

@@ -40,6 +40,7 @@ export function anApplication(part: Partial<Application> = {}): Application {
     algorithm: "knee_track",
     in_flight: 17,
     in_flight_limit: 20,
+    in_flight_dormant: 0,
     capacity: 143.2,
     long_streams: 0,
     awaiting_server: 0,

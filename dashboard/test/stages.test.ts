@@ -175,3 +175,12 @@ test("a promise that was missed is never rounded away", () => {
   expect(room({ kept: 1200 })).toBe("all 1,200");
   expect(room({ kept: 9983, missed: 17 })).toBe("99 %, 17 missed");
 });
+
+test("what is dormant is told where there is any", () => {
+  const limit = (dormant: number) => {
+    const application = anApplication({ in_flight: 17, in_flight_limit: 20, in_flight_dormant: dormant });
+    return by(stages(anOverview(application), application), "limit").figures.map(({ label, value }) => `${label} ${value}`);
+  };
+  expect(limit(0)).toEqual(["in flight 17 of 20", "limit found by KneeTrack"]);
+  expect(limit(4)).toEqual(["in flight 17 of 20", "of which dormant 4", "limit found by KneeTrack"]);
+});

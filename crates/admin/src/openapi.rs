@@ -286,7 +286,7 @@ fn schemas() -> Json {
                 ("name", text.clone()), ("mode", mode.clone()),
                 ("modes", described(modes(&["client", "ingress", "queue", "in_flight", "egress", "long_streams"]), "Of its own controls, in force; null: that one is not set. Of queue: of the classes that have no mode of their own.")),
                 ("refusing", list(text.clone())),
-                ("in_flight", whole.clone()), ("in_flight_limit", whole.clone()), ("capacity", maybe("number")),
+                ("in_flight", whole.clone()), ("in_flight_limit", whole.clone()), ("in_flight_dormant", whole.clone()), ("capacity", maybe("number")),
                 ("estimate", described(json!({ "type": "object" }), "As in capacity, without costs, servers and events.")),
                 ("room", json!({
                     "type": ["object", "null"],

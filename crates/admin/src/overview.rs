@@ -149,6 +149,7 @@ impl Api {
             "refusing": self.watch.refusing(name),
             "in_flight": levels.in_flight,
             "in_flight_limit": levels.limit,
+            "in_flight_dormant": levels.dormant,
             "capacity": levels.capacity.map(units),
             "queued": levels.queued.iter().sum::<u64>(),
             // Without shadows there is nothing to count.

@@ -109,6 +109,7 @@ impl Share {
             min: settings.limit.min,
             max: units(settings.limit.max),
         };
+        own.dormant_max = units(settings.dormant_max);
         own.capacity.floor = settings.capacity.floor.map(|per_s| self.billionths(per_s));
         own.capacity.ceiling = settings.capacity.ceiling.map(|per_s| self.billionths(per_s));
         own.long_streams_max = self.units(settings.long_streams_max);

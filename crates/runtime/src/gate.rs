@@ -55,6 +55,8 @@ pub struct GateLevels {
     pub in_flight: u64,
     /// The in-flight limit, weight units.
     pub limit: u64,
+    /// Weight in flight that is dormant.
+    pub dormant: u64,
     /// Capacity as found or given, thousandths of work units a second; `None`: not known.
     pub capacity: Option<u64>,
     /// Upgraded connections and long streams open.
@@ -168,6 +170,7 @@ impl Gate {
         GateLevels {
             in_flight: levels.in_flight,
             limit: u64::from(levels.limit),
+            dormant: levels.dormant,
             capacity: levels.capacity.map(thousandths),
             long_streams: levels.long_streams,
             queued,

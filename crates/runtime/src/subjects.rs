@@ -72,6 +72,7 @@ fn of_application(application: &Application, served: &mut Vec<Served>) {
     let mut of_application = vec![
         (Meter::IN_FLIGHT, levels.in_flight),
         (Meter::IN_FLIGHT_LIMIT, levels.limit),
+        (Meter::IN_FLIGHT_DORMANT, levels.dormant),
         (Meter::LONG_STREAMS, levels.long_streams),
         (Meter::AWAITING_SERVER, state.awaiting_server().read()),
         (Meter::LINGERING, state.lingering().read()),

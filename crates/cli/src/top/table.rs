@@ -116,11 +116,15 @@ fn of_application(application: &Json, at: f64) -> Vec<Line> {
         Some("watch" | "off") => String::new(),
         _ => format!(" of {}", whole(&application["in_flight_limit"])),
     };
+    let dormant = match application["in_flight_dormant"].as_u64() {
+        Some(dormant) if dormant > 0 => format!(" ({dormant} dormant)"),
+        _ => String::new(),
+    };
     let mut lines = vec![
         row(
             Tone::Title,
             format!(
-                "{} ({}) · {}{limit} in flight{capacity} · {} waiting",
+                "{} ({}) · {}{limit} in flight{dormant}{capacity} · {} waiting",
                 word(&application["name"]),
                 word(&application["mode"]),
                 whole(&application["in_flight"]),

@@ -161,6 +161,7 @@ pub fn settings(mut next: impl FnMut() -> u8) -> AdmissionSettings {
             min: u32::from(next() % 3) + 1,
             max: u32::from(next() % 16) + 3,
         },
+        dormant_max: pick(next(), &[0, 3, 20]),
         scheduler: pick(
             next(),
             &[

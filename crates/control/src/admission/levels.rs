@@ -8,8 +8,10 @@ use crate::{ClassId, limit::Limiter};
 pub struct Levels<'a> {
     /// Weight in flight.
     pub in_flight: u64,
-    /// The in-flight limit, weight units.
+    /// The in-flight limit in force, weight units: what is dormant is on top of what was found.
     pub limit: u32,
+    /// Weight in flight that is dormant: it stays, and takes nothing of what was found.
+    pub dormant: u64,
     /// Capacity as found or given, work units a second; one is what a request of the default class costs.
     pub capacity: Option<f64>,
     /// Long streams open.

@@ -1,9 +1,12 @@
 //! The composition: one application's admission.
 
+mod capacity;
+
 use std::{collections::VecDeque, time::Duration};
 
 use super::{
     AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit, Shadow, Standing, StreamPermit,
+    dormant::Dormant,
     ingress::{Charged, IngressRates},
     levels::Levels,
     path::{Answer, Path},
@@ -13,10 +16,10 @@ use super::{
 };
 use crate::{
     ClassId, Refusal, Ticket, Timestamp,
-    capacity::{CapacityBounds, CapacityEvent, CapacityState, Cause, Given, Pace},
+    capacity::{CapacityBounds, CapacityEvent, Given},
     in_flight::TOP_PRIORITY,
     knobs::{Algorithm, Mode},
-    limit::{Limit, Limiter, Sample},
+    limit::{Limit, Limiter, Load, Sample},
     queue::Phase,
     share::Share,
 };
@@ -110,6 +113,7 @@ pub struct Admission {
     /// Number of the present or last spell of watching.
     spell: u32,
     limiter: Limiter,
+    dormant: Dormant,
     /// The capacity's bounds by the knobs, and those in force: what was told goes before the knobs.
     capacity: CapacityBounds,
     bounds: CapacityBounds,
@@ -117,7 +121,7 @@ pub struct Admission {
     told: Option<Given>,
     /// What was told of the capacity since somebody asked.
     tellings: VecDeque<CapacityEvent>,
-    /// The limit and the rate as found, whether or not they hold.
+    /// The limit, as found and with what is dormant on top, and the rate, whether or not they hold.
     limit: u32,
     rate: Option<f64>,
     share: Share,
@@ -127,9 +131,6 @@ pub struct Admission {
     /// When [`pace`](Self::pace) was last asked for.
     paced: Timestamp,
 }
-
-/// Tellings of the capacity kept until somebody asks.
-const TELLINGS_MAX: usize = 64;
 
 impl Admission {
     /// Nothing in flight, buckets full, limits at their start.
@@ -146,6 +147,7 @@ impl Admission {
             shadows: None,
             spell: 0,
             limiter: Limiter::new(settings.algorithm, settings.limit),
+            dormant: Dormant::new(now),
             capacity: settings.capacity,
             bounds: CapacityBounds::default(),
             told: None,
@@ -306,7 +308,8 @@ impl Admission {
     /// refused it, if something that only watches would have.
     pub fn depart(&mut self, now: Timestamp, permit: Permit, outcome: Outcome) -> Option<Refusal> {
         self.advance(now);
-        self.learn(&permit, outcome);
+        let counted = self.dormant.end(self.now, permit.place, permit.started, outcome);
+        self.learn(&permit, counted, outcome);
         self.path.depart(self.now, permit.class, permit.weight);
         if self.shadows.is_some() { self.depart_watched(&permit) } else { permit.would_refuse }
     }
@@ -399,12 +402,12 @@ impl Admission {
     #[must_use]
     pub fn next_timeout(&self) -> Option<Timestamp> {
         // A limit that finds its way by itself wants to move while it keeps something waiting.
-        let tick = (self.modes.in_flight == Mode::Enforce && self.path.is_held())
-            .then(|| self.limiter.next_tick().map(|tick| tick.max(self.now)))
-            .flatten();
+        let held = self.modes.in_flight == Mode::Enforce && self.path.is_held();
+        let tick = held.then(|| self.limiter.next_tick().map(|tick| tick.max(self.now))).flatten();
+        let dormant = self.dormant.due().filter(|_| held);
         let told = self.told.map(|told| told.until()).filter(|until| *until < Timestamp::FAR_FUTURE);
         let of_shadows = self.shadows.as_ref().and_then(|shadows| shadows.next_timeout());
-        let ours = Timestamp::earlier(tick, told);
+        let ours = Timestamp::earlier(Timestamp::earlier(tick, dormant), told);
         Timestamp::earlier(Timestamp::earlier(self.path.next_timeout(), of_shadows), ours)
     }
 
@@ -428,6 +431,7 @@ impl Admission {
         Levels {
             in_flight: self.path.in_flight.total(),
             limit: self.limit,
+            dormant: self.dormant.total(),
             capacity: self.limiter.work_capacity().or_else(|| self.bounds.given()),
             long_streams: self.streams.open(),
             path: &self.path,
@@ -442,65 +446,11 @@ impl Admission {
         &self.limiter
     }
 
-    /// What is held of the capacity, for people.
-    #[must_use]
-    pub fn capacity(&self) -> CapacityState {
-        CapacityState {
-            per_s: self.capacity_per_s(),
-            work_per_s: self.levels().capacity,
-            bounds: self.capacity,
-            told: self.told,
-            limit_holds: self.path.is_held(),
-        }
-    }
-
-    /// Somebody tells the capacity, requests a second, from now on for `valid_for` or until told otherwise; `None`
-    /// takes it back. While it is in force it goes before the knobs.
-    pub fn tell_capacity(&mut self, now: Timestamp, per_s: Option<f64>, valid_for: Option<Duration>) {
-        self.advance(now);
-        self.told = per_s.map(|per_s| Given::new(self.now, per_s, valid_for));
-        self.bound_capacity();
-        self.settle();
-    }
-
-    /// Forgets the capacity found and searches again.
-    pub fn rediscover(&mut self, now: Timestamp) {
-        self.advance(now);
-        self.limiter.rediscover();
-        self.settle();
-    }
-
-    /// Servers were lost or added: the capacity is `factor` times what it was.
-    pub fn resize(&mut self, now: Timestamp, factor: f64) {
-        self.advance(now);
-        self.limiter.resize(factor);
-        self.settle();
-    }
-
-    /// How fast work may come and goes now, so that the short queue neither runs dry nor stands, if the limiter says
-    /// so: what the waiting room lets in without a promise. `held_back`: whether [that room has made newcomers
-    /// wait](crate::waiting_room::Room::holds_back). It goes by the time since the last call; to be asked some ten times a
-    /// second.
-    pub fn pace(&mut self, now: Timestamp, held_back: bool) -> Option<Pace> {
-        self.advance(now);
-        let passed = self.now.since(std::mem::replace(&mut self.paced, self.now));
-        // That of the shadows, if the limit holds for them alone.
-        let shadows = self.shadows.as_deref().filter(|_| self.modes.in_flight == Mode::Watch);
-        let path = shadows.unwrap_or(&self.path);
-        let queued: usize = path.queued().map(|(_, queued)| queued).sum();
-        self.limiter.pace(queued, passed, held_back)
-    }
-
-    /// Moves what has happened to the capacity since the last call to `out`.
-    pub fn drain_capacity_events(&mut self, out: &mut Vec<CapacityEvent>) {
-        self.limiter.drain_events(out);
-        out.extend(self.tellings.drain(..));
-    }
-
     /// Panics if something is inconsistent: permits, queues, lists, deadlines, timers, or something
     /// waits that may start. For tests and simulation; O(everything).
     pub fn check_invariants(&self) {
         self.path.check_invariants(self.now);
+        self.dormant.check_invariants();
         if let Some(shadows) = &self.shadows {
             shadows.check_invariants(self.now);
         }
@@ -524,6 +474,7 @@ impl Admission {
                 weight: entry.weight,
                 started,
                 in_flight,
+                place: self.dormant.begin(self.now, entry.class, entry.weight),
                 standing: Standing::Counted,
                 would_refuse,
             }),
@@ -566,41 +517,55 @@ impl Admission {
         }
     }
 
-    const fn permit(&self, exchange: &Exchange, in_flight: u32) -> Permit {
+    fn permit(&mut self, exchange: &Exchange, in_flight: u32) -> Permit {
         Permit {
             class: exchange.class,
             weight: exchange.weight,
             started: self.now,
             in_flight,
+            place: self.dormant.begin(self.now, exchange.class, exchange.weight),
             standing: Standing::Counted,
             would_refuse: None,
         }
     }
 
-    fn learn(&mut self, permit: &Permit, outcome: Outcome) {
-        if self.modes.in_flight == Mode::Off || outcome == Outcome::Ignore {
+    /// `counted`: for how long it counted in flight.
+    fn learn(&mut self, permit: &Permit, counted: Duration, outcome: Outcome) {
+        if self.modes.in_flight == Mode::Off {
             return;
         }
+        if outcome != Outcome::Ignore {
+            self.sample(permit, counted, outcome);
+        }
+        self.dormant.settle(self.now, self.path.is_held());
+        self.apply_limit();
+    }
+
+    fn sample(&mut self, permit: &Permit, counted: Duration, outcome: Outcome) {
         let held = self.modes.in_flight == Mode::Enforce && self.path.held_since(permit.started);
         self.limiter.sample(&Sample {
             now: self.now,
             class: permit.class,
-            response_time: permit.age(self.now),
+            response_time: counted,
             in_flight: permit.in_flight,
             limit_utilised: held || permit.in_flight >= self.limit,
             outcome,
             weight: permit.weight,
         });
-        self.apply_limit();
     }
 
     /// Tells the limiter that time has passed. True if others may start now.
     fn advance_limiter(&mut self) -> bool {
-        if self.modes.in_flight != Mode::Enforce {
-            return false;
+        match self.modes.in_flight {
+            Mode::Off => return false,
+            Mode::Watch => {}
+            Mode::Enforce => {
+                let load = self.path.load(self.now);
+                let in_flight = self.dormant.counting(load.in_flight);
+                self.limiter.advance(self.now, &Load { in_flight, ..load });
+            }
         }
-        let load = self.path.load(self.now);
-        self.limiter.advance(self.now, &load);
+        self.dormant.settle(self.now, self.path.is_held());
         self.apply_limit()
     }
 
@@ -640,34 +605,17 @@ impl Admission {
             Limiter::KneeTrack(knee) if self.modes.in_flight == Mode::Watch && knee.knee().is_none() => {
                 knee.bounds().max
             }
-            limiter => limiter.limit(),
+            limiter => self.dormant.raised(limiter.limit()),
         }
     }
 
     fn configure_limiter(&mut self, settings: &AdmissionSettings) {
         self.limiter.set_power_ratio(settings.power_ratio);
+        self.dormant.configure(settings);
         self.capacity = settings.capacity;
         self.bound_capacity();
         // Also if it is the same: what holds of it may be other.
         self.set_found(self.limit_in_force(), self.limiter.rate());
-    }
-
-    fn bound_capacity(&mut self) {
-        let before = self.capacity_per_s();
-        self.bounds = self.told.map_or(self.capacity, |told| told.bounds(self.now, self.capacity));
-        self.limiter.set_capacity_bounds(self.bounds);
-        let after = self.capacity_per_s();
-        if before != after {
-            if self.tellings.len() == TELLINGS_MAX {
-                self.tellings.pop_front();
-            }
-            self.tellings.push_back(CapacityEvent { at: self.now, cause: Cause::Given, before, after });
-        }
-    }
-
-    /// Requests a second of the present mix, as found or given.
-    fn capacity_per_s(&self) -> Option<f64> {
-        self.limiter.capacity().or_else(|| self.bounds.given())
     }
 
     /// New settings for what acts and, where something watches, for shadows.

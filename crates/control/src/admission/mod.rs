@@ -6,6 +6,7 @@
 //! [`crate::scheduler`], [`crate::in_flight`], [`crate::limit`].
 
 mod class;
+mod dormant;
 pub mod grammar;
 mod ingress;
 mod levels;
@@ -24,6 +25,7 @@ pub use levels::Levels;
 pub use machine::Admission;
 pub use settings::{AdmissionSettings, ClassSettings, Modes, OwnModes, Rate};
 
+use dormant::Place;
 use streams::Opened;
 
 use crate::{ClassId, Refusal, Ticket, Timestamp};
@@ -65,6 +67,7 @@ pub struct Permit {
     started: Timestamp,
     /// Weight in flight just after the start, this exchange included.
     in_flight: u32,
+    place: Place,
     standing: Standing,
     would_refuse: Option<Refusal>,
 }

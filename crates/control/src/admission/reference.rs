@@ -15,6 +15,7 @@ use world::{Begun, State, World, has_token, set, take_token};
 
 use super::{
     AdmissionSettings, ClassSettings, Exchange, Outcome,
+    dormant::{self, Stay},
     grammar::{Event, Op, View},
 };
 use crate::{
@@ -32,6 +33,36 @@ struct Out {
     in_flight: u32,
     among_shadows: Standing,
     would_refuse: Option<Refusal>,
+    /// The order of starts of those that may be dormant; `None`: it is not followed.
+    order: Option<u64>,
+    followed_since: Timestamp,
+    /// Once so many have ended well, it has been overtaken.
+    overtaken_at: u64,
+    dormant: Option<Timestamp>,
+}
+
+impl Out {
+    const fn new(
+        class: usize,
+        weight: u32,
+        started: Timestamp,
+        in_flight: u32,
+        among_shadows: Standing,
+        would_refuse: Option<Refusal>,
+    ) -> Self {
+        Self {
+            class,
+            weight,
+            started,
+            in_flight,
+            among_shadows,
+            would_refuse,
+            order: None,
+            followed_since: started,
+            overtaken_at: 0,
+            dormant: None,
+        }
+    }
 }
 
 /// How it stands among shadows.
@@ -58,6 +89,11 @@ pub struct Reference {
     shadows: Option<World>,
     /// What the caller holds, in the order of the driver's lists.
     permits: Vec<Out>,
+    stay: Stay,
+    followed: u64,
+    ended_well: u64,
+    last_end: Timestamp,
+    unheld: Timestamp,
     waiting: Vec<u64>,
     waited: u64,
     /// Those open, each with whether it would be if what watches acted.
@@ -79,6 +115,11 @@ impl Reference {
             acts: World::new(settings.scheduler, now),
             shadows: None,
             permits: Vec::new(),
+            stay: Stay::default(),
+            followed: 0,
+            ended_well: 0,
+            last_end: now,
+            unheld: now,
             waiting: Vec::new(),
             waited: 0,
             streams: Vec::new(),
@@ -138,8 +179,60 @@ impl Reference {
             Limiter::KneeTrack(knee) if self.in_flight_mode() == Mode::Watch && knee.knee().is_none() => {
                 self.settings.limit.max
             }
-            limiter => limiter.limit(),
+            limiter if !dormant::follows(&self.settings) => limiter.limit(),
+            limiter => {
+                let limit = u64::from(limiter.limit());
+                u32::try_from((limit + self.dormant(None)).min(limit.max(u64::from(bounds.max)))).unwrap()
+            }
         }
+    }
+
+    /// Weight that is dormant, of a class or of all.
+    fn dormant(&self, class: Option<usize>) -> u64 {
+        let dormant = self.permits.iter().filter(|permit| permit.dormant.is_some());
+        let of_class = dormant.filter(|permit| class.is_none_or(|class| class == permit.class));
+        of_class.map(|permit| u64::from(permit.weight)).sum()
+    }
+
+    /// Which permit is dormant next, and when.
+    fn next_dormant(&self) -> Option<(usize, Timestamp)> {
+        let listed = self.permits.iter().enumerate();
+        let listed = listed.filter(|(_, permit)| permit.order.is_some() && permit.dormant.is_none());
+        let (position, first) = listed.min_by_key(|(_, permit)| permit.order)?;
+        let span = self.stay.span()?;
+        let max = if dormant::follows(&self.settings) { u64::from(self.settings.dormant_max) } else { 0 };
+        if self.dormant(None) + u64::from(first.weight) > max {
+            return None;
+        }
+        let overtaken = self.ended_well >= first.overtaken_at;
+        let last = if overtaken {
+            first.followed_since
+        } else {
+            first.followed_since.max(self.last_end).max(self.unheld)
+        };
+        Some((position, last + span))
+    }
+
+    fn settle_dormant(&mut self) {
+        if !self.acts.held {
+            self.unheld = self.now;
+        }
+        while let Some((position, due)) = self.next_dormant()
+            && due <= self.now
+        {
+            self.permits[position].dormant = Some(self.now);
+        }
+    }
+
+    fn start(&mut self, mut out: Out) {
+        if dormant::follows(&self.settings) {
+            let listed =
+                self.permits.iter().filter(|permit| permit.order.is_some() && permit.dormant.is_none());
+            out.overtaken_at = self.ended_well + listed.count() as u64 + 1 + dormant::OVERTAKEN;
+            (out.order, out.followed_since) = (Some(self.followed), self.now);
+            self.followed += 1;
+        }
+        self.permits.push(out);
     }
 
     fn in_flight_mode(&self) -> Mode {
@@ -157,20 +250,23 @@ impl Reference {
     }
 
     fn advance_limiter(&mut self) -> bool {
-        if self.in_flight_mode() != Mode::Enforce {
+        if self.in_flight_mode() == Mode::Off {
             return false;
         }
-        let in_flight: Vec<u64> =
-            (0..self.classes.len()).map(|class| self.acts.in_flight(Some(class))).collect();
-        self.limiter.advance(
-            self.now,
-            &Load {
-                in_flight: &in_flight,
-                started: &self.acts.started,
-                limit_holds: self.acts.held,
-                rate_holds: !self.acts.queue(None).is_empty() && !has_token(&self.acts.egress, self.now),
-            },
-        );
+        if self.in_flight_mode() == Mode::Enforce {
+            let counting = |class| self.acts.in_flight(Some(class)) - self.dormant(Some(class));
+            let in_flight: Vec<u64> = (0..self.classes.len()).map(counting).collect();
+            self.limiter.advance(
+                self.now,
+                &Load {
+                    in_flight: &in_flight,
+                    started: &self.acts.started,
+                    limit_holds: self.acts.held,
+                    rate_holds: !self.acts.queue(None).is_empty() && !has_token(&self.acts.egress, self.now),
+                },
+            );
+        }
+        self.settle_dormant();
         self.tell_limit()
     }
 
@@ -235,7 +331,7 @@ impl Reference {
                     },
                 };
                 let (class, weight) = (exchange.class.index(), exchange.weight);
-                self.permits.push(Out { class, weight, started, in_flight, among_shadows, would_refuse });
+                self.start(Out::new(class, weight, started, in_flight, among_shadows, would_refuse));
                 Event::Started(in_flight)
             }
             State::Waiting => {
@@ -283,28 +379,37 @@ impl Reference {
             }
         };
         let (class, weight) = (exchange.class.index(), exchange.weight);
-        self.permits.push(Out { class, weight, started, in_flight, among_shadows, would_refuse });
+        self.start(Out::new(class, weight, started, in_flight, among_shadows, would_refuse));
         Event::Started(in_flight)
     }
 
     fn depart(&mut self, position: usize, outcome: Outcome) -> Option<Refusal> {
-        let out = self.permits[position].clone();
-        if self.in_flight_mode() != Mode::Off && outcome != Outcome::Ignore {
-            let acts = &self.acts;
-            let held_since = acts.held || acts.last_held.is_some_and(|last| last >= out.started);
-            let held = self.in_flight_mode() == Mode::Enforce && held_since;
-            self.limiter.sample(&Sample {
-                now: self.now,
-                class: ClassId(u16::try_from(out.class).unwrap()),
-                response_time: self.now.since(out.started),
-                in_flight: out.in_flight,
-                limit_utilised: held || out.in_flight >= self.limit(),
-                outcome,
-                weight: out.weight,
-            });
+        let limit = self.limit();
+        let out = self.permits.swap_remove(position);
+        let counted = out.dormant.unwrap_or(self.now).since(out.started);
+        if out.order.is_some() && outcome == Outcome::Success {
+            self.ended_well += 1;
+            self.last_end = self.now;
+            self.stay.note(counted);
+        }
+        if self.in_flight_mode() != Mode::Off {
+            if outcome != Outcome::Ignore {
+                let acts = &self.acts;
+                let held_since = acts.held || acts.last_held.is_some_and(|last| last >= out.started);
+                let held = self.in_flight_mode() == Mode::Enforce && held_since;
+                self.limiter.sample(&Sample {
+                    now: self.now,
+                    class: ClassId(u16::try_from(out.class).unwrap()),
+                    response_time: counted,
+                    in_flight: out.in_flight,
+                    limit_utilised: held || out.in_flight >= limit,
+                    outcome,
+                    weight: out.weight,
+                });
+            }
+            self.settle_dormant();
             self.tell_limit();
         }
-        self.permits.swap_remove(position);
         self.acts.depart(out.class, out.weight);
         if let Some(shadows) = &mut self.shadows {
             match out.among_shadows {
@@ -332,6 +437,7 @@ impl Reference {
         moments.extend(self.shadows.as_ref().and_then(World::next_timeout));
         if self.in_flight_mode() == Mode::Enforce && self.acts.held {
             moments.extend(self.limiter.next_tick());
+            moments.extend(self.next_dormant().map(|(_, due)| due));
         }
         moments.into_iter().filter(|moment| *moment > self.now).min()
     }

@@ -21,6 +21,8 @@ pub struct AdmissionSettings {
     pub algorithm: Algorithm,
     /// Where the limit starts and its bounds.
     pub limit: LimitBounds,
+    /// Weight that may be dormant: it stays in flight and takes nothing of an adaptive limit.
+    pub dormant_max: u32,
     /// Between what the capacity found may move.
     pub capacity: CapacityBounds,
     /// The constants of the algorithm `power_ratio`.
@@ -115,6 +117,7 @@ impl AdmissionSettings {
                 min: units(application.get(keys::IN_FLIGHT_MIN)),
                 max: units(application.get(keys::IN_FLIGHT_MAX)),
             },
+            dormant_max: units(application.get(keys::DORMANT_MAX)),
             capacity: capacity(application),
             power_ratio: power_ratio(application),
             scheduler: application.get(keys::SCHEDULER).0,

@@ -1,5 +1,6 @@
 //! Hand-computed walks through the path.
 
+mod dormant;
 mod modes;
 
 use std::{collections::VecDeque, time::Duration};
@@ -7,7 +8,7 @@ use std::{collections::VecDeque, time::Duration};
 use super::*;
 use crate::{
     knobs::{Algorithm, Discipline, Knob, Mode, SchedulerKind, Scope, Value, Values},
-    limit::LimitBounds,
+    limit::{Limit, LimitBounds, Limiter},
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -113,6 +114,7 @@ fn first_come_first_served_within_the_limit() {
             weight: 1,
             started: at(11),
             in_flight: 2,
+            place: super::dormant::Place::NOWHERE,
             standing: Standing::Counted,
             would_refuse: None,
         })

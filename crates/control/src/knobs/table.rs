@@ -160,6 +160,8 @@ knobs! {
             "An adaptive limit never goes below this.";
         IN_FLIGHT_MAX: u64 = "in_flight.max", count(1, 1_000_000), Value::Count(1_000),
             "An adaptive limit never goes above this.";
+        DORMANT_MAX: u64 = "in_flight.dormant.max", count(0, 1_000_000), Value::Count(20),
+            "Weight in flight that stays much longer than others do, as long polls, and is then no longer counted by an adaptive limit: the limit in force is higher by it, up to in_flight.max.";
         APPLICATION_IN_FLIGHT_MODE: Option<Chosen<Mode>> = "in_flight.mode", choice::<Mode>(), Value::None,
             "Whether what the algorithm finds (the limit, or the rate of power_ratio) acts, only counts what it would hold back, or is not consulted; none: as mode says.";
         CAPACITY_GIVEN: Option<PerSecond> = "capacity.given", RATE, Value::None,

@@ -244,7 +244,8 @@ meters! {
     }
     Application {
         IN_FLIGHT = "in_flight", Level, Weight, "" &[], "Weight in flight at the application.";
-        IN_FLIGHT_LIMIT = "in_flight_limit", Level, Weight, "" &[], "The in-flight limit as found or set.";
+        IN_FLIGHT_LIMIT = "in_flight_limit", Level, Weight, "" &[], "The in-flight limit in force: as found or set, and in_flight_dormant on top of what was found.";
+        IN_FLIGHT_DORMANT = "in_flight_dormant", Level, Weight, "" &[], "Weight in flight that stays much longer than others do, as long polls, and counts no more towards an adaptive limit.";
         CAPACITY = "capacity", Level, None, "" &[], "The capacity found or given, in thousandths of work units per second; a request of the default class is one unit of work.";
         CAPACITY_CHANGES = "capacity_changes", Count, None, "cause" CAUSES, "Times the capacity moved, by cause.";
         LONG_STREAMS = "long_streams", Level, None, "" &[], "Upgraded connections and long streams open.";

@@ -1,0 +1,315 @@
+//! Exchanges that stay in flight and take nothing of the server: long polls, and what waits there for somebody else's answer.
+//!
+//! An adaptive limit is as much weight as keeps the server full. An exchange that stays and takes nothing would hold
+//! a place in it all the same, and a few of them all places, while the server stands idle. Such an exchange is *dormant*: it counts
+//! no more, and the limit in force is higher by its weight, up to `in_flight.dormant.max` in all and never above
+//! `in_flight.max`. In the order of their starts, one is dormant when it has been in flight for
+//!
+//! ```text
+//! stay = max(0.25 s, 12 · m)       m: median time in flight of what ended well
+//! ```
+//!
+//! and either
+//!
+//! - 20 exchanges that began after it have ended well, or
+//! - nothing has ended well for as long, in which the limit kept something waiting: it may be full of such exchanges.
+//!
+//! It cannot be seen from here what an exchange takes. One that stays because it is heavy is dormant as well, and so is what a
+//! server holds that hangs; the bound is what they can cost.
+//!
+//! When it ends, it is a sample of the time for which it counted: so Little's law holds for what is counted.
+//!
+//! The median is found by stochastic approximation (Robbins & Monro 1951): `m ← m·1.1` after a longer time, `m/1.1` after a
+//! shorter one.
+
+use std::time::Duration;
+
+use super::{AdmissionSettings, Outcome};
+use crate::{
+    ClassId, Timestamp,
+    knobs::{Algorithm, Mode},
+};
+
+/// No exchange is found dormant sooner.
+const STAY_MIN: Duration = Duration::from_millis(250);
+/// Nor before so many times the median.
+const STAY: f64 = 12.0;
+/// Step of the median.
+const STEP: f64 = 1.1;
+/// So many later exchanges have ended well.
+pub(super) const OVERTAKEN: u64 = 20;
+
+/// No entry.
+const NONE: u32 = u32::MAX;
+
+/// How long a dormant exchange has stayed in flight at least.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Stay {
+    /// Nanoseconds; 0: nothing has ended well yet.
+    median: f64,
+}
+
+impl Stay {
+    /// An exchange has ended well that counted for so long.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    pub(super) fn note(&mut self, time: Duration) {
+        let time = time.as_nanos() as f64;
+        if self.median <= 0.0 {
+            self.median = time.max(1.0);
+        } else if time > self.median {
+            self.median *= STEP;
+        } else {
+            self.median = (self.median / STEP).max(1.0);
+        }
+    }
+
+    /// `None` while nothing is known.
+    pub(super) fn span(self) -> Option<Duration> {
+        (self.median > 0.0).then(|| {
+            Duration::try_from_secs_f64(STAY * self.median / 1e9).unwrap_or(Duration::MAX).max(STAY_MIN)
+        })
+    }
+}
+
+/// What is in flight in the order of starts, and what of it is dormant. Every call is O(1), but for [`settle`](Self::settle), which
+/// is O(exchanges found dormant).
+#[derive(Clone, Debug)]
+pub(super) struct Dormant {
+    /// Whether exchanges that begin are followed.
+    follows: bool,
+    /// Weight units that may be dormant, and the most that may be in flight.
+    max: u64,
+    in_flight_max: u32,
+    stay: Stay,
+    /// What `stay` says, kept since it is asked for at every call.
+    span: Option<Duration>,
+    /// Exchanges that have ended well, and the last one's end.
+    ended: u64,
+    last_end: Timestamp,
+    /// When the limit last kept nothing waiting.
+    unheld: Timestamp,
+    /// The list of what is not dormant, oldest first, in a table with a list of its free places.
+    table: Vec<Entry>,
+    free: u32,
+    first: u32,
+    last: u32,
+    listed: u64,
+    /// Weight that is dormant, in all and dense by class.
+    total: u64,
+    classes: Vec<u64>,
+    /// What counts, dense by class; kept for its memory.
+    counting: Vec<u64>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    class: ClassId,
+    weight: u32,
+    /// Since when it is followed: its start, or when its permit was collected.
+    since: Timestamp,
+    /// Once as many have ended well as this and [`OVERTAKEN`], so many of them have begun later.
+    mark: u64,
+    dormant: Option<Timestamp>,
+    before: u32,
+    after: u32,
+}
+
+/// Where an exchange is found again; of one that nobody follows, nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place(u32);
+
+impl Place {
+    pub(super) const NOWHERE: Self = Self(NONE);
+}
+
+impl Dormant {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self {
+            follows: false,
+            max: 0,
+            in_flight_max: 0,
+            stay: Stay::default(),
+            span: None,
+            ended: 0,
+            last_end: now,
+            unheld: now,
+            table: Vec::new(),
+            free: NONE,
+            first: NONE,
+            last: NONE,
+            listed: 0,
+            total: 0,
+            classes: Vec::new(),
+            counting: Vec::new(),
+        }
+    }
+
+    /// What is dormant stays so until it ends.
+    pub(super) fn configure(&mut self, settings: &AdmissionSettings) {
+        self.follows = follows(settings);
+        self.max = if self.follows { u64::from(settings.dormant_max) } else { 0 };
+        self.in_flight_max = settings.limit.max;
+        if settings.classes.len() > self.classes.len() {
+            self.classes.resize(settings.classes.len(), 0);
+        }
+    }
+
+    /// Weight that is dormant.
+    pub(super) const fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The limit with what is dormant on top.
+    pub(super) fn raised(&self, limit: u32) -> u32 {
+        if self.total == 0 || !self.follows {
+            return limit;
+        }
+        let dormant = u32::try_from(self.total).unwrap_or(u32::MAX);
+        limit.saturating_add(dormant).min(self.in_flight_max.max(limit))
+    }
+
+    /// What counts of what is in flight, dense by class.
+    pub(super) fn counting<'a>(&'a mut self, in_flight: &'a [u64]) -> &'a [u64] {
+        if self.total == 0 {
+            return in_flight;
+        }
+        self.counting.clear();
+        let dormant = self.classes.iter().chain(std::iter::repeat(&0));
+        self.counting
+            .extend(in_flight.iter().zip(dormant).map(|(all, dormant)| all.saturating_sub(*dormant)));
+        &self.counting
+    }
+
+    /// An exchange begins.
+    #[inline]
+    pub(super) fn begin(&mut self, now: Timestamp, class: ClassId, weight: u32) -> Place {
+        if !self.follows {
+            return Place::NOWHERE;
+        }
+        self.listed += 1;
+        let mark = self.ended + self.listed;
+        let entry = Entry { class, weight, since: now, mark, dormant: None, before: self.last, after: NONE };
+        let place = match self.table.get_mut(self.free as usize) {
+            Some(place) => {
+                let found = self.free;
+                self.free = place.after;
+                *place = entry;
+                found
+            }
+            None => {
+                let Ok(found) = u32::try_from(self.table.len()) else {
+                    self.listed -= 1;
+                    return Place::NOWHERE;
+                };
+                self.table.push(entry);
+                found
+            }
+        };
+        match self.table.get_mut(self.last as usize) {
+            Some(last) => last.after = place,
+            None => self.first = place,
+        }
+        self.last = place;
+        Place(place)
+    }
+
+    /// An exchange has ended that began at `started`; for how long it counted.
+    #[inline]
+    pub(super) fn end(
+        &mut self,
+        now: Timestamp,
+        place: Place,
+        started: Timestamp,
+        outcome: Outcome,
+    ) -> Duration {
+        let Some(entry) = self.table.get(place.0 as usize) else { return now.since(started) };
+        let (class, weight, dormant) = (entry.class, u64::from(entry.weight), entry.dormant);
+        match dormant {
+            None => self.unlist(place.0),
+            Some(_) => {
+                self.total -= weight;
+                self.classes[class.index()] -= weight;
+            }
+        }
+        self.table[place.0 as usize].after = self.free;
+        self.free = place.0;
+        let counted = dormant.unwrap_or(now).since(started);
+        if outcome == Outcome::Success {
+            self.ended += 1;
+            self.last_end = now;
+            self.stay.note(counted);
+            self.span = self.stay.span();
+        }
+        counted
+    }
+
+    /// Finds what is dormant by now; `held`: whether the limit keeps something waiting.
+    #[inline]
+    pub(super) fn settle(&mut self, now: Timestamp, held: bool) {
+        if !held {
+            self.unheld = now;
+        }
+        while self.due().is_some_and(|due| due <= now) {
+            self.let_go_first(now);
+        }
+    }
+
+    /// When the first in the list is found dormant, if the limit goes on to keep something waiting and nothing ends; `None`:
+    /// never.
+    #[inline]
+    pub(super) fn due(&self) -> Option<Timestamp> {
+        let first = self.table.get(self.first as usize)?;
+        let span = self.span?;
+        if self.total + u64::from(first.weight) > self.max {
+            return None;
+        }
+        let since = if self.ended >= first.mark + OVERTAKEN {
+            first.since
+        } else {
+            first.since.max(self.last_end).max(self.unheld)
+        };
+        Some(since + span)
+    }
+
+    fn let_go_first(&mut self, now: Timestamp) {
+        let place = self.first;
+        self.unlist(place);
+        let entry = &mut self.table[place as usize];
+        entry.dormant = Some(now);
+        self.total += u64::from(entry.weight);
+        self.classes[entry.class.index()] += u64::from(entry.weight);
+    }
+
+    fn unlist(&mut self, place: u32) {
+        self.listed -= 1;
+        let (before, after) = (self.table[place as usize].before, self.table[place as usize].after);
+        match self.table.get_mut(before as usize) {
+            Some(entry) => entry.after = after,
+            None => self.first = after,
+        }
+        match self.table.get_mut(after as usize) {
+            Some(entry) => entry.before = before,
+            None => self.last = before,
+        }
+    }
+
+    /// Panics if something is inconsistent.
+    pub(super) fn check_invariants(&self) {
+        let (mut listed, mut before, mut place) = (0, NONE, self.first);
+        while let Some(entry) = self.table.get(place as usize) {
+            assert_eq!((entry.before, entry.dormant), (before, None), "the list holds together");
+            (listed, before, place) = (listed + 1, place, entry.after);
+        }
+        assert_eq!((self.last, self.listed), (before, listed), "the list ends where it is said to");
+        assert_eq!(self.total, self.classes.iter().sum::<u64>(), "dormant is the sum over the classes");
+    }
+}
+
+/// Whether exchanges that begin under these settings may be dormant: the limit is found by how they end.
+pub(super) fn follows(settings: &AdmissionSettings) -> bool {
+    let adapts = match settings.algorithm {
+        Algorithm::Aimd | Algorithm::Vegas | Algorithm::Gradient2 | Algorithm::KneeTrack => true,
+        Algorithm::Fixed | Algorithm::PowerRatio => false,
+    };
+    adapts && settings.modes_in_force().in_flight != Mode::Off
+}
