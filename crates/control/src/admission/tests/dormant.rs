@@ -41,9 +41,9 @@ impl Bench {
 fn what_many_have_overtaken_counts_no_more() {
     let mut bench = bench(Algorithm::Aimd, 100, 20);
     bench.start(100, request(0, 3, 1));
-    bench.serve(100, 590);
-    assert_eq!(bench.dormant(599), 0, "half a second at least");
-    assert_eq!(bench.dormant(600), 1);
+    bench.serve(100, 340);
+    assert_eq!(bench.dormant(349), 0, "a quarter of a second at least");
+    assert_eq!(bench.dormant(350), 1);
     assert_eq!(bench.admission.levels().in_flight, 1, "it is in flight all the same");
     bench.depart(900);
     assert_eq!(bench.dormant(900), 0, "and over");
@@ -68,11 +68,15 @@ fn a_limit_full_of_them_lets_others_in_after_as_long() {
         bench.start(100, request(0, 3, 1));
     }
     let waits = bench.wait(150, request(0, 3, 1));
-    assert_eq!(bench.dormant(649), 0);
-    assert_eq!(bench.admission.next_timeout(), Some(at(650)), "half a second after somebody had to wait");
-    assert_eq!(bench.dormant(650), limit);
+    assert_eq!(bench.dormant(399), 0);
+    assert_eq!(
+        bench.admission.next_timeout(),
+        Some(at(400)),
+        "a quarter of a second after somebody had to wait"
+    );
+    assert_eq!(bench.dormant(400), limit);
     assert_eq!(bench.decided(), [waits]);
-    bench.granted(650, waits);
+    bench.granted(400, waits);
 }
 
 #[test]
@@ -167,13 +171,13 @@ fn when_it_ends_it_is_a_sample_of_the_time_for_which_it_counted() {
     bench.depart(60_000);
     let Limiter::KneeTrack(knee) = bench.admission.limiter() else { panic!("it is KneeTrack") };
     let Limiter::KneeTrack(mut other) = before else { panic!("it is KneeTrack") };
-    // The same as if it had ended 500 ms after its start.
+    // The same as if it had ended 250 ms after its start.
     let load = crate::limit::Load { in_flight: &[0], started: &[66], limit_holds: false, rate_holds: false };
     other.advance(at(60_000), &load);
     let sample = crate::limit::Sample {
         now: at(60_000),
         class: ClassId(0),
-        response_time: 500 * MS,
+        response_time: 250 * MS,
         in_flight: 1,
         limit_utilised: false,
         outcome: Outcome::Success,
