@@ -39,6 +39,9 @@ const STEP: f64 = 1.1;
 /// So many later exchanges have ended well.
 pub(super) const OVERTAKEN: u64 = 20;
 
+/// Exchanges in flight up to which nothing is allocated.
+const TABLE: u32 = 1024;
+
 /// No entry.
 const NONE: u32 = u32::MAX;
 
@@ -149,6 +152,10 @@ impl Dormant {
         self.follows = follows(settings);
         self.max = if self.follows { u64::from(settings.dormant_max) } else { 0 };
         self.in_flight_max = settings.limit.max;
+        if self.follows {
+            let places = self.in_flight_max.min(TABLE) as usize;
+            self.table.reserve_exact(places.saturating_sub(self.table.len()));
+        }
         if settings.classes.len() > self.classes.len() {
             self.classes.resize(settings.classes.len(), 0);
         }

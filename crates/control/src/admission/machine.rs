@@ -66,7 +66,8 @@ use crate::{
 ///
 /// # Cost
 ///
-/// With nothing waiting, `arrive` and `depart` are O(1) and allocate nothing. Otherwise every start costs
+/// With nothing waiting, `arrive` and `depart` are O(1) and allocate nothing (beyond 1,024 in flight, nothing once the table of
+/// those has grown). Otherwise every start costs
 /// O(c), c being the number of classes of which something waits, and O(log n) if it has a deadline.
 /// `leave` unlinks in O(1).
 ///
