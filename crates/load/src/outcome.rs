@@ -109,6 +109,17 @@ impl ErrorKind {
     }
 }
 
+/// Whether an HTTP/2 server has said that it has done nothing with a request, or was not reached: it may be sent again, whatever
+/// its method (RFC 9113, section 8.7).
+pub(crate) fn is_unprocessed(fault: &hyper::Error) -> bool {
+    let of_stream = fault.source().and_then(|cause| cause.downcast_ref::<h2::Error>());
+    fault.is_canceled()
+        || of_stream.is_some_and(|fault| {
+            // A stream beyond the last one that a GOAWAY names; those up to it go on.
+            fault.is_remote() && (fault.is_go_away() || fault.reason() == Some(h2::Reason::REFUSED_STREAM))
+        })
+}
+
 fn is_out_of_descriptors(fault: &io::Error) -> bool {
     let limits = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
     fault.raw_os_error().is_some_and(|code| limits.iter().any(|limit| limit.raw_os_error() == code))

@@ -10,7 +10,7 @@ use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioIo, TokioTimer};
 
 use super::{HeadReader, Reply, stream::Stream};
-use crate::outcome::{ErrorKind, Phase};
+use crate::outcome::{ErrorKind, Phase, is_unprocessed};
 
 /// A handle to one connection; its clones share it.
 #[derive(Clone)]
@@ -49,15 +49,20 @@ impl Http2 {
         self.clone()
     }
 
-    /// Sends the request on a stream of its own; dropping the future resets the stream.
+    /// Sends the request on a stream of its own; dropping the future resets the stream. `None`: the server has done nothing with
+    /// it, since it closes the connection or takes no more streams.
     pub(super) async fn exchange(
         &mut self,
         request: Request<Full<Bytes>>,
         phase: &Cell<Phase>,
         reader: HeadReader<'_>,
-    ) -> Result<Reply, ErrorKind> {
+    ) -> Result<Option<Reply>, ErrorKind> {
         let kind = |fault: &hyper::Error| ErrorKind::of_exchange(fault);
-        let response = self.sender.send_request(request).await.map_err(|fault| kind(&fault))?;
+        let response = match self.sender.send_request(request).await {
+            Ok(response) => response,
+            Err(fault) if is_unprocessed(&fault) => return Ok(None),
+            Err(fault) => return Err(kind(&fault)),
+        };
         phase.set(Phase::Body);
         let mut reply = reader.read(&response);
         let mut body = response.into_body();
@@ -65,7 +70,7 @@ impl Http2 {
             let frame = frame.map_err(|fault| kind(&fault))?;
             reply.body_bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
         }
-        Ok(reply)
+        Ok(Some(reply))
     }
 }
 

@@ -79,6 +79,9 @@ pub(crate) struct Exchange<'a> {
     pub(crate) reads_on: bool,
 }
 
+/// Times a request is sent at most whose server says each time that it has done nothing with it.
+const SENDINGS_MAX: u32 = 3;
+
 enum Fresh {
     Http1(Http1),
     Http2(Http2),
@@ -105,15 +108,25 @@ impl Client {
     /// or resets the HTTP/2 stream. The phase says all the while what is being waited for.
     pub(crate) async fn exchange(&self, pool: &Pool, exchange: &Exchange<'_>) -> Result<Reply, ErrorKind> {
         let phase = exchange.phase;
-        if pool.uses_http2() {
+        let mut sendings = 0;
+        while pool.uses_http2() {
             match self.shared_connection(pool, phase).await? {
                 Some(Fresh::Http2(mut connection)) => {
                     phase.set(Phase::Head);
                     let request = self.request(exchange, Version::HTTP_2);
-                    return connection.exchange(request, phase, self.reader(exchange)).await;
+                    sendings += 1;
+                    if let Some(reply) = connection.exchange(request, phase, self.reader(exchange)).await? {
+                        return Ok(reply);
+                    }
+                    if sendings == SENDINGS_MAX {
+                        return Err(ErrorKind::Closed);
+                    }
+                    self.tally.borrow_mut().closed_while_idle += 1;
+                    // The connection's own task has yet to hear that it takes no more.
+                    tokio::task::yield_now().await;
                 }
                 Some(Fresh::Http1(connection)) => return self.finish(pool, connection, exchange).await,
-                None => {}
+                None => break,
             }
         }
         while let Some(mut connection) = pool.take_idle() {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use tidegate_load::{
-    ErrorKind, FollowPlan, Live, LoadError, Phase, Plan, Report, run_blocking, run_blocking_with,
+    ErrorKind, FollowPlan, Live, LoadError, Phase, Plan, Protocol, Report, run_blocking, run_blocking_with,
 };
 
 use super::{class, origin};
@@ -87,6 +87,66 @@ fn a_connection_closed_while_idle_is_replaced() {
     let report = ten_requests(raw_server(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
     assert_eq!((report.total.good, report.connections.opened_http1), (10, 10), "{report}");
     assert!(report.total.errors.is_empty(), "{report}");
+}
+
+/// An HTTP/2 server that answers so many streams a connection with 200 and says of the next, and of what comes with it, that
+/// nothing was done; ends with the test.
+fn going_away(after: u32) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for connection in listener.incoming() {
+            let Ok(connection) = connection else { return };
+            thread::spawn(move || answer_streams(connection, after));
+        }
+    });
+    address
+}
+
+fn answer_streams(mut connection: TcpStream, after: u32) -> Option<()> {
+    let frame = |connection: &mut TcpStream, kind: u8, flags: u8, stream: u32, payload: &[u8]| {
+        let length = u32::try_from(payload.len()).expect("short").to_be_bytes();
+        let bytes = [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat();
+        connection.write_all(&bytes).ok()
+    };
+    connection.read_exact(&mut [0; 24]).ok()?;
+    frame(&mut connection, 4, 0, 0, &[])?;
+    loop {
+        let mut head = [0; 9];
+        connection.read_exact(&mut head).ok()?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        connection.read_exact(&mut vec![0; usize::try_from(length).expect("it fits")]).ok()?;
+        let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+        let last = (2 * after).saturating_sub(1);
+        match head[3] {
+            4 if head[4] == 0 => frame(&mut connection, 4, 1, 0, &[])?,
+            // Indexed field 8 of HPACK: status 200.
+            1 if stream <= last => frame(&mut connection, 1, 5, stream, &[0x88])?,
+            1 => frame(&mut connection, 7, 0, 0, &[last.to_be_bytes(), [0; 4]].concat())?,
+            _ => {}
+        }
+    }
+}
+
+/// What a server closes a connection before is no failure of its: many close after so many requests.
+#[test]
+fn what_an_http2_server_has_done_nothing_with_is_sent_again() {
+    let plan = Plan::new(format!("http://{}/", going_away(3)))
+        .protocol(Protocol::Http2)
+        .class(class("one", "40/s:500ms").method("POST"));
+    let report = run_blocking(plan).expect("a run");
+    assert_eq!((report.total.good, report.total.errors.len()), (20, 0), "{report}");
+    assert!(report.connections.opened_http2 >= 7 && report.connections.closed_while_idle >= 6, "{report}");
+}
+
+/// Nor is it tried for ever.
+#[test]
+fn a_server_that_does_nothing_is_a_failure() {
+    let plan = Plan::new(format!("http://{}/", going_away(0)))
+        .protocol(Protocol::Http2)
+        .class(class("one", "10/s:500ms"));
+    let report = run_blocking(plan).expect("a run");
+    assert_eq!(report.total.errors.get(&ErrorKind::Closed), Some(&5), "{report}");
 }
 
 /// Only the server's seeing the connection end stops this run; else it would last a minute.
