@@ -72,7 +72,7 @@ pub fn knobs_markdown() -> String {
         "{PRINTED}
 # Knobs
 
-Everything that can be changed while Tidegate runs: in the configuration file, with `tidegate set PATH VALUE`, and
+Everything that can be changed while Tidegate runs: in the configuration file, with `tidegate set PATH=VALUE`, and
 through the HTTP API. Each change is checked against the row here and applied at once.
 "
     );

@@ -133,11 +133,13 @@ impl FileWatch {
     }
 }
 
+/// By one name whatever it is called by: the system watches it once, and would cease to with the first of its names.
 fn directory(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(parent) if parent != Path::new("") => parent.to_owned(),
-        _ => PathBuf::from("."),
-    }
+    let parent = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    parent.canonicalize().unwrap_or_else(|_| parent.to_owned())
 }
 
 fn content(path: &Path) -> Option<[u8; 32]> {
@@ -231,6 +233,24 @@ mod tests {
                 fs::rename(at("..data_tmp"), at("..data")).unwrap();
                 assert_eq!(watch.changed().await, [at("tls.crt")]);
             }
+        });
+    }
+
+    /// As `.` is one of the directory we are in.
+    #[test]
+    fn a_file_removed_from_a_directory_of_two_names_is_seen_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        fs::create_dir(at("real")).unwrap();
+        symlink("real", at("name")).unwrap();
+        let file = at("name/file");
+        fs::write(&file, "a").unwrap();
+        let mut watch = FileWatch::new([file.clone()]);
+        run(async {
+            fs::remove_file(&file).unwrap();
+            assert_eq!(watch.changed().await, std::slice::from_ref(&file));
+            fs::write(&file, "b").unwrap();
+            assert_eq!(watch.changed().await, std::slice::from_ref(&file));
         });
     }
 
