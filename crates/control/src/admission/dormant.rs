@@ -34,8 +34,9 @@ use crate::{
 const STAY_MIN: Duration = Duration::from_millis(250);
 /// Nor before so many times the median.
 const STAY: f64 = 12.0;
-/// Step of the median.
+/// Steps of the median.
 const STEP: f64 = 1.1;
+const STEP_BACK: f64 = 1.0 / STEP;
 /// So many later exchanges have ended well.
 pub(super) const OVERTAKEN: u64 = 20;
 
@@ -54,23 +55,20 @@ pub(super) struct Stay {
 
 impl Stay {
     /// An exchange has ended well that counted for so long.
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub(super) fn note(&mut self, time: Duration) {
-        let time = time.as_nanos() as f64;
+        let time = time.as_secs_f64() * 1e9;
         if self.median <= 0.0 {
             self.median = time.max(1.0);
-        } else if time > self.median {
-            self.median *= STEP;
         } else {
-            self.median = (self.median / STEP).max(1.0);
+            let step = if time > self.median { STEP } else { STEP_BACK };
+            self.median = (self.median * step).max(1.0);
         }
     }
 
     /// `None` while nothing is known.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
     pub(super) fn span(self) -> Option<Duration> {
-        (self.median > 0.0).then(|| {
-            Duration::try_from_secs_f64(STAY * self.median / 1e9).unwrap_or(Duration::MAX).max(STAY_MIN)
-        })
+        (self.median > 0.0).then(|| Duration::from_nanos((STAY * self.median) as u64).max(STAY_MIN))
     }
 }
 
