@@ -167,6 +167,7 @@ fn describe(application: &Application, now: Timestamp) -> Json {
     described["application"] = settings.name.as_str().into();
     described["algorithm"] = settings.values.get(keys::IN_FLIGHT_ALGORITHM).0.name().into();
     described["in_flight_limit"] = levels.limit.into();
+    described["in_flight_dormant"] = levels.dormant.into();
     described["costs"] = costs.into();
     described["servers"] = servers(application, per_s).into();
     described["events"] = state.capacity_events().iter().map(event).collect();

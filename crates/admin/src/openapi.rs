@@ -396,7 +396,7 @@ fn schemas() -> Json {
             ("application", text.clone()), ("algorithm", text.clone()),
             ("capacity_per_s", described(maybe("number"), "Requests a second of the present mix; null: not known.")),
             ("work_per_s", described(maybe("number"), "Work units a second; a request of the class default is one.")),
-            ("in_flight_limit", whole.clone()),
+            ("in_flight_limit", whole.clone()), ("in_flight_dormant", whole.clone()),
             ("limit_holds", described(flag.clone(), "Whether the limit keeps something waiting.")),
             ("given_per_s", maybe("number")), ("floor_per_s", maybe("number")), ("ceiling_per_s", maybe("number")),
             ("told", json!({

@@ -414,7 +414,7 @@ mod tests {
             "at": 4000.0, "window_s": 2.0,
             "gateway": { "version": "1", "started_at": 100.0, "ready": true, "connections_open": 5, "connections_parked": 2,
                 "cpu": 0.314, "host_cpu": null, "memory_bytes": 10_485_760, "recording": { "kept": false, "why": "disk full" } },
-            "applications": [{ "name": "shop", "mode": "enforce", "in_flight": 3, "in_flight_limit": 8, "queued": 1,
+            "applications": [{ "name": "shop", "mode": "enforce", "in_flight": 3, "in_flight_limit": 8, "in_flight_dormant": 2, "queued": 1,
                 "capacity": 143.21, "arrived": 9.0, "refused": { "queue_full": 58.94 }, "would_refuse": {},
                 "classes": [{ "name": "a-class-with-a-very-long-name", "arrived": 9.0, "refused": { "queue_full": 58.94 },
                     "queued": 1, "waiting_time": { "p95": 0.0123 }, "response_time": null }],
@@ -436,7 +436,7 @@ mod tests {
         for part in [
             "up 1 h 5 min",
             "0.31 CPUs of - busy",
-            "3 of 8 in flight · capacity 143.2/s",
+            "3 of 8 in flight (2 dormant) · capacity 143.2/s",
             "a-class-wit…",
             "12.3 ms",
         ] {

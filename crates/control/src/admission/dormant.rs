@@ -84,7 +84,7 @@ pub(super) struct Dormant {
     stay: Stay,
     /// What `stay` says, kept since it is asked for at every call.
     span: Option<Duration>,
-    /// Exchanges that have ended well, and the last one's end.
+    /// Exchanges that have ended well before they were dormant, and the end of the last that ended well.
     ended: u64,
     last_end: Timestamp,
     /// When the limit last kept nothing waiting.
@@ -164,6 +164,11 @@ impl Dormant {
         self.total
     }
 
+    /// What counts of a weight in flight, or of a limit in force.
+    pub(super) fn without(&self, weight: u32) -> u32 {
+        weight.saturating_sub(u32::try_from(self.total).unwrap_or(u32::MAX))
+    }
+
     /// The limit with what is dormant on top.
     pub(super) fn raised(&self, limit: u32) -> u32 {
         if self.total == 0 || !self.follows {
@@ -240,7 +245,7 @@ impl Dormant {
         self.free = place.0;
         let counted = dormant.unwrap_or(now).since(started);
         if outcome == Outcome::Success {
-            self.ended += 1;
+            self.ended += u64::from(dormant.is_none());
             self.last_end = now;
             self.stay.note(counted);
             self.span = self.stay.span();

@@ -2,7 +2,7 @@
 
 mod capacity;
 
-use std::{collections::VecDeque, time::Duration};
+use std::collections::VecDeque;
 
 use super::{
     AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit, Shadow, Standing, StreamPermit,
@@ -309,8 +309,7 @@ impl Admission {
     /// refused it, if something that only watches would have.
     pub fn depart(&mut self, now: Timestamp, permit: Permit, outcome: Outcome) -> Option<Refusal> {
         self.advance(now);
-        let counted = self.dormant.end(self.now, permit.place, permit.started, outcome);
-        self.learn(&permit, counted, outcome);
+        self.learn(&permit, outcome);
         self.path.depart(self.now, permit.class, permit.weight);
         if self.shadows.is_some() { self.depart_watched(&permit) } else { permit.would_refuse }
     }
@@ -474,7 +473,7 @@ impl Admission {
                 class: entry.class,
                 weight: entry.weight,
                 started,
-                in_flight,
+                in_flight: self.dormant.without(in_flight),
                 place: self.dormant.begin(self.now, entry.class, entry.weight),
                 standing: Standing::Counted,
                 would_refuse,
@@ -523,36 +522,35 @@ impl Admission {
             class: exchange.class,
             weight: exchange.weight,
             started: self.now,
-            in_flight,
+            in_flight: self.dormant.without(in_flight),
             place: self.dormant.begin(self.now, exchange.class, exchange.weight),
             standing: Standing::Counted,
             would_refuse: None,
         }
     }
 
-    /// `counted`: for how long it counted in flight.
-    fn learn(&mut self, permit: &Permit, counted: Duration, outcome: Outcome) {
+    /// The limit learns from an exchange that has ended.
+    fn learn(&mut self, permit: &Permit, outcome: Outcome) {
+        // The limit for what counts, as it was until now.
+        let limit = self.dormant.without(self.limit);
+        let response_time = self.dormant.end(self.now, permit.place, permit.started, outcome);
         if self.modes.in_flight == Mode::Off {
             return;
         }
         if outcome != Outcome::Ignore {
-            self.sample(permit, counted, outcome);
+            let held = self.modes.in_flight == Mode::Enforce && self.path.held_since(permit.started);
+            self.limiter.sample(&Sample {
+                now: self.now,
+                class: permit.class,
+                response_time,
+                in_flight: permit.in_flight,
+                limit_utilised: held || permit.in_flight >= limit,
+                outcome,
+                weight: permit.weight,
+            });
         }
         self.dormant.settle(self.now, self.path.is_held());
         self.apply_limit();
-    }
-
-    fn sample(&mut self, permit: &Permit, counted: Duration, outcome: Outcome) {
-        let held = self.modes.in_flight == Mode::Enforce && self.path.held_since(permit.started);
-        self.limiter.sample(&Sample {
-            now: self.now,
-            class: permit.class,
-            response_time: counted,
-            in_flight: permit.in_flight,
-            limit_utilised: held || permit.in_flight >= self.limit,
-            outcome,
-            weight: permit.weight,
-        });
     }
 
     /// Tells the limiter that time has passed. True if others may start now.

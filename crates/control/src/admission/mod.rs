@@ -65,7 +65,7 @@ pub struct Permit {
     class: ClassId,
     weight: u32,
     started: Timestamp,
-    /// Weight in flight just after the start, this exchange included.
+    /// Weight in flight just after the start, this exchange included, without what is dormant.
     in_flight: u32,
     place: Place,
     standing: Standing,

@@ -33,35 +33,24 @@ struct Out {
     in_flight: u32,
     among_shadows: Standing,
     would_refuse: Option<Refusal>,
-    /// The order of starts of those that may be dormant; `None`: it is not followed.
-    order: Option<u64>,
-    followed_since: Timestamp,
+    /// `None`: it cannot become dormant.
+    followed: Option<Followed>,
+}
+
+/// What is kept of an exchange that may become dormant.
+#[derive(Clone, Debug)]
+struct Followed {
+    /// In the order of starts.
+    order: u64,
+    since: Timestamp,
     /// Once so many have ended well, it has been overtaken.
     overtaken_at: u64,
     dormant: Option<Timestamp>,
 }
 
 impl Out {
-    const fn new(
-        class: usize,
-        weight: u32,
-        started: Timestamp,
-        in_flight: u32,
-        among_shadows: Standing,
-        would_refuse: Option<Refusal>,
-    ) -> Self {
-        Self {
-            class,
-            weight,
-            started,
-            in_flight,
-            among_shadows,
-            would_refuse,
-            order: None,
-            followed_since: started,
-            overtaken_at: 0,
-            dormant: None,
-        }
+    fn dormant(&self) -> Option<Timestamp> {
+        self.followed.as_ref().and_then(|followed| followed.dormant)
     }
 }
 
@@ -189,27 +178,33 @@ impl Reference {
 
     /// Weight that is dormant, of a class or of all.
     fn dormant(&self, class: Option<usize>) -> u64 {
-        let dormant = self.permits.iter().filter(|permit| permit.dormant.is_some());
+        let dormant = self.permits.iter().filter(|permit| permit.dormant().is_some());
         let of_class = dormant.filter(|permit| class.is_none_or(|class| class == permit.class));
         of_class.map(|permit| u64::from(permit.weight)).sum()
     }
 
+    /// A weight in flight, or a limit, without what is dormant.
+    fn without_dormant(&self, weight: u32) -> u32 {
+        u32::try_from(u64::from(weight).saturating_sub(self.dormant(None))).unwrap()
+    }
+
+    /// Positions of those that may become dormant, and what is kept of them.
+    fn listed(&self) -> impl Iterator<Item = (usize, &Followed)> {
+        let followed = self.permits.iter().enumerate();
+        let followed = followed.filter_map(|(at, permit)| Some((at, permit.followed.as_ref()?)));
+        followed.filter(|(_, followed)| followed.dormant.is_none())
+    }
+
     /// Which permit is dormant next, and when.
     fn next_dormant(&self) -> Option<(usize, Timestamp)> {
-        let listed = self.permits.iter().enumerate();
-        let listed = listed.filter(|(_, permit)| permit.order.is_some() && permit.dormant.is_none());
-        let (position, first) = listed.min_by_key(|(_, permit)| permit.order)?;
+        let (position, first) = self.listed().min_by_key(|(_, followed)| followed.order)?;
         let span = self.stay.span()?;
         let max = if dormant::follows(&self.settings) { u64::from(self.settings.dormant_max) } else { 0 };
-        if self.dormant(None) + u64::from(first.weight) > max {
+        if self.dormant(None) + u64::from(self.permits[position].weight) > max {
             return None;
         }
         let overtaken = self.ended_well >= first.overtaken_at;
-        let last = if overtaken {
-            first.followed_since
-        } else {
-            first.followed_since.max(self.last_end).max(self.unheld)
-        };
+        let last = if overtaken { first.since } else { first.since.max(self.last_end).max(self.unheld) };
         Some((position, last + span))
     }
 
@@ -220,19 +215,24 @@ impl Reference {
         while let Some((position, due)) = self.next_dormant()
             && due <= self.now
         {
-            self.permits[position].dormant = Some(self.now);
+            self.permits[position].followed.as_mut().unwrap().dormant = Some(self.now);
         }
     }
 
-    fn start(&mut self, mut out: Out) {
+    fn start(&mut self, mut out: Out) -> Event {
+        out.in_flight = self.without_dormant(out.in_flight);
         if dormant::follows(&self.settings) {
-            let listed =
-                self.permits.iter().filter(|permit| permit.order.is_some() && permit.dormant.is_none());
-            out.overtaken_at = self.ended_well + listed.count() as u64 + 1 + dormant::OVERTAKEN;
-            (out.order, out.followed_since) = (Some(self.followed), self.now);
+            out.followed = Some(Followed {
+                order: self.followed,
+                since: self.now,
+                overtaken_at: self.ended_well + self.listed().count() as u64 + 1 + dormant::OVERTAKEN,
+                dormant: None,
+            });
             self.followed += 1;
         }
+        let started = Event::Started(out.in_flight);
         self.permits.push(out);
+        started
     }
 
     fn in_flight_mode(&self) -> Mode {
@@ -331,8 +331,8 @@ impl Reference {
                     },
                 };
                 let (class, weight) = (exchange.class.index(), exchange.weight);
-                self.start(Out::new(class, weight, started, in_flight, among_shadows, would_refuse));
-                Event::Started(in_flight)
+                let followed = None;
+                self.start(Out { class, weight, started, in_flight, among_shadows, would_refuse, followed })
             }
             State::Waiting => {
                 let shadows = shadows.filter(|_| would_refuse.is_none());
@@ -379,16 +379,16 @@ impl Reference {
             }
         };
         let (class, weight) = (exchange.class.index(), exchange.weight);
-        self.start(Out::new(class, weight, started, in_flight, among_shadows, would_refuse));
-        Event::Started(in_flight)
+        let followed = None;
+        self.start(Out { class, weight, started, in_flight, among_shadows, would_refuse, followed })
     }
 
     fn depart(&mut self, position: usize, outcome: Outcome) -> Option<Refusal> {
-        let limit = self.limit();
+        let limit = self.without_dormant(self.limit());
         let out = self.permits.swap_remove(position);
-        let counted = out.dormant.unwrap_or(self.now).since(out.started);
-        if out.order.is_some() && outcome == Outcome::Success {
-            self.ended_well += 1;
+        let counted = out.dormant().unwrap_or(self.now).since(out.started);
+        if out.followed.is_some() && outcome == Outcome::Success {
+            self.ended_well += u64::from(out.dormant().is_none());
             self.last_end = self.now;
             self.stay.note(counted);
         }

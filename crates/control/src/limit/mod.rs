@@ -34,9 +34,9 @@ pub struct Sample {
     pub now: Timestamp,
     /// Its class.
     pub class: ClassId,
-    /// Time in flight.
+    /// Time for which it counted in flight: until its end, or until it was found dormant.
     pub response_time: Duration,
-    /// Weight in flight just after its start, itself included.
+    /// Weight in flight just after its start, itself included, without what was dormant.
     pub in_flight: u32,
     /// Whether, while it was in flight, the limit kept something waiting.
     pub limit_utilised: bool,
@@ -61,7 +61,7 @@ impl Sample {
 /// How things have stood since the last look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load<'a> {
-    /// Weight in flight, dense by class.
+    /// Weight in flight, dense by class, without what is dormant.
     pub in_flight: &'a [u64],
     /// Exchanges ever started, dense by class.
     pub started: &'a [u64],

@@ -18,10 +18,10 @@ fn bench(algorithm: Algorithm, max: u32, dormant_max: u32) -> Bench {
 }
 
 impl Bench {
-    /// Requests of 10 ms one after another beside what is in flight.
+    /// Requests of 10 ms one after another beside what is in flight, of the top priority: no limit holds them back.
     fn serve(&mut self, from: u64, until: u64) {
         for moment in (from..until).step_by(10) {
-            self.start(moment, request(0, 3, 1));
+            self.start(moment, request(0, 7, 1));
             let permit = self.permits.pop().expect("just started");
             self.admission.depart(at(moment + 10), permit, Outcome::Success);
             self.admission.check_invariants();
@@ -45,8 +45,27 @@ fn what_many_have_overtaken_counts_no_more() {
     assert_eq!(bench.dormant(349), 0, "a quarter of a second at least");
     assert_eq!(bench.dormant(350), 1);
     assert_eq!(bench.admission.levels().in_flight, 1, "it is in flight all the same");
+    bench.start(350, request(0, 3, 1));
+    assert_eq!(bench.permits[1].in_flight, 1, "nor is it among what others find in flight");
     bench.depart(900);
     assert_eq!(bench.dormant(900), 0, "and over");
+}
+
+#[test]
+fn what_was_dormant_overtakes_nobody_when_it_ends() {
+    let mut bench = bench(Algorithm::Vegas, 100, 20);
+    for _ in 0..20 {
+        // Of the top priority, which passes the limit.
+        bench.start(100, request(0, 7, 1));
+    }
+    bench.serve(100, 700);
+    assert_eq!(bench.dormant(700), 20);
+    bench.start(700, request(0, 7, 1));
+    for _ in 0..20 {
+        bench.depart(710);
+    }
+    bench.serve(710, 720);
+    assert_eq!(bench.dormant(5000), 0, "one has overtaken it, and 20 were before it");
 }
 
 #[test]

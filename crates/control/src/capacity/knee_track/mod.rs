@@ -42,7 +42,7 @@
 //!
 //! # Inputs
 //!
-//! Weight in flight by class, whether the limit keeps something waiting, and each departure with its class
+//! Weight in flight by class without what is dormant, whether the limit keeps something waiting, and each departure with its class
 //! and response time. `R` and `L` are in weight units, capacities in requests. Ticks are every 20 ms of the
 //! time it is told; a jump of over 5 s counts as a pause without load. When time stands still nothing is decided. One call costs O(classes), at most 16
 //! of which have a cost of their own; a tick O(16), and 2.5 times a second costs are fitted, O(30·16²).
