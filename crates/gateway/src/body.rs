@@ -3,11 +3,13 @@
 use std::{
     pin::Pin,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use http::Version;
 use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
 /// What went wrong inside a body, and on which side.
@@ -37,6 +39,22 @@ pub(crate) fn is_whole(body: &Incoming, version: Version) -> bool {
 
 /// What is said of a body that is not whole.
 pub(crate) const RESET_WITHIN: &str = "the stream was reset before the end of its message";
+
+/// How long a client that has its answer may go on sending.
+pub(crate) const LINGER: Duration = Duration::from_secs(2);
+
+/// Done with a request's body that may not have come whole. Over HTTP/2 the codec resets the stream of one that is
+/// dropped, with NO_ERROR behind the answer (RFC 9113, section 8.1), and there are clients that lose the answer by that
+/// (curl before 8). So what still comes is taken in and thrown away for a while, as a connection of HTTP/1 does that
+/// closes.
+pub(crate) fn done_with(mut body: Incoming, version: Version) {
+    if version != Version::HTTP_2 || body.is_end_stream() {
+        return;
+    }
+    tokio::task::spawn_local(tokio::time::timeout(LINGER, async move {
+        while let Some(Ok(_)) = body.frame().await {}
+    }));
+}
 
 /// A request body on its way to a server.
 pub enum RequestBody {

@@ -10,7 +10,8 @@ use tidegate_control::meters::Meter;
 
 use crate::{
     frames::{
-        ACK, DATA, END_HEADERS, END_STREAM, Frames, HEADERS, PING, REQUEST, RST_STREAM, SETTINGS, frame,
+        ACK, DATA, END_HEADERS, END_STREAM, Frames, HEADERS, PING, REQUEST, RST_STREAM, SETTINGS,
+        WINDOW_UPDATE, frame,
     },
     request_house::{House, take},
     request_log::{house, lines, member},
@@ -67,6 +68,66 @@ fn an_upload_that_is_reset_never_goes_to_the_server_as_a_whole() {
                 drop(client);
                 house.finish();
             }
+        }
+    }
+}
+
+const PIECE: [u8; 16_384] = [b'x'; 16_384];
+
+/// Sends the rest of a body of so many pieces on stream 1, of which one is out, as its window lets it.
+fn upload(client: &mut Frames, pieces: usize) {
+    let mut window: usize = 65_535 - PIECE.len();
+    for piece in 1..pieces {
+        while window < PIECE.len() {
+            match client.receive().unwrap() {
+                (WINDOW_UPDATE, _, 1, by) => {
+                    window += usize::try_from(u32::from_be_bytes(by.try_into().unwrap())).unwrap();
+                }
+                (RST_STREAM, _, 1, code) => panic!("reset: {code:?}"),
+                _ => {}
+            }
+        }
+        client.send(DATA, u8::from(piece + 1 == pieces) * END_STREAM, 1, &PIECE).unwrap();
+        window -= PIECE.len();
+    }
+}
+
+/// There are clients that lose an answer to the reset that follows it while they are sending (curl before 8).
+#[test]
+fn who_is_answered_within_an_upload_may_go_on_for_a_while() {
+    let pieces = 20;
+    for (knobs, is_announced, reason) in [
+        ("maintenance = true\n", true, "maintenance"),
+        ("body.bytes.max = \"8KiB\"\n", true, "body_too_large"),
+        ("body.bytes.max = \"8KiB\"\n", false, "body_too_large"),
+    ] {
+        for goes_on in [true, false] {
+            let house = house(knobs, "");
+            let mut client = Frames::new(house.connect());
+            client.stream.set_nodelay(true).unwrap();
+            let length = field("content-length", &(pieces * PIECE.len()).to_string());
+            let fields = if is_announced { &length[..] } else { &[] };
+            client.send(HEADERS, END_HEADERS, 1, &post(fields)).unwrap();
+            client.send(DATA, 0, 1, &PIECE).unwrap();
+            let (_, flags, _, answer) = client.until(DATA);
+            assert_eq!(flags & END_STREAM, END_STREAM);
+            assert!(String::from_utf8(answer).unwrap().contains(reason));
+            if goes_on {
+                upload(&mut client, pieces);
+                client.send(PING, 0, 0, &[0; 8]).unwrap();
+            }
+            // Who goes on is not stopped, and who comes to no end is told to.
+            loop {
+                match client.receive().unwrap() {
+                    (RST_STREAM, _, 1, code) => {
+                        break assert!(!goes_on && code == NO_ERROR, "{reason}: {code:?}");
+                    }
+                    (PING, flags, ..) if flags & ACK != 0 => break,
+                    _ => {}
+                }
+            }
+            drop(client);
+            house.finish();
         }
     }
 }

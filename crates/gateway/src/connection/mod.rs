@@ -18,7 +18,6 @@ use std::{
     rc::Rc,
     sync::Arc,
     task::{Context, Poll, Waker, ready},
-    time::Duration,
 };
 
 use bytes::Bytes;
@@ -44,6 +43,7 @@ pub(crate) use self::{
     pulse::{Pulse, Pulses},
 };
 use crate::{
+    body::LINGER,
     facts::{ConnectionFacts, TlsFacts},
     listener::Serving,
     place::Place,
@@ -367,7 +367,6 @@ impl Connection {
 /// takes in what the client is still sending, for a while, since closing with unread bytes would
 /// reset the connection and destroy the response on its way.
 async fn close(mut io: ClientIo, pulse: &Pulse) {
-    const LINGER: Duration = Duration::from_secs(2);
     const CHUNK_BYTES: usize = 16 * 1024;
     // Boxed, so that connections that are open hold nothing of it.
     let lingering = async {

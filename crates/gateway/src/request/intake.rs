@@ -32,7 +32,7 @@ use tidegate_runtime::{Clock, Spooled};
 use tokio::time::Sleep;
 
 use super::error::ClientFault;
-use crate::body::{BodyError, RESET_WITHIN, RequestBody, is_whole};
+use crate::body::{BodyError, RESET_WITHIN, RequestBody, done_with, is_whole};
 
 /// Turns of the event loop a body gets to show that it is there.
 const TURNS: usize = 3;
@@ -42,7 +42,8 @@ const RATE_AFTER: Duration = Duration::from_secs(10);
 
 /// A client's body within its bounds.
 pub(super) struct Intake {
-    body: Incoming,
+    /// Taken out when this is dropped.
+    body: Option<Incoming>,
     version: Version,
     clock: Clock,
     bounds: Bounds,
@@ -119,7 +120,7 @@ impl Intake {
     /// The body of a request that came by HTTP of this version.
     pub(super) fn new(body: Incoming, version: Version, clock: Clock, bounds: Bounds) -> Self {
         Self {
-            body,
+            body: Some(body),
             version,
             clock,
             bounds,
@@ -166,7 +167,8 @@ impl Body for Intake {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = &mut *self;
-        let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) else {
+        let Some(body) = &mut this.body else { return Poll::Ready(None) };
+        let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(context) else {
             ready!(this.poll_patience(context));
             return Poll::Ready(Some(Err(this.fail(ClientFault::TooSlow, ""))));
         };
@@ -174,7 +176,7 @@ impl Body for Intake {
             this.waited += this.clock.now().since(since);
         }
         Poll::Ready(match frame {
-            None if is_whole(&this.body, this.version) => {
+            None if is_whole(body, this.version) => {
                 this.received.is_whole.set(true);
                 None
             }
@@ -183,7 +185,7 @@ impl Body for Intake {
             Some(Ok(frame)) => {
                 let bytes = this.received.bytes() + frame.data_ref().map_or(0, |data| data.len() as u64);
                 this.received.bytes.set(bytes);
-                this.received.is_whole.set(this.body.is_end_stream());
+                this.received.is_whole.set(body.is_end_stream());
                 if bytes > this.bounds.bytes_max {
                     Some(Err(this.fail(ClientFault::TooLarge, "")))
                 } else {
@@ -194,11 +196,19 @@ impl Body for Intake {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+impl Drop for Intake {
+    fn drop(&mut self) {
+        if let Some(body) = self.body.take() {
+            done_with(body, self.version);
+        }
     }
 }
 

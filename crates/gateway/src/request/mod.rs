@@ -86,7 +86,7 @@ use self::{
     waiting_room::{Kept, Shut, Visit, Visitor},
 };
 use crate::{
-    body::RequestBody,
+    body::{RequestBody, done_with},
     connection::{Connection, Protocol},
     upstream::Upstreams,
 };
@@ -142,7 +142,11 @@ impl Service {
             // Boxed, so that a request that starts at once carries nothing of it along.
             ruling => match Box::pin(self.admitted(&connection, &mut request, ruling)).await {
                 Admitted::Start(arrived, held) => (arrived, held),
-                Admitted::Answer(response) => return response,
+                Admitted::Answer(response) => {
+                    let version = request.version();
+                    done_with(request.into_body(), version);
+                    return response;
+                }
             },
         };
         let asked = Asked::of(request.method(), request.headers());
