@@ -362,11 +362,12 @@ impl Worker {
         tokio::task::spawn_local(state.follow_capacity(move |event| {
             cells.add_labelled(Meter::CAPACITY_CHANGES, event.cause.index(), 1);
             let CapacityEvent { cause, before, after, .. } = event;
+            let to_hundredths = |per_s: f64| (per_s * 100.0).round() / 100.0;
             tracing::info!(
                 application = name,
                 cause = cause.name(),
-                before,
-                after,
+                before = before.map(to_hundredths),
+                after = after.map(to_hundredths),
                 "capacity, requests a second"
             );
         }));

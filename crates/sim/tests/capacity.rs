@@ -113,6 +113,41 @@ fn share_of_a_slow_server(algorithm: &str, seed: u64) -> f64 {
     run(&scenario, &mut gateway).goodput() * 0.15
 }
 
+/// 32 workers of 50 ms, and sixty requests in a hundredth of a second every two: each burst ends before the search has
+/// counted enough at one limit, and none of them would be refused were the limit known.
+#[test]
+fn a_load_that_comes_in_short_bursts_is_learnt_from() {
+    let clients = Clients {
+        name: "everybody".to_owned(),
+        population: Population::Open {
+            arrivals: Arrivals::Schedule {
+                phases: vec![(Duration::from_millis(10), 6000.0), (Duration::from_millis(1990), 0.0)],
+                repeat: true,
+                poisson: false,
+            },
+            mix: vec![(ClassId(0), 1.0)],
+            clients: 60,
+        },
+        behaviour: Behaviour { timeout: None, retry: None },
+    };
+    let scenario = Scenario {
+        duration: Duration::from_secs(60),
+        warm_up: Duration::from_secs(30),
+        host: Host { processors: 32, ..Host::default() },
+        applications: vec![Application {
+            classes: vec![Class { work: Draw::Constant(0.05), ..Class::default() }],
+            server: Server { threads: Some(32), ..Server::default() },
+            clients: vec![clients],
+            ..Application::default()
+        }],
+        ..Scenario::default()
+    };
+    let mut gateway = Gateway::of(&scenario.applications[0]);
+    gateway.set("shop/in_flight.algorithm", "knee_track").expect("there is such an algorithm");
+    let goodput = run(&scenario, &mut gateway).goodput();
+    assert!((goodput - 30.0).abs() < 0.1, "{goodput} of 30 a second");
+}
+
 /// A server that collapses over twelve in flight, of 100 requests a second once it has become twice as fast, behind a waiting
 /// room: neither does the room starve the search, which believes too little then, nor does the limit grow with the estimate
 /// into the collapse.
