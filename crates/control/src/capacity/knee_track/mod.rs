@@ -645,6 +645,9 @@ impl KneeTrack {
     }
 
     fn begin(&mut self, mode: Mode, t: f64) {
+        if mode != Mode::Start {
+            self.interrupted = None;
+        }
         self.mode = mode;
         self.settling = Some(Settling {
             began: t,
@@ -660,7 +663,7 @@ impl KneeTrack {
         self.zero(t);
         let limit = self.limit();
         let interrupted = self.interrupted.take().filter(|interrupted| interrupted.limit == limit);
-        if let (Mode::Start, Some(Interrupted { seconds, block, .. })) = (self.mode, interrupted) {
+        if let Some(Interrupted { seconds, block, .. }) = interrupted {
             self.block = Block { began: t - seconds, ..block };
         }
     }
