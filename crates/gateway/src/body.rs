@@ -45,8 +45,8 @@ pub(crate) const LINGER: Duration = Duration::from_secs(2);
 
 /// Done with a request's body that may not have come whole. Over HTTP/2 the codec resets the stream of one that is
 /// dropped, with NO_ERROR behind the answer (RFC 9113, section 8.1), and there are clients that lose the answer by that
-/// (curl before 8). So what still comes is taken in and thrown away for a while, as a connection of HTTP/1 does that
-/// closes.
+/// (curl 7.88), or wait for ever (Java 17). So what still comes is taken in and thrown away for a while, as a
+/// connection of HTTP/1 does that closes.
 pub(crate) fn done_with(mut body: Incoming, version: Version) {
     if version != Version::HTTP_2 || body.is_end_stream() {
         return;

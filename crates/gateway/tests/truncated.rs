@@ -92,7 +92,7 @@ fn upload(client: &mut Frames, pieces: usize) {
     }
 }
 
-/// There are clients that lose an answer to the reset that follows it while they are sending (curl before 8).
+/// There are clients that lose an answer to the reset that follows it while they are sending (curl 7.88).
 #[test]
 fn who_is_answered_within_an_upload_may_go_on_for_a_while() {
     let pieces = 20;

@@ -32,8 +32,7 @@
 //!
 //! The search begins at 2 in flight. Where requests are slow (a limit has not turned over in 0.1 s, the next in 0.2 s, and so
 //! on), it goes up to where the other algorithms start, `in_flight.limit`, without waiting for them. Where what is in flight for over a
-//! second ends well for fewer than a quarter (clients have given up), that was too far: it goes back by halves. A break in the
-//! load does not end a search: once the load is back and the limit is settled, it goes on with what it had counted.
+//! second ends well for fewer than a quarter (clients have given up), that was too far: it goes back by halves.
 //!
 //! Below capacity (nothing waits on the limit) nothing is probed, nothing is learnt but `R`, which is free
 //! when little is in flight, and the limit stays. An estimate too low feeds itself, since it hides the load that
@@ -143,7 +142,7 @@ pub struct KneeTrack {
     block: Block,
     settling: Option<Settling>,
     /// What a search had measured when the load went away, to go on from when it is back.
-    interrupted: Option<Interrupted>,
+    interrupted: Option<start::Interrupted>,
     saturation: Saturation,
     /// Mean response time, seconds.
     response: f64,
@@ -212,14 +211,6 @@ struct Block {
     weight: f64,
     /// Exchanges started.
     started: f64,
-}
-
-/// A block that a break in the load has cut off.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Interrupted {
-    limit: u32,
-    seconds: f64,
-    block: Block,
 }
 
 /// A limit that has just been set.
@@ -537,7 +528,8 @@ impl KneeTrack {
             let turnovers = if self.mode == Mode::Base { 1.0 } else { 2.0 };
             let turned = t >= settling.earliest && settling.turned >= self.level * turnovers;
             if in_flight <= self.level && (turned || t >= settling.latest) {
-                self.measure(t);
+                self.zero(t);
+                self.resume(t);
             } else if self.costs.is_none()
                 && self.steps.is_empty()
                 && settling.turned < self.level
@@ -564,10 +556,7 @@ impl KneeTrack {
     /// Below capacity: the limit stays, and low samples are free.
     fn unsaturated(&mut self, t: f64, in_flight: f64) {
         if self.saturation.holds {
-            if self.mode == Mode::Start && self.settling.is_none() {
-                let (limit, seconds) = (self.limit(), t - self.block.began);
-                self.interrupted = Some(Interrupted { limit, seconds, block: self.block });
-            }
+            self.interrupt(t);
             self.pause(t);
         }
         let (Some(knee), true) = (self.knee, self.costs.is_some()) else { return };
@@ -655,17 +644,6 @@ impl KneeTrack {
             latest: t + (3.0 * self.response).max(1.0),
             turned: 0.0,
         });
-    }
-
-    /// Begins to measure; a search goes on where it was interrupted at this limit, so that a load that comes in short
-    /// bursts is learnt from, too.
-    fn measure(&mut self, t: f64) {
-        self.zero(t);
-        let limit = self.limit();
-        let interrupted = self.interrupted.take().filter(|interrupted| interrupted.limit == limit);
-        if let Some(Interrupted { seconds, block, .. }) = interrupted {
-            self.block = Block { began: t - seconds, ..block };
-        }
     }
 
     /// A new block.

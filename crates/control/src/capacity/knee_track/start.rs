@@ -11,9 +11,12 @@
 //! with the best lower confidence bound, `X·(1 − 1.5·√(F/a))`, among the last three, together with those
 //! within 15 % of it.
 //!
+//! A break in the load does not end a search: what it had counted at a limit counts on once the load is back.
+//!
 //! While costs are known (a change is being followed), the limit grows by half and `X` is in work.
 
 use super::{Block, Cause, Counted, FUTILE, FUTILE_S, KneeTrack, Mode, PerClass, Span, costs::Costs};
+use crate::limit::Limit;
 
 /// Steps a search has at most: from 2 to 10⁶ by halves again and more.
 pub(super) const STEPS_MAX: usize = 40;
@@ -31,6 +34,14 @@ pub(super) struct Step {
     pub(super) departed: PerClass,
     pub(super) seconds: f64,
     pub(super) weight_seconds: PerClass,
+}
+
+/// What had been measured at a limit when the load went away.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Interrupted {
+    limit: u32,
+    seconds: f64,
+    block: Block,
 }
 
 impl KneeTrack {
@@ -95,6 +106,24 @@ impl KneeTrack {
         self.steps.clear();
         self.set_level(self.level / 2.0);
         self.begin(Mode::Start, t);
+    }
+
+    /// The load goes away: keeps what the search has measured at this limit.
+    pub(super) fn interrupt(&mut self, t: f64) {
+        if self.mode == Mode::Start && self.settling.is_none() {
+            let (limit, seconds) = (self.limit(), t - self.block.began);
+            self.interrupted = Some(Interrupted { limit, seconds, block: self.block });
+        }
+    }
+
+    /// The load is back and the limit settled: goes on where the search was interrupted at it, so that a load that comes
+    /// in short bursts is learnt from, too.
+    pub(super) fn resume(&mut self, t: f64) {
+        let limit = self.limit();
+        let interrupted = self.interrupted.take().filter(|interrupted| interrupted.limit == limit);
+        if let Some(Interrupted { seconds, block, .. }) = interrupted {
+            self.block = Block { began: t - seconds, ..block };
+        }
     }
 
     /// Begins a search from the present limit, which gave this.
