@@ -125,6 +125,7 @@ const CAUSES: Record<string, { name: string; text: string }> = {
   servers: { name: "servers changed", text: "a server was lost or added" },
   told: { name: "searched anew", text: "somebody had it searched anew" },
   given: { name: "given", text: "somebody gave it or took it back, or what was told for a time has ended" },
+  restored: { name: "taken over", text: "the process before this one had found it" },
 };
 
 /** Who gets which place in a waiting room. */

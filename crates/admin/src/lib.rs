@@ -8,6 +8,7 @@ mod client;
 mod controllers;
 mod door;
 mod events;
+mod found_capacity;
 mod knobs;
 mod measurements;
 mod metrics;

@@ -19,9 +19,10 @@ use tidegate_store::{Batch, Database, Status, Writer};
 
 use crate::{
     events::Events,
+    found_capacity,
     knobs::{self, Knobs},
     record::Record,
-    rooms::{self, Keeper, Rotation},
+    rooms::{self, Rotation},
 };
 
 /// Batches held until the state directory is open, one a second.
@@ -44,13 +45,22 @@ pub(crate) struct State {
     /// What is to be written once the state directory is open; `None` when it is.
     pending: Mutex<Option<VecDeque<Batch>>>,
     writer: RwLock<Option<Writer>>,
-    /// Where promises of waiting rooms are kept.
-    rooms: Option<(PathBuf, Keeper)>,
+    /// What is kept in files of their own.
+    files: Option<Files>,
     room_keys: Rotation,
 }
 
+/// What is kept in the state directory beside the database.
+#[derive(Debug)]
+struct Files {
+    directory: PathBuf,
+    /// Promises of waiting rooms.
+    rooms: rooms::Keeper,
+    capacities: found_capacity::Keeper,
+}
+
 impl Recording {
-    /// Puts lasting changes of knobs in force, and starts to record what `shared` counts and to keep it
+    /// Puts lasting changes of knobs in force, takes over what is kept, and starts to record what `shared` counts and to keep it
     /// in `state_directory` within `state_bytes_max`. A directory that cannot be used is said and tried again; where this
     /// process takes the place of another (`succeeds`), that one has it until it ends.
     ///
@@ -66,7 +76,7 @@ impl Recording {
         let state = Arc::new(State {
             pending: Mutex::new(state_directory.map(|_| VecDeque::new())),
             writer: RwLock::new(None),
-            rooms: state_directory.map(|directory| (directory.to_owned(), Keeper::default())),
+            files: state_directory.map(Files::new),
             room_keys: Rotation::default(),
         });
         if let Some(directory) = state_directory {
@@ -75,6 +85,7 @@ impl Recording {
                 Err(error) => tracing::error!(%error, "lasting changes of knobs are not in force"),
             }
             rooms::restore(shared, directory);
+            found_capacity::restore(shared, directory);
             let layout = shared.measured().layout().clone();
             let (shared, opened) = (Arc::clone(shared), Arc::clone(&state));
             let writer = Writer::start(directory, state_bytes_max, layout, succeeds, move |archives| {
@@ -129,6 +140,19 @@ impl Drop for Recording {
     }
 }
 
+impl Files {
+    fn new(directory: &Path) -> Self {
+        let (rooms, capacities) = Default::default();
+        Self { directory: directory.to_owned(), rooms, capacities }
+    }
+
+    /// Writes what has changed; `is_last`: nothing changes any more.
+    fn keep(&self, shared: &Shared, is_last: bool) {
+        self.rooms.keep(shared, &self.directory, is_last);
+        self.capacities.keep(shared, &self.directory, is_last);
+    }
+}
+
 impl State {
     /// Runs `f` on the writer, if there is a state directory.
     pub(crate) fn with_writer<R>(&self, f: impl FnOnce(&Writer) -> R) -> Option<R> {
@@ -167,8 +191,8 @@ impl State {
             }
         }
         self.tick(shared, &mut recorder);
-        if let Some((directory, keeper)) = &self.rooms {
-            keeper.keep(shared, directory, true);
+        if let Some(files) = &self.files {
+            files.keep(shared, true);
         }
         let mut batch = Batch::default();
         let mut pending = lock(&self.pending);
@@ -185,21 +209,22 @@ impl State {
         recorder.tick(shared, |path, scope, point| batch.add(path, scope, point));
         self.keep(&mut pending, batch);
         drop(pending);
-        if let Some((directory, keeper)) = &self.rooms {
-            keeper.keep(shared, directory, false);
+        if let Some(files) = &self.files {
+            files.keep(shared, false);
         }
         self.room_keys.look(shared, self.directory());
     }
 
     /// The state directory, if there is one.
     pub(crate) fn directory(&self) -> Option<&Path> {
-        self.rooms.as_ref().map(|(directory, _)| directory.as_path())
+        self.files.as_ref().map(|files| files.directory.as_path())
     }
 
-    /// Another process has taken this one's place, and keeps promises and keys of waiting rooms from now on.
+    /// Another process has taken this one's place, and keeps what lasts from now on.
     pub(crate) fn hand_over(&self) {
-        if let Some((_, keeper)) = &self.rooms {
-            keeper.stop();
+        if let Some(files) = &self.files {
+            files.rooms.stop();
+            files.capacities.stop();
         }
         self.room_keys.stop();
     }

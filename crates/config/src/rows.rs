@@ -134,7 +134,7 @@ pub(crate) static ROOT: Table = Table {
             name: "state_directory",
             shape: Shape::Text("a directory's path"),
             absent: Absent::Means("nothing survives a restart"),
-            doc: "Directory for what must survive a restart: archives, lasting changes of knobs, the record of changes. Read at the start.",
+            doc: "Directory for what must survive a restart: archives, lasting changes of knobs, the record of changes, promises of waiting rooms, the capacity found. Read at the start.",
         },
         Row {
             name: "state_bytes_max",

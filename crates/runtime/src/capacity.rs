@@ -1,4 +1,5 @@
-//! What goes with an application's capacity: each server's part of it, what servers lost or added change, and why it moved.
+//! What goes with an application's capacity: each server's part of it, what servers lost or added change, why it moved, and
+//! what of it another process goes on with.
 
 use std::{
     collections::VecDeque,
@@ -8,7 +9,7 @@ use std::{
 
 use tidegate_control::{
     ServerId,
-    capacity::{CapacityEvent, ServerShares},
+    capacity::{CapacityEvent, Found, ServerShares},
 };
 
 use crate::{ApplicationState, servers::InService};
@@ -19,6 +20,15 @@ const LOOK: Duration = Duration::from_millis(250);
 const EVENTS_MAX: usize = 256;
 /// A change of the capacity smaller than this is none: shares are sums of floating point numbers.
 const FACTOR_MIN: f64 = 1e-6;
+
+/// What was found of an application's servers together, for the next process.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FoundCapacity {
+    /// What was found.
+    pub found: Found,
+    /// Weight of the servers that were in service, together; above 0.
+    pub servers_weight: u64,
+}
 
 /// Server shares and history of one application's capacity.
 #[derive(Debug, Default)]
@@ -33,6 +43,8 @@ struct Track {
     in_service: Vec<InService>,
     /// Whether the limit kept something waiting at the last look.
     held: bool,
+    /// What a process before this one had found, until it is known which servers there are.
+    to_restore: Option<FoundCapacity>,
     events: VecDeque<CapacityEvent>,
 }
 
@@ -54,6 +66,16 @@ impl CapacityTrack {
         // What was answered meanwhile is of neither set.
         track.held = false;
         track.shares.set(&weights)
+    }
+
+    /// What is to be begun with, and by which factor the servers in service are more than they were then.
+    fn take_restored(&self) -> Option<(Found, f64)> {
+        let mut track = self.lock();
+        let weight = track.servers_weight()?;
+        let FoundCapacity { found, servers_weight } = track.to_restore.take()?;
+        #[expect(clippy::cast_precision_loss, reason = "sums of weights")]
+        let factor = weight as f64 / servers_weight.max(1) as f64;
+        Some((found, factor))
     }
 
     /// So much time has passed since the last look, at whose end the limit keeps something waiting or does not.
@@ -88,7 +110,31 @@ impl CapacityTrack {
     }
 }
 
+impl Track {
+    fn servers_weight(&self) -> Option<u64> {
+        Some(self.in_service.iter().map(|server| u64::from(server.weight)).sum()).filter(|weight| *weight > 0)
+    }
+}
+
 impl ApplicationState {
+    /// Begins with what a process before this one had found, as soon as it is known which servers there are. To be
+    /// called before anybody is let in.
+    pub fn restore_capacity(&self, found: FoundCapacity) {
+        self.capacity_track().lock().to_restore = Some(found);
+    }
+
+    /// What the next process is to begin with; `None` while nothing is known.
+    #[must_use]
+    pub fn found_capacity(&self) -> Option<FoundCapacity> {
+        let track = self.capacity_track().lock();
+        if track.to_restore.is_some() {
+            return track.to_restore;
+        }
+        let servers_weight = track.servers_weight()?;
+        drop(track);
+        Some(FoundCapacity { found: self.gate().found()?, servers_weight })
+    }
+
     /// Follows the servers and what happens to the capacity, for ever: a server lost or added changes the capacity
     /// at once. One task an application runs this on its home core; `happened` is told of each event.
     pub async fn follow_capacity(self: Arc<Self>, mut happened: impl FnMut(&CapacityEvent)) {
@@ -98,6 +144,11 @@ impl ApplicationState {
             let changed = self.servers().changed();
             let (in_service, until) = self.servers().in_service();
             let factor = self.capacity_track().set(&in_service);
+            let restored = self.capacity_track().take_restored();
+            if let Some((found, _)) = &restored {
+                self.gate().restore_found(found);
+            }
+            let factor = restored.map_or(factor, |(_, factor)| factor);
             if (factor - 1.0).abs() > FACTOR_MIN {
                 self.gate().resize(factor);
             }

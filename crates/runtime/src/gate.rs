@@ -20,7 +20,7 @@ use tidegate_control::{
     admission::{
         Admission, AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit, Shadow, StreamPermit,
     },
-    capacity::{CapacityEvent, CapacityState, Pace},
+    capacity::{CapacityEvent, CapacityState, Found, Pace},
 };
 use tokio::sync::Notify;
 
@@ -188,6 +188,16 @@ impl Gate {
     /// Forgets the capacity found and searches again.
     pub fn rediscover(&self) {
         self.with(|admission, now| admission.rediscover(now));
+    }
+
+    /// What has been found of the servers.
+    pub(crate) fn found(&self) -> Option<Found> {
+        self.with(|admission, _| admission.found())
+    }
+
+    /// Begins with what another process has found.
+    pub(crate) fn restore_found(&self, found: &Found) {
+        self.with(|admission, now| admission.restore_found(now, found));
     }
 
     /// Servers were lost or added: the capacity is `factor` times what it was.

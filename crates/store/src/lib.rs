@@ -1,6 +1,7 @@
-//! Durability: archives, lasting changes of knobs, the record of changes and waiting rooms survive restart and kill.
+//! Durability: archives, lasting changes of knobs, the record of changes, waiting rooms and the capacity found survive restart
+//! and kill.
 //!
-//! All but waiting rooms lies in one SQLite database (`tidegate.sqlite` in the state directory) in WAL mode.
+//! All but waiting rooms and capacities lies in one SQLite database (`tidegate.sqlite` in the state directory) in WAL mode.
 //! A process that is killed loses what its [`Writer`] had not been given; a machine that loses
 //! power can lose some seconds of archives more, but no change of a knob that was confirmed, and
 //! never the database.
@@ -10,14 +11,17 @@
 //! Nothing here decides anything, and nobody waits for the disk but who asks for a confirmation.
 //! When the disk fails, that is said, and everything else goes on in memory.
 
+mod capacities;
 mod changes;
 mod database;
+mod files;
 mod points;
 mod rooms;
 mod writer;
 
 use std::path::PathBuf;
 
+pub use capacities::{capacity_file, read_capacity, write_capacity};
 pub use changes::{Change, ChangeRecord, Override};
 pub use database::Database;
 pub use points::{Batch, Loaded};

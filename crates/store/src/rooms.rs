@@ -3,25 +3,20 @@
 //! Files of their own beside the database, each replaced as a whole: a process that takes another's place reads them
 //! while that one still holds the database, and a copy of the database holds no secret.
 
-use std::{
-    fmt,
-    fs::{self, File, OpenOptions},
-    io::{ErrorKind, Write},
-    os::unix::fs::OpenOptionsExt,
-    path::Path,
-};
+use std::{fmt, path::Path};
 
 use tidegate_control::Timestamp;
 
-use crate::Error;
+use crate::{
+    Error,
+    files::{read, replace},
+};
 
 const KEYS: &str = "waiting-room.keys";
 /// First line of the file of keys.
 const VERSION: &str = "tidegate waiting room keys 1";
 /// Keys kept; the oldest go.
 const KEYS_MAX: usize = 8;
-/// Largest file read.
-const BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// A key that signs tokens, as it is kept.
 #[derive(Clone, PartialEq, Eq)]
@@ -102,36 +97,6 @@ fn file_of(application: &str) -> String {
     format!("waiting-room-{application}.state")
 }
 
-fn read(file: &Path) -> Result<Option<Vec<u8>>, Error> {
-    let fail = |source| Error::Directory { path: file.to_owned(), source };
-    match fs::metadata(file) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(fail(error)),
-        Ok(found) if found.len() > BYTES_MAX => {
-            return Err(fail(std::io::Error::new(ErrorKind::InvalidData, "is too large")));
-        }
-        Ok(_) => {}
-    }
-    fs::read(file).map(Some).map_err(fail)
-}
-
-/// Writes a file beside and puts it in place of the old one, so that there is always one whole.
-fn replace(directory: &Path, name: &str, bytes: &[u8], on_disk: bool) -> Result<(), Error> {
-    let (file, fresh) = (directory.join(name), directory.join(format!("{name}.{}.new", std::process::id())));
-    let put = || {
-        fs::create_dir_all(directory)?;
-        let mut written =
-            OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&fresh)?;
-        written.write_all(bytes)?;
-        if on_disk {
-            written.sync_all()?;
-        }
-        fs::rename(&fresh, &file)?;
-        if on_disk { File::open(directory)?.sync_all() } else { Ok(()) }
-    };
-    put().map_err(|source| Error::Directory { path: file.clone(), source })
-}
-
 fn parse(bytes: &[u8]) -> Option<StoredSecrets> {
     let mut lines = std::str::from_utf8(bytes).ok()?.lines();
     if lines.next()? != VERSION {
@@ -157,7 +122,7 @@ fn parse_key(line: &str) -> Option<RoomKey> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::{fs, os::unix::fs::PermissionsExt};
 
     use super::*;
 

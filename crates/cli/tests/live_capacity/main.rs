@@ -4,7 +4,9 @@
 mod support;
 
 use std::{
+    fs,
     net::SocketAddr,
+    path::Path,
     sync::Mutex,
     thread,
     time::{Duration, Instant},
@@ -120,6 +122,75 @@ fn a_server_that_drains_takes_its_part_of_the_capacity_with_it() {
         metrics.sum("application_capacity_changes", &[("cause", "servers")]) >= 2.0
     });
     gateway.stop_sound();
+}
+
+fn after(event: &Json) -> f64 {
+    event["after_per_s"].as_f64().expect("known")
+}
+
+#[test]
+fn the_next_process_begins_with_what_was_found_whatever_ended_the_one_before() {
+    let (listen, admin, state) = (free_address(), free_address(), tempfile::tempdir().expect("a directory"));
+    let kept = state.path().join("capacity-shop.json");
+    let origins = [one_at_a_time(), one_at_a_time()];
+    let urls: Vec<String> = origins.iter().map(Origin::url).collect();
+    let start = |servers: usize| {
+        let directory = format!("state_directory = \"{}\"\n", state.path().display());
+        let rest = configuration(listen, admin, "knee_track", &urls[..servers]);
+        Gateway::run(&(directory + &rest), &Start::default())
+    };
+    let await_file = |file: &Path| {
+        let deadline = Instant::now() + PATIENCE;
+        while !file.exists() {
+            assert!(Instant::now() < deadline, "nothing is kept in {}", file.display());
+            thread::sleep(Duration::from_millis(50));
+        }
+    };
+
+    let gateway = start(1);
+    let load = Load::start("found", listen, 24, Connections::Reopened, "/");
+    await_capacity(admin, "a capacity is found", |said| !events(said, "found").is_empty());
+    await_file(&kept);
+    drop(load.stop());
+    let was: Json = serde_json::from_slice(&fs::read(&kept).expect("read")).expect("JSON");
+    drop(gateway.kill());
+
+    // Nobody has asked for anything yet. There is a second server now, and so twice as much.
+    let gateway = start(2);
+    let said = await_capacity(admin, "both servers are known", |said| !events(said, "servers").is_empty());
+    let (restored, more) = (events(&said, "restored"), events(&said, "servers"));
+    let ([restored], [more]) = (&restored[..], &more[..]) else { panic!("each once: {said:#}") };
+    assert!(restored["before_per_s"].is_null() && events(&said, "found").is_empty(), "{said:#}");
+    let kept_per_s = was["capacity_per_s"].as_f64().expect("a capacity");
+    assert!((after(restored) / kept_per_s - 1.0).abs() < 0.5, "{was:#} and {said:#}");
+    assert!((after(more) / after(restored) - 2.0).abs() < 0.01, "{said:#}");
+    let limit = said["in_flight_limit"].as_u64().expect("a limit");
+    assert!(limit > 2, "no search begins: {said:#}");
+    gateway.stop_sound();
+
+    // An orderly end leaves what was known then.
+    let gateway = start(2);
+    let said = await_capacity(admin, "it is taken over", |said| !events(said, "restored").is_empty());
+    assert!((after(events(&said, "restored")[0]) / after(more) - 1.0).abs() < 0.01, "{said:#}");
+    // What was to be forgotten is not found again.
+    let told = api(admin, "POST", "/api/v1/applications/shop/capacity/rediscover", "{}");
+    assert_eq!(told.status, 200, "{}", told.text());
+    gateway.stop_sound();
+    assert!(!kept.exists());
+
+    for (text, says) in [
+        ("{", "EOF while parsing"),
+        ("{\"format\": 9}", "format 9, known 1"),
+        ("{\"format\": 1, \"classes\": {\"default\": {}}}", "classes.default.cost_s is no number"),
+    ] {
+        fs::write(&kept, text).expect("write");
+        let gateway = start(1);
+        gateway.log.await_line("the search for the capacity begins anew", 1);
+        let said = &gateway.log.lines_with("begins anew")[0];
+        assert!(said.contains(says) && said.contains("capacity-shop.json"), "{said}");
+        assert!(capacity(admin)["capacity_per_s"].is_null());
+        gateway.stop_sound();
+    }
 }
 
 #[test]

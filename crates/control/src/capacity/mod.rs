@@ -20,7 +20,7 @@ mod server_shares;
 mod tests;
 
 pub use given::Given;
-pub use knee_track::KneeTrack;
+pub use knee_track::{Found, FoundClass, KneeTrack};
 pub use per_class::COST_CLASSES;
 pub use power_ratio::{PowerRatio, PowerRatioSettings};
 pub use server_shares::ServerShares;
@@ -118,6 +118,8 @@ pub enum Cause {
     Told,
     /// Somebody gave the capacity or took it back, or what was given for a time has ended.
     Given,
+    /// What a process before this one had found has been taken over.
+    Restored,
 }
 
 impl Cause {
@@ -133,6 +135,7 @@ impl Cause {
         Self::Servers,
         Self::Told,
         Self::Given,
+        Self::Restored,
     ];
 
     /// Position in [`Cause::ALL`], for dense counters.
@@ -155,6 +158,7 @@ impl Cause {
             Self::Servers => "servers",
             Self::Told => "told",
             Self::Given => "given",
+            Self::Restored => "restored",
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::{
     ClassId, Refusal, Ticket,
     admission::{Admission, AdmissionSettings, Arrival, Exchange, Outcome, Permit},
     knobs::{Algorithm, Knob, Mode, Scope, Value, Values},
+    limit::LimitBounds,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -225,7 +226,7 @@ fn causes_are_counted_by_their_position_and_told_apart_by_name() {
         assert_eq!(cause.index(), position);
         assert_eq!(Cause::ALL.iter().filter(|other| other.name() == cause.name()).count(), 1);
     }
-    assert_eq!(Cause::ALL.len(), Cause::Given.index() + 1);
+    assert_eq!(Cause::ALL.len(), Cause::Restored.index() + 1);
 }
 
 /// What may come grows while newcomers are held back although nothing is queued, and at no other time: after a quiet hour
@@ -257,5 +258,85 @@ fn no_more_may_come_than_the_ceiling() {
             let pace = bench.admission.pace(bench.now, true).expect("it has one").may_come_per_s;
             assert!(pace <= most, "{pace}/s of {most}/s after {tenth} tenths of a second");
         }
+    }
+}
+
+/// What a search finds before `workers` workers.
+fn found_before(workers: usize) -> (Found, Option<f64>) {
+    let mut bench = Bench::new(Algorithm::KneeTrack, workers, None);
+    assert_eq!(bench.admission.found(), None, "nothing is known at first");
+    bench.run(20);
+    (bench.admission.found().unwrap(), bench.per_s())
+}
+
+#[test]
+fn the_next_process_begins_with_what_was_found() {
+    let (found, per_s) = found_before(8);
+    assert!(near(Some(found.per_s()), per_s.unwrap(), 1e-9));
+    let mut bench = Bench::new(Algorithm::KneeTrack, 8, None);
+    bench.admission.restore_found(bench.now, &found);
+    assert!(near(bench.per_s(), per_s.unwrap(), 1e-9));
+    assert!((8..=16).contains(&bench.admission.levels().limit), "the knee is 8");
+    let [event] = bench.events()[..] else { panic!("one event") };
+    assert_eq!((event.cause, event.before, event.after), (Cause::Restored, None, bench.per_s()));
+    for second in 0..20 {
+        bench.run(1);
+        assert!(near(bench.per_s(), 400.0, 0.1), "second {second}: {:?}", bench.per_s());
+    }
+    assert_eq!(bench.causes(), [], "nothing was searched for");
+}
+
+#[test]
+fn what_was_found_of_another_server_is_soon_forgotten() {
+    let (found, _) = found_before(8);
+    for workers in [2, 32] {
+        let mut bench = Bench::new(Algorithm::KneeTrack, workers, None);
+        bench.admission.restore_found(bench.now, &found);
+        bench.run(15);
+        let wanted = 50.0 * workers as f64;
+        assert!(near(bench.per_s(), wanted, 0.08), "{workers} workers: {:?}", bench.per_s());
+    }
+}
+
+#[test]
+fn classes_that_were_not_there_begin_with_the_mean() {
+    let class = |cost_s, unqueued_s, part| Some(FoundClass { cost_s, unqueued_s, part });
+    let mut found = Found { headroom: 1.5, dispersion: 1.0, classes: [None; COST_CLASSES] };
+    found.classes[1] = class(0.010, 0.1, 0.75);
+    found.classes[3] = class(0.002, 0.02, 0.25);
+    let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+    knee.restore(&found);
+    // 0.75 · 10 ms + 0.25 · 2 ms; of classes 0 and 2 no more than that is known.
+    assert!(near(knee.capacity(), 125.0, 1e-9) && near(knee.cost(ClassId(0), ClassId(2)), 1.0, 1e-9));
+    assert!(near(knee.cost(ClassId(1), ClassId(3)), 5.0, 1e-9));
+    // Each class's response time is drawn to the mean, 80 ms, as after any probe.
+    assert!(near(knee.knee(), 125.0 * 0.08, 0.05), "{:?}", knee.knee());
+    let again = knee.found().unwrap();
+    assert!(
+        near(Some(again.per_s()), 125.0, 1e-9) && again.classes[2].is_some_and(|class| class.part == 0.0)
+    );
+}
+
+#[test]
+fn what_cannot_have_been_found_is_not_begun_with() {
+    let sound = FoundClass { cost_s: 0.01, unqueued_s: 0.1, part: 1.0 };
+    let of = |headroom, dispersion, class| {
+        let mut classes = [None; COST_CLASSES];
+        classes[0] = class;
+        Found { headroom, dispersion, classes }
+    };
+    for unsound in [
+        of(1.5, 1.0, None),
+        of(f64::NAN, 1.0, Some(sound)),
+        of(1.5, 0.0, Some(sound)),
+        of(1.5, 1.0, Some(FoundClass { cost_s: 0.0, ..sound })),
+        of(1.5, 1.0, Some(FoundClass { unqueued_s: f64::INFINITY, ..sound })),
+        of(1.5, 1.0, Some(FoundClass { part: 0.0, ..sound })),
+        of(1.5, 1.0, Some(FoundClass { part: 1.5, ..sound })),
+    ] {
+        let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+        let fresh = knee.clone();
+        knee.restore(&unsound);
+        assert_eq!(knee, fresh, "{unsound:?}");
     }
 }

@@ -23,7 +23,7 @@ pub use vegas::Vegas;
 use crate::{
     ClassId, Timestamp,
     admission::Outcome,
-    capacity::{CapacityBounds, CapacityEvent, KneeTrack, Pace, PowerRatio, PowerRatioSettings},
+    capacity::{CapacityBounds, CapacityEvent, Found, KneeTrack, Pace, PowerRatio, PowerRatioSettings},
     knobs::Algorithm,
 };
 
@@ -246,6 +246,22 @@ impl Limiter {
             Self::KneeTrack(knee) => knee.rediscover(),
             Self::PowerRatio(power) => power.rediscover(),
             _ => {}
+        }
+    }
+
+    /// What has been found of the servers, if the algorithm finds that and has.
+    #[must_use]
+    pub fn found(&self) -> Option<Found> {
+        match self {
+            Self::KneeTrack(knee) => knee.found(),
+            _ => None,
+        }
+    }
+
+    /// Begins with what another process has found, in place of a search, if the algorithm can.
+    pub fn restore(&mut self, found: &Found) {
+        if let Self::KneeTrack(knee) = self {
+            knee.restore(found);
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Admission;
 use crate::{
     Timestamp,
-    capacity::{CapacityEvent, CapacityState, Cause, Given, Pace},
+    capacity::{CapacityEvent, CapacityState, Cause, Found, Given, Pace},
     knobs::Mode,
 };
 
@@ -38,6 +38,19 @@ impl Admission {
     pub fn rediscover(&mut self, now: Timestamp) {
         self.advance(now);
         self.limiter.rediscover();
+        self.settle();
+    }
+
+    /// What has been found of the servers; `None` while nothing is, or the algorithm finds none.
+    #[must_use]
+    pub fn found(&self) -> Option<Found> {
+        self.limiter.found()
+    }
+
+    /// Begins with what another process has found, in place of a search.
+    pub fn restore_found(&mut self, now: Timestamp, found: &Found) {
+        self.advance(now);
+        self.limiter.restore(found);
         self.settle();
     }
 

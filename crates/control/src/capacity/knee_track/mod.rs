@@ -54,6 +54,7 @@ mod base;
 mod change;
 mod costs;
 mod counted;
+mod found;
 mod low;
 mod probe;
 mod slots;
@@ -61,6 +62,7 @@ mod start;
 
 use std::{collections::VecDeque, mem, time::Duration};
 
+pub use self::found::{Found, FoundClass};
 use self::{
     change::{Cusums, Proof},
     costs::Costs,

@@ -77,6 +77,11 @@ impl Headroom {
         self.evidence *= 0.6;
     }
 
+    /// As it was found to pay before.
+    pub(super) fn of(beta: f64) -> Self {
+        Self { beta: beta.clamp(BETA_MIN, BETA_MAX), ..Self::default() }
+    }
+
     /// There is more above: the headroom is not less than at first.
     fn reopen(&mut self) {
         *self = Self { beta: self.beta.max(super::HEADROOM), ..Self::default() };
