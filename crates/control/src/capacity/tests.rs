@@ -261,6 +261,26 @@ fn no_more_may_come_than_the_ceiling() {
     }
 }
 
+/// The highest limit of the first search.
+fn highest_of_search(workers: usize) -> u32 {
+    let mut bench = Bench::new(Algorithm::KneeTrack, workers, None);
+    let mut highest = 0;
+    for _ in 0..10_000 {
+        highest = highest.max(bench.admission.levels().limit);
+        if bench.admission.found().is_some() {
+            return highest;
+        }
+        bench.step();
+    }
+    panic!("nothing was found before {workers} workers within ten seconds");
+}
+
+#[test]
+fn a_search_goes_higher_than_it_begins_only_where_half_of_that_gives_less() {
+    assert_eq!(highest_of_search(2), 8);
+    assert_eq!(highest_of_search(32), 64);
+}
+
 /// What a search finds before `workers` workers.
 fn found_before(workers: usize) -> (Found, Option<f64>) {
     let mut bench = Bench::new(Algorithm::KneeTrack, workers, None);

@@ -30,8 +30,9 @@
 //! short requests leave first; what leaves before the turnover tells nothing. Then the *block* is
 //! measured: departures, weight in flight over time, time.
 //!
-//! The search begins at 2 in flight. Where requests are slow (a limit has not turned over in 0.1 s, the next in 0.2 s, and so
-//! on), it goes up to where the other algorithms start, `in_flight.limit`, without waiting for them. Where what is in flight for over a
+//! The search begins at 8 in flight, which few servers are too small for and which lets a first burst through sooner, or at
+//! `in_flight.limit` if that is less. Where requests are slow (not half of a limit has departed in 0.4 s, of the next in 0.8 s, and
+//! so on), it goes up to `in_flight.limit`, where the other algorithms start, without waiting for them. Where what is in flight for over a
 //! second ends well for fewer than a quarter (clients have given up), that was too far: it goes back by halves.
 //!
 //! Below capacity (nothing waits on the limit) nothing is probed, nothing is learnt but `R`, which is free
@@ -84,11 +85,12 @@ const TICK_SPAN: Duration = Duration::from_millis(20);
 /// Ticks made up for at most; a longer silence is a pause.
 const TICKS_MISSED_MAX: u32 = 250;
 /// Where the search begins, weight units.
-const LIMIT_FIRST: f64 = 2.0;
-/// While nothing is known, a limit that has not turned over in this time is doubled, up to where other algorithms start:
-/// the requests are slow, and a search that waits for them would keep everybody waiting. Each limit passed by doubles the
-/// time, so that the first replies stop it near what has been waited for. Seconds.
-const PATIENCE: f64 = 0.1;
+const LIMIT_FIRST: f64 = 8.0;
+/// While nothing is known, a limit of which no such share has departed in this time, seconds, is doubled, up to where other
+/// algorithms start: the requests are slow, and a search that waits for them would keep everybody waiting. Each limit passed by
+/// doubles the time, so that the first replies stop it near what has been waited for.
+const PATIENCE: f64 = 0.4;
+const PATIENCE_SHARE: f64 = 0.5;
 /// A search that serves hardly anybody turns back: exchanges in flight for longer than this, seconds, of which fewer
 /// than this share end well.
 const FUTILE_S: f64 = 1.0;
@@ -125,7 +127,7 @@ enum Mode {
 /// use tidegate_control::{capacity::KneeTrack, limit::{Limit, LimitBounds}};
 ///
 /// let knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
-/// assert_eq!(knee.limit(), 2); // the search begins from below, whatever `initial` says
+/// assert_eq!(knee.limit(), 8); // the search begins from below
 /// assert_eq!(knee.capacity(), None);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
@@ -155,7 +157,7 @@ pub struct KneeTrack {
     dispersion_windows: f64,
     /// Classes seen, up to [`COST_CLASSES`].
     classes: usize,
-    /// How long the first search waits for a limit to turn over before it goes on without, seconds; infinite once it has
+    /// How long the first search waits for a limit's departures before it goes on without, seconds; infinite once it has
     /// turned back.
     patience: f64,
     /// Starts of each class, as far as they are in the mix.
@@ -234,7 +236,7 @@ struct Saturation {
 }
 
 impl KneeTrack {
-    /// Knows nothing; the search begins at 2 in flight, within the bounds.
+    /// Knows nothing; the search begins at 8 in flight or `initial`, whichever is less, within the bounds.
     #[must_use]
     pub fn new(bounds: LimitBounds) -> Self {
         let mut knee = Self {
@@ -280,7 +282,7 @@ impl KneeTrack {
             boost: 1.0,
             events: VecDeque::with_capacity(EVENTS_MAX),
         };
-        knee.set_level(LIMIT_FIRST);
+        knee.set_level(LIMIT_FIRST.min(f64::from(bounds.initial)));
         knee
     }
 
@@ -527,14 +529,14 @@ impl KneeTrack {
             return;
         }
         if let Some(settling) = self.settling {
-            let turnovers = if self.mode == Mode::Base { 1.0 } else { 2.0 };
+            let turnovers = if self.mode == Mode::Base || self.is_below_first() { 1.0 } else { 2.0 };
             let turned = t >= settling.earliest && settling.turned >= self.level * turnovers;
             if in_flight <= self.level && (turned || t >= settling.latest) {
                 self.zero(t);
                 self.resume(t);
             } else if self.costs.is_none()
                 && self.steps.is_empty()
-                && settling.turned < self.level
+                && settling.turned < PATIENCE_SHARE * self.level
                 && t - settling.began > self.patience
                 && self.level < f64::from(self.bounds.initial)
             {

@@ -1,26 +1,31 @@
 //! Mode start: the limit is doubled while the departure rate grows with it.
 //!
-//! The step's rate `X` at limit `L` is compared with the rate per request in flight of all steps below:
+//! The second step is half of the first, unless requests were too slow for that: where half of it gives as much, the knee
+//! is below, and no more is tried than at first. From then on each step is above those before it. The rate `X` of a step at
+//! limit `L` is compared with the rate per request in flight of all steps below:
 //!
 //! ```text
 //! z = [ ln(X / (L · ΣX·T/ΣL·T)) + ½·ln(L/L_before) ] / √(F·(1/a + 1/a_before))
 //! ```
 //!
 //! in which `a` are departures: it asks whether more than half of the growth of the limit came out. It decides at
-//! `|z| > 1.6` or once the step has lasted long enough. Once it grows no more, the capacity is taken from the step
-//! with the best lower confidence bound, `X·(1 − 1.5·√(F/a))`, among the last three, together with those
-//! within 15 % of it.
+//! `|z| > 1.6` (0.5 in the second step, which holds back most, and whose error the next look upwards mends) or once the
+//! step has lasted long enough. Once it grows no more, the capacity is taken from the step with the best lower confidence
+//! bound, `X·(1 − 1.5·√(F/a))`, among the last three, together with those within 15 % of it.
 //!
 //! A break in the load does not end a search: what it had counted at a limit counts on once the load is back.
 //!
 //! While costs are known (a change is being followed), the limit grows by half and `X` is in work.
 
-use super::{Block, Cause, Counted, FUTILE, FUTILE_S, KneeTrack, Mode, PerClass, Span, costs::Costs};
+use super::{
+    Block, Cause, Counted, FUTILE, FUTILE_S, KneeTrack, Mode, PATIENCE, PerClass, Span, costs::Costs,
+};
 use crate::limit::Limit;
 
-/// Steps a search has at most: from 2 to 10⁶ by halves again and more.
+/// Steps a search has at most: from 1 to 10⁶ by halves again and more.
 pub(super) const STEPS_MAX: usize = 40;
 pub(super) const DECIDED: f64 = 1.6;
+const DECIDED_BELOW: f64 = 0.5;
 
 /// What the search has counted counts for less than what comes: its best limits are those that had luck, too.
 const FOUND: f64 = 0.7;
@@ -59,34 +64,59 @@ impl KneeTrack {
         if self.costs.is_none() {
             self.guess_dispersion();
         }
-        let grows = match self.steps.last() {
-            None if count < 16.0 * self.dispersion && !long => return,
-            None => true,
-            Some(before) => {
-                let (mut rates, mut levels, mut below) = (0.0, 0.0, 0.0);
-                for step in &self.steps {
-                    rates += step.rate * step.seconds;
-                    levels += step.level * step.seconds;
-                    below += step.departed.sum();
-                }
-                let growth = (rate.max(1e-9) / (self.level * rates / levels)).ln()
-                    + 0.5 * (self.level / before.level).ln();
-                let z = growth / (self.dispersion * (1.0 / count + 1.0 / below.max(1.0))).sqrt();
-                if z.abs() < DECIDED && !long {
-                    return;
-                }
-                z > 0.0
+        let weight_seconds = self.block.area.weight_seconds;
+        let here = Step { level: self.level, rate, departed, seconds, weight_seconds };
+        let is_second = self.is_below_first();
+        let (grows, decided) = match &self.steps[..] {
+            [] => (None, count >= 16.0 * self.dispersion),
+            [first] if is_second => {
+                let z = self.growth(first, &[here]);
+                (Some(z > 0.0), z.abs() >= DECIDED_BELOW)
+            }
+            below => {
+                let z = self.growth(&here, below);
+                (Some(z > 0.0), z.abs() >= DECIDED)
             }
         };
-        let weight_seconds = self.block.area.weight_seconds;
-        self.steps.push(Step { level: self.level, rate, departed, seconds, weight_seconds });
-        if grows && self.level < f64::from(self.bounds.max) && self.steps.len() < STEPS_MAX {
+        if !decided && !long {
+            return;
+        }
+        // In the order of their limits.
+        self.steps.insert(if is_second { 0 } else { self.steps.len() }, here);
+        let highest = self.steps.last().map_or(here.level, |step| step.level);
+        let half = self.bounds.clamp((here.level / 2.0).floor());
+        let has_passed_by = self.patience > PATIENCE;
+        if grows.is_none() && half < here.level && !has_passed_by {
+            self.set_level(half);
+            self.begin(Mode::Start, t);
+        } else if grows != Some(false) && highest < f64::from(self.bounds.max) && self.steps.len() < STEPS_MAX
+        {
             let known = self.costs.is_some();
-            self.set_level(if known { (1.5 * self.level).ceil() } else { 2.0 * self.level });
+            self.set_level(if known { (1.5 * highest).ceil() } else { 2.0 * highest });
             self.begin(Mode::Start, t);
         } else {
+            self.set_level(highest);
             self.end_start(t);
         }
+    }
+
+    /// Whether this is the second step, half of the first.
+    pub(super) fn is_below_first(&self) -> bool {
+        self.mode == Mode::Start && self.steps.last().is_some_and(|step| step.level > self.level)
+    }
+
+    /// By how many standard deviations more than half of the growth of the limit from those `below` to `above` came out: `z`.
+    fn growth(&self, above: &Step, below: &[Step]) -> f64 {
+        let (mut rates, mut levels, mut count) = (0.0, 0.0, 0.0);
+        for step in below {
+            rates += step.rate * step.seconds;
+            levels += step.level * step.seconds;
+            count += step.departed.sum();
+        }
+        let before = below.last().map_or(above.level, |step| step.level);
+        let growth =
+            (above.rate.max(1e-9) / (above.level * rates / levels)).ln() + 0.5 * (above.level / before).ln();
+        growth / (self.dispersion * (1.0 / above.departed.sum() + 1.0 / count.max(1.0))).sqrt()
     }
 
     /// Whether the first search serves hardly anybody: what it lets in stays long and ends badly. By Little's law each
