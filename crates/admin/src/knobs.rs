@@ -131,13 +131,16 @@ impl Knobs {
             let changes = described(&done, |path| before.contains_key(path));
             return Ok(json!({ "dry_run": true, "version": self.shared.version(), "changes": changes }));
         }
-        let put = || self.put_in_force(&changes, origin).map(|(_, done)| done);
+        let put = || self.put_in_force(&changes, origin.clone()).map(|(_, done)| done);
         let Recorded { id, version, what, unwritten } = self.record.write(put).await.map_err(problem)?;
         match unwritten {
-            Some(error) if lasting => Err(Problem::new(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                format!("the change is in force, but will end with this process: {error}"),
-            )),
+            Some(error) if lasting => {
+                self.shared.does_not_last(&origin);
+                Err(Problem::new(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    format!("the change is in force, but will end with this process: {error}"),
+                ))
+            }
             _ => Ok(json!({ "id": id, "version": version, "changes": what })),
         }
     }

@@ -164,17 +164,16 @@ impl Record {
     /// Does something and records it; nothing is recorded of what was not done.
     pub(crate) async fn write<E>(&self, act: impl FnOnce() -> Result<Done, E>) -> Result<Recorded, E> {
         let mut remembered = self.remembered.lock().await;
-        let done = act()?;
-        let change = &done.change;
-        let (id, unwritten) = match self.keep(change.clone()).await {
+        let mut done = act()?;
+        let (id, unwritten) = match self.keep(done.change.clone()).await {
             Some(Ok(id)) => (Some(id), None),
-            // Recorded when the disk can be written again, unless the process ends before.
+            // It does not last, and is recorded when the disk can be written again, unless the process ends before.
             Some(Err(error)) => {
-                let later = Change { lasting: false, overrides: Vec::new(), ..change.clone() };
-                let _ = self.state.with_writer(|writer| writer.note(later));
+                (done.change.lasting, done.change.overrides) = (false, Vec::new());
+                let _ = self.state.with_writer(|writer| writer.note(done.change.clone()));
                 (None, Some(error))
             }
-            None => (Some(remember(&mut remembered, change.clone())), None),
+            None => (Some(remember(&mut remembered, done.change.clone())), None),
         };
         self.tell(id, &done);
         Ok(Recorded { id, version: done.version, what: done.what, unwritten })

@@ -135,6 +135,14 @@ impl Shared {
         Ok(done)
     }
 
+    /// What was changed so could not be kept: it ends with the process.
+    pub fn does_not_last(&self, origin: &Origin) {
+        let mut layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
+        for changed in layers.overrides.values_mut().filter(|changed| changed.origin == *origin) {
+            changed.origin.lasting = false;
+        }
+    }
+
     /// Forgets what was changed of a server that is no more, so that another of its name begins as it is
     /// configured. Says which knobs those were.
     pub fn forget_server(&self, application: &str, server: &str) -> Vec<KnobPath> {

@@ -2,7 +2,11 @@
 
 use std::{fs, io::Write as _, path::Path, process::Command, time::Duration};
 
-use crate::{Front, path, stream::Stream, support::client::Client};
+use crate::{
+    Front, path,
+    stream::Stream,
+    support::{admin::api, client::Client},
+};
 
 /// A small file system of its own, until dropped.
 struct Disk {
@@ -92,6 +96,19 @@ fn a_full_disk_is_said_measured_over_and_made_up_for() {
     front.change(r#"{"changes": {"app/in_flight.min": 2}, "who": "ada", "why": "the disk is full"}"#);
     let record = front.ask("/api/v1/knobs/changes");
     assert!(record.to_string().contains("the disk is full"), "remembered: {record}");
+    // What was to last does not, and nothing says that it did.
+    let lasting = r#"{"changes": {"app/in_flight.max": 77}, "why": "for good", "lasting": true}"#;
+    let answer = api(front.admin, "PATCH", "/api/v1/knobs", lasting);
+    assert!(
+        answer.status == 500 && answer.text().contains("will end with this process"),
+        "{}",
+        answer.text()
+    );
+    assert!(front.gateway.log.lines_with("for good")[0].contains("lasting=false"));
+    let changed = front.ask("/api/v1/knobs?changed=true");
+    let changed = changed["knobs"].as_array().expect("knobs");
+    let changed = changed.iter().find(|knob| knob["path"] == "app/in_flight.max").expect("the knob");
+    assert_eq!(changed["changed"]["lasting"], false, "{changed}");
 
     fs::remove_file(disk.path().join("filling")).expect("make room");
     events.next_where("recording", |data| data["kept"] == true);
