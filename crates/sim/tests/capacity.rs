@@ -117,11 +117,38 @@ fn share_of_a_slow_server(algorithm: &str, seed: u64) -> f64 {
 /// counted enough at one limit, and none of them would be refused were the limit known.
 #[test]
 fn a_load_that_comes_in_short_bursts_is_learnt_from() {
+    let (goodput, _) = at_once(60.0, 2.0, 32, 0.05);
+    assert!((goodput - 30.0).abs() < 0.1, "{goodput} of 30 a second");
+}
+
+/// 64 workers of a second, and sixty requests at once every three: who waits has been refused before the first departs.
+#[test]
+fn bursts_of_requests_that_take_longer_than_anybody_waits_are_learnt_from() {
+    let (goodput, _) = at_once(60.0, 3.0, 64, 1.0);
+    assert!((goodput - 20.0).abs() < 0.1, "{goodput} of 20 a second");
+}
+
+/// Where twice the limit only makes them take longer, the limit goes back, but for one burst in eleven: also where the burst does
+/// not fill the new one.
+#[test]
+fn a_limit_that_only_makes_bursts_take_longer_is_gone_back_from() {
+    for (requests, gap_s, workers, work_s) in [(60.0, 6.0, 8, 1.0), (30.0, 12.0, 1, 0.3)] {
+        let (_, limits) = at_once(requests, gap_s, workers, work_s);
+        let above = limits.iter().filter(|limit| **limit > 16.0).count();
+        assert!((1..=4).contains(&above), "{limits:?}");
+    }
+}
+
+/// Sixty requests in a hundredth of a second every `gap_s` before workers that take `work_s` seconds each: goodput a second
+/// of the later of eighty bursts, and the limit after each burst of them.
+fn at_once(requests: f64, gap_s: f64, workers: u16, work_s: f64) -> (f64, Vec<f64>) {
+    let span = |bursts: f64| Duration::from_secs_f64(bursts * gap_s);
+    let burst = Duration::from_millis(10);
     let clients = Clients {
         name: "everybody".to_owned(),
         population: Population::Open {
             arrivals: Arrivals::Schedule {
-                phases: vec![(Duration::from_millis(10), 6000.0), (Duration::from_millis(1990), 0.0)],
+                phases: vec![(burst, requests / burst.as_secs_f64()), (span(1.0) - burst, 0.0)],
                 repeat: true,
                 poisson: false,
             },
@@ -131,12 +158,17 @@ fn a_load_that_comes_in_short_bursts_is_learnt_from() {
         behaviour: Behaviour { timeout: None, retry: None },
     };
     let scenario = Scenario {
-        duration: Duration::from_secs(60),
-        warm_up: Duration::from_secs(30),
-        host: Host { processors: 32, ..Host::default() },
+        duration: span(80.0),
+        warm_up: span(40.0),
+        tick: span(1.0),
+        host: Host { processors: workers, ..Host::default() },
         applications: vec![Application {
-            classes: vec![Class { work: Draw::Constant(0.05), ..Class::default() }],
-            server: Server { threads: Some(32), ..Server::default() },
+            classes: vec![Class {
+                work: Draw::Constant(work_s),
+                good_within: Duration::from_secs(2),
+                ..Class::default()
+            }],
+            server: Server { threads: Some(workers.into()), ..Server::default() },
             clients: vec![clients],
             ..Application::default()
         }],
@@ -144,8 +176,9 @@ fn a_load_that_comes_in_short_bursts_is_learnt_from() {
     };
     let mut gateway = Gateway::of(&scenario.applications[0]);
     gateway.set("shop/in_flight.algorithm", "knee_track").expect("there is such an algorithm");
-    let goodput = run(&scenario, &mut gateway).goodput();
-    assert!((goodput - 30.0).abs() < 0.1, "{goodput} of 30 a second");
+    let result = run(&scenario, &mut gateway);
+    let limits = result.series.iter().map(|row| row.limit.expect("there is a limit"));
+    (result.goodput(), limits.skip(40).collect())
 }
 
 /// A server that collapses over twelve in flight, of 100 requests a second once it has become twice as fast, behind a waiting

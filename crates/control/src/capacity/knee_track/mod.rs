@@ -33,7 +33,8 @@
 //! The search begins at 8 in flight, which few servers are too small for and which lets a first burst through sooner, or at
 //! `in_flight.limit` if that is less. Where requests are slow (not half of a limit has departed in 0.4 s, of the next in 0.8 s, and
 //! so on), it goes up to `in_flight.limit`, where the other algorithms start, without waiting for them. Where what is in flight for over a
-//! second ends well for fewer than a quarter (clients have given up), that was too far: it goes back by halves.
+//! second ends well for fewer than a quarter (clients have given up), that was too far: it goes back by halves. Bursts of slow
+//! requests, which end before anything departs, are told apart by their response times ([`bursts`]).
 //!
 //! Below capacity (nothing waits on the limit) nothing is probed, nothing is learnt but `R`, which is free
 //! when little is in flight, and the limit stays. An estimate too low feeds itself, since it hides the load that
@@ -52,6 +53,7 @@
 //! "The Operational Analysis of Queueing Network Models", 1978), the changes Page's CUSUM.
 
 mod base;
+mod bursts;
 mod change;
 mod costs;
 mod counted;
@@ -147,6 +149,7 @@ pub struct KneeTrack {
     settling: Option<Settling>,
     /// What a search had measured when the load went away, to go on from when it is back.
     interrupted: Option<start::Interrupted>,
+    bursts: bursts::Bursts,
     saturation: Saturation,
     /// Mean response time, seconds.
     response: f64,
@@ -252,6 +255,7 @@ impl KneeTrack {
             block: Block::default(),
             settling: Some(Settling { began: 0.0, earliest: RESPONSE_FIRST, latest: 1.0, turned: 0.0 }),
             interrupted: None,
+            bursts: bursts::Bursts::default(),
             saturation: Saturation::default(),
             response: RESPONSE_FIRST,
             first_responses: [0.0; 3],
@@ -401,6 +405,7 @@ impl Limit for KneeTrack {
     }
 
     fn sample(&mut self, sample: &Sample) {
+        self.note_burst(sample);
         let class = self.place(sample.class);
         let weight = f64::from(sample.weight);
         if let Some(settling) = &mut self.settling {
@@ -561,8 +566,10 @@ impl KneeTrack {
     fn unsaturated(&mut self, t: f64, in_flight: f64) {
         if self.saturation.holds {
             self.interrupt(t);
+            self.end_burst(t, in_flight);
             self.pause(t);
         }
+        self.look_for_burst(in_flight);
         let (Some(knee), true) = (self.knee, self.costs.is_some()) else { return };
         if in_flight > LOW * knee {
             self.saturation.quiet_since = t;

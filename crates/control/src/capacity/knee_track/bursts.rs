@@ -1,0 +1,145 @@
+//! Mode start before bursts of slow requests, which end before the search can count anything.
+//!
+//! Where requests take longer than anybody waits, all who wait in a burst have been refused before the first of those in
+//! flight departs: nothing is held back any more when there is something to count. What is in flight then is still
+//! as much as the limit lets in, and by Little's law `L/R` would depart a second if it stayed so, with `R` the mean response time
+//! of what is in flight at that moment. The next burst is let in at twice the limit, and again as long as more than half of the
+//! growth comes out:
+//!
+//! ```text
+//! R(b) < √(b/a) · R(a)      a, b: in flight in two bursts
+//! ```
+//!
+//! Otherwise, or where less than nine tenths have ended well once nothing is in flight or the next burst comes, the limit goes
+//! back, and the next look upwards is eleven bursts later. A burst that does not fill the new limit is held against the one before
+//! as well, from half as much again on. No capacity is taken from bursts; a load that lasts is measured as any other.
+
+use super::{KneeTrack, Mode, PATIENCE, PATIENCE_SHARE};
+use crate::{Timestamp, admission::Outcome, limit::Sample};
+
+/// Of what was in flight, how much has to have ended well.
+const WHOLE: f64 = 0.9;
+/// What does not fill a new limit is compared from so many times the one before it on.
+const ABOVE: f64 = 1.5;
+/// Bursts at a limit that was gone back to before the next look upwards.
+const REST: u32 = 10;
+
+/// What bursts have told.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Bursts {
+    /// What is followed on.
+    last: Option<Burst>,
+    /// The last at the highest limit up to which it has grown.
+    known: Option<Burst>,
+    rest: u32,
+}
+
+/// The most that was in flight in a burst.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Burst {
+    /// Weight in flight.
+    in_flight: f64,
+    /// When that was.
+    at: Timestamp,
+    /// Whether somebody was refused because of it.
+    is_full: bool,
+    /// Weight that has ended well since.
+    weight: f64,
+    /// The same times its response times, seconds.
+    weight_seconds: f64,
+}
+
+impl Burst {
+    /// Whether nearly all of it has ended well.
+    fn is_whole(&self) -> bool {
+        self.weight >= WHOLE * self.in_flight
+    }
+
+    /// Whether more than half of the growth from `below` came out.
+    fn grows_from(&self, below: &Self) -> bool {
+        let response = |burst: &Self| burst.weight_seconds / burst.weight;
+        response(self) < (self.in_flight / below.in_flight).sqrt() * response(below)
+    }
+}
+
+impl KneeTrack {
+    /// The limit keeps nobody waiting any more. Where nothing has departed, or little in a long time, who waited was refused, and did
+    /// not start in the place of somebody else.
+    pub(super) fn end_burst(&mut self, t: f64, in_flight: f64) {
+        let turned = self.settling.map_or(f64::INFINITY, |settling| settling.turned);
+        let is_long = t - self.saturation.since >= PATIENCE;
+        let is_slow = turned == 0.0 || is_long && turned < PATIENCE_SHARE * self.level;
+        if is_slow && in_flight >= self.level {
+            self.follow_burst(self.level, true);
+        }
+    }
+
+    /// Nobody is kept waiting: looks for what comes above the limit that is known, and whether a burst is over.
+    pub(super) fn look_for_burst(&mut self, in_flight: f64) {
+        if in_flight == 0.0
+            && let Some(burst) = self.bursts.last.take()
+        {
+            self.judge_burst(burst);
+        }
+        let Bursts { known, last, .. } = &self.bursts;
+        let most = last.map_or(0.0, |last| last.in_flight);
+        if known.is_some_and(|known| known.in_flight < self.level && in_flight > ABOVE * known.in_flight)
+            && in_flight > most
+        {
+            self.follow_burst(in_flight, false);
+        }
+    }
+
+    fn follow_burst(&mut self, in_flight: f64, is_full: bool) {
+        if self.mode != Mode::Start
+            || self.costs.is_some()
+            || !self.steps.is_empty()
+            || self.patience.is_infinite()
+        {
+            self.bursts = Bursts::default();
+            return;
+        }
+        if let Some(before) = self.bursts.last.filter(|before| before.is_full && is_full) {
+            self.judge_burst(before);
+        }
+        let at = self.next_tick;
+        self.bursts.last = Some(Burst { in_flight, at, is_full, weight: 0.0, weight_seconds: 0.0 });
+    }
+
+    /// An exchange has ended.
+    pub(super) fn note_burst(&mut self, sample: &Sample) {
+        let Some(burst) = &mut self.bursts.last else { return };
+        if sample.outcome != Outcome::Success || sample.started() >= burst.at {
+            return;
+        }
+        let weight = f64::from(sample.weight);
+        burst.weight += weight;
+        burst.weight_seconds += weight * sample.response_time.as_secs_f64();
+        if burst.is_whole()
+            && let Some(burst) = self.bursts.last.take()
+        {
+            self.judge_burst(burst);
+        }
+    }
+
+    /// Sets the limit of the next burst by what one has told.
+    fn judge_burst(&mut self, burst: Burst) {
+        let Bursts { known, rest, .. } = &mut self.bursts;
+        match *known {
+            Some(below)
+                if below.in_flight < burst.in_flight && !(burst.is_whole() && burst.grows_from(&below)) =>
+            {
+                *rest = REST;
+                self.set_level(below.in_flight);
+            }
+            _ if burst.is_whole() && burst.is_full && burst.in_flight == self.level => {
+                *known = Some(burst);
+                *rest = rest.saturating_sub(1);
+                if *rest == 0 {
+                    self.set_level(2.0 * self.level);
+                }
+            }
+            _ => {}
+        }
+    }
+}
