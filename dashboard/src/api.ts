@@ -203,6 +203,7 @@ export interface Server {
   weight: number;
   in_flight: number;
   in_flight_max: number | null;
+  keep_alive: boolean;
   response_time_s: number | null;
   requests: Rate;
   upstream_errors: Rates;

@@ -79,6 +79,7 @@ export function anApplication(part: Partial<Application> = {}): Application {
         weight: 1,
         in_flight: 17,
         in_flight_max: null,
+        keep_alive: true,
         response_time_s: 0.08,
         requests: 10,
         upstream_errors: {},

@@ -360,7 +360,7 @@ fn schemas() -> Json {
         "server": object(&[
             ("name", text.clone()), ("address", text.clone()), ("condition", text.clone()), ("member", flag.clone()),
             ("draining", flag.clone()), ("in_flight", whole.clone()), ("weight", whole.clone()),
-            ("response_time_ms", maybe("number")),
+            ("keep_alive", flag.clone()), ("response_time_ms", maybe("number")),
         ]),
         "servers": object(&[("servers", list(schema("server")))]),
         "servers_changed": object(&[("servers", list(schema("server"))), ("change", changed_as())]),

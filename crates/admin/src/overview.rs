@@ -225,6 +225,7 @@ fn servers(application: &Application, lately: &Lately<'_>) -> Vec<Json> {
             "weight": server.weight,
             "in_flight": server.in_flight,
             "in_flight_max": server.in_flight_max,
+            "keep_alive": server.keeps_connections,
             "response_time_s": server.response_time.map(|time| time.as_secs_f64()),
             "requests": of.rate(Meter::SERVER_REQUESTS),
             "upstream_errors": of.split(Meter::UPSTREAM_ERRORS),

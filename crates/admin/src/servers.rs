@@ -130,6 +130,7 @@ fn list(shared: &Shared, application: &str) -> Json {
                 "draining": server.is_draining,
                 "in_flight": server.in_flight,
                 "weight": server.weight,
+                "keep_alive": server.keeps_connections,
                 "response_time_ms": server.response_time.map(|time| time.as_secs_f64() * 1e3),
             })
         })

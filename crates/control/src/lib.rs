@@ -27,6 +27,7 @@ pub mod controller;
 pub mod health;
 pub mod ids;
 pub mod in_flight;
+pub mod keep_alive;
 pub mod knobs;
 pub mod limit;
 pub mod meters;

@@ -36,7 +36,7 @@ export function Servers({ application }: { application: Application }) {
     },
     { key: "time", name: "Responds in", by: (one) => one.response_time_s, cell: (one) => span(one.response_time_s) },
     { key: "errors", name: "Errors, per s", by: (one) => sum(one.upstream_errors), cell: (one) => <Errors one={one} /> },
-    { key: "connects", name: "Connects, per s", by: (one) => one.connects, cell: (one) => number(one.connects) },
+    { key: "connects", name: "Connects, per s", by: (one) => one.connects, cell: (one) => <Connects one={one} /> },
     { key: "weight", name: "Weight", by: (one) => one.weight, cell: (one) => number(one.weight) },
   ];
   if (mayChange) {
@@ -115,5 +115,15 @@ function Drain({ application, one, failed }: { application: string; one: Server;
     <button type="button" disabled={isBusy} onClick={act} aria-label={`${one.draining ? "Bring back" : "Drain"} ${one.name}`}>
       {one.draining ? "Bring back" : "Drain"}
     </button>
+  );
+}
+
+function Connects({ one }: { one: Server }) {
+  if (one.keep_alive) return <>{number(one.connects)}</>;
+  return (
+    <span class="why" title="Each connection is closed after its first request (upstream.keep_alive)">
+      <b>{number(one.connects)}</b>
+      <small>not kept</small>
+    </span>
   );
 }

@@ -79,6 +79,15 @@ choices! {
         /// By a hash of the client or a header, so that the same goes to the same.
         ConsistentHash = "consistent_hash",
     }
+    /// Whether connections to servers are kept from one request to the next.
+    KeepAlivePolicy {
+        /// As long as nothing is gained by closing them: tried at servers spoken to in HTTP/1 without TLS.
+        Auto = "auto",
+        /// Yes.
+        Always = "always",
+        /// No: a connection a request.
+        Never = "never",
+    }
     /// Whether a client that has closed its sending half is still there.
     HalfClosed {
         /// It may still read: keep its request.

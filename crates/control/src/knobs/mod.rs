@@ -13,8 +13,8 @@ mod table;
 mod value;
 
 pub use choices::{
-    Algorithm, BalancePolicy, ChoiceSet, ClassRoomMethod, Discipline, HalfClosed, Mode, RefusalStatus,
-    RoomCarry, RoomMethod, RoomOrder, RoomRole, SchedulerKind,
+    Algorithm, BalancePolicy, ChoiceSet, ClassRoomMethod, Discipline, HalfClosed, KeepAlivePolicy, Mode,
+    RefusalStatus, RoomCarry, RoomMethod, RoomOrder, RoomRole, SchedulerKind,
 };
 pub use table::{Knob, keys};
 pub use value::{Bytes, Chosen, Fault, Key, Kind, PerSecond, Value, ValueType};

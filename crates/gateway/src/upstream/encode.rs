@@ -5,7 +5,7 @@ use std::io::{IoSlice, Write};
 use bytes::{Buf, Bytes};
 use http::{
     HeaderMap, HeaderName, Request,
-    header::{self, CONTENT_LENGTH, TRAILER, TRANSFER_ENCODING},
+    header::{self, CONNECTION, CONTENT_LENGTH, TRAILER, TRANSFER_ENCODING},
 };
 use http_body::Frame;
 
@@ -40,7 +40,9 @@ enum Rest {
 
 impl Encoder {
     /// Begins with the head of a request, whose body is `body`. What is in memory goes along at once.
-    pub(super) fn begin(&mut self, request: &Request<RequestBody>, body: &RequestBody) {
+    ///
+    /// `is_last`: the connection is to be closed after it.
+    pub(super) fn begin(&mut self, request: &Request<RequestBody>, body: &RequestBody, is_last: bool) {
         self.lead.clear();
         self.lead.shrink_to(KEPT);
         self.led = 0;
@@ -62,6 +64,10 @@ impl Encoder {
                 _ => {}
             }
             field(&mut self.lead, name.as_str().as_bytes(), value.as_bytes());
+        }
+        // One that asks to upgrade has said what becomes of its connection.
+        if is_last && !request.headers().contains_key(CONNECTION) {
+            field(&mut self.lead, b"connection", b"close");
         }
         let (piece, rest, told) = match body {
             RequestBody::Empty => (Bytes::new(), Rest::Nothing, length.map(|_: u64| 0)),
@@ -216,7 +222,7 @@ mod tests {
         step: usize,
     ) -> Result<String, BodyError> {
         let (mut encoder, mut out, mut frames) = (Encoder::default(), Vec::new(), frames.into_iter());
-        encoder.begin(request, request.body());
+        encoder.begin(request, request.body(), false);
         loop {
             while encoder.has_bytes() {
                 let bytes: Vec<u8> =
@@ -239,6 +245,19 @@ mod tests {
             request.headers_mut().append(*name, HeaderValue::from_static(value));
         }
         request
+    }
+
+    #[test]
+    fn the_last_request_of_a_connection_says_so_unless_it_asks_to_upgrade() {
+        let head = |fields: &[(&'static str, &'static str)]| {
+            let request = request(fields, RequestBody::Empty);
+            let mut encoder = Encoder::default();
+            encoder.begin(&request, request.body(), true);
+            String::from_utf8(encoder.slices()[0].to_vec()).expect("text")
+        };
+        assert_eq!(head(&[("host", "a")]), "PUT /a?b HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+        let upgrade = head(&[("connection", "upgrade"), ("upgrade", "websocket")]);
+        assert_eq!(upgrade, "PUT /a?b HTTP/1.1\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n");
     }
 
     fn streaming(fields: &[(&'static str, &'static str)]) -> Request<RequestBody> {

@@ -53,6 +53,8 @@ pub(super) struct Http1 {
     /// What is still to be sent of the request's body.
     upload: Upload,
     decoder: Decoder,
+    /// Whether we let the connection end with the present exchange.
+    is_last: bool,
     /// Whether the server lets the connection last beyond the present response.
     is_lasting: bool,
     /// Whether the server has stopped sending, or listening.
@@ -114,6 +116,7 @@ impl Http1 {
             encoder: Encoder::default(),
             upload: Upload { body: RequestBody::Empty, pieces: 0, waits_for_client: false },
             decoder: Decoder::Ended,
+            is_last: false,
             is_lasting: true,
             has_ended: false,
             is_broken: false,
@@ -132,11 +135,12 @@ impl Http1 {
 
     /// Sends a request, now, and waits for the response's head. The body behind it comes by
     /// [`Http1::poll_frame`], once [`Http1::expect`] has been told of the head. Interim responses are given to
-    /// `interim` meanwhile.
+    /// `interim` meanwhile. `is_last`: the connection serves no further exchange, and says so.
     pub(super) async fn send(
         &mut self,
         mut request: Box<Request<RequestBody>>,
         now: Instant,
+        is_last: bool,
         interim: &dyn Fn(Response<()>),
     ) -> Result<Response<()>, Unanswered> {
         if self.is_used && !self.is_open() {
@@ -145,7 +149,8 @@ impl Http1 {
             return Err(Unanswered { failure, request, has_reached: false, is_silent: true, client: None });
         }
         let body = std::mem::replace(request.body_mut(), RequestBody::Empty);
-        self.encoder.begin(&request, &body);
+        self.encoder.begin(&request, &body, is_last);
+        self.is_last = is_last;
         // What is in memory can be sent again; what streams by is gone.
         let streams = matches!(body, RequestBody::Stream(_));
         let again = match &body {
@@ -263,7 +268,7 @@ impl Http1 {
     pub(super) fn is_reusable(&self) -> bool {
         let is_quiet = self.is_end() && self.input.is_empty();
         let is_sent = !self.encoder.has_bytes() && !self.encoder.wants_more();
-        is_quiet && is_sent && self.is_lasting && !self.has_ended && !self.is_broken
+        is_quiet && is_sent && self.is_lasting && !self.is_last && !self.has_ended && !self.is_broken
     }
 
     /// Whether an idle connection is still open and silent, as far as is known. Nobody is woken for it.

@@ -59,23 +59,27 @@ impl Upstreams {
         }
     }
 
-    /// Closes what has been idle for too long or belongs to servers that have left.
+    /// Closes what has been idle for too long, belongs to servers that have left, or is not to be kept.
     pub(super) fn sweep(&self, is_home: bool) {
         let now = self.core.shared().clock().now();
         let applications: Vec<Rc<CoreServers>> =
             self.applications.borrow().iter().flatten().cloned().collect();
         for servers in applications {
             let plan = servers.plan();
-            for server in servers.met() {
-                if server.shared.is_member() {
-                    server.pool.sweep(&plan, now);
-                } else {
-                    server.pool.clear();
-                }
-            }
             if is_home {
                 for server in servers.application().state.servers().members().iter() {
                     server.refresh(now);
+                    server.judge_keep_alive(plan.keep_alive);
+                }
+            }
+            for server in servers.met() {
+                if !server.shared.is_member() {
+                    server.pool.clear();
+                    continue;
+                }
+                server.pool.sweep(&plan, now);
+                if !server.shared.keeps_connections() {
+                    server.pool.clear_idle();
                 }
             }
         }

@@ -3,7 +3,7 @@
 use std::{rc::Rc, time::Duration};
 
 use tidegate_config::{self as config, ProxyVersion, UpstreamProtocol};
-use tidegate_control::knobs::{BalancePolicy, keys};
+use tidegate_control::knobs::{BalancePolicy, KeepAlivePolicy, keys};
 
 use super::tls::TlsClient;
 
@@ -21,6 +21,7 @@ pub(super) struct Plan {
     pub(super) response_timeout: Duration,
     pub(super) body_idle_timeout: Duration,
     pub(super) idle_timeout: Duration,
+    pub(super) keep_alive: KeepAlivePolicy,
     pub(super) idle_max: usize,
     pub(super) resolve_interval: Duration,
     pub(super) probe_interval: Option<Duration>,
@@ -31,6 +32,13 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn new(settings: &config::Application, tls: Option<Rc<TlsClient>>) -> Self {
         let (upstream, values) = (&settings.upstream, &settings.values);
+        let keep_alive = match values.get(keys::UPSTREAM_KEEP_ALIVE).0 {
+            // A handshake a request, or a connection for many at once: nothing is to be gained.
+            KeepAlivePolicy::Auto if tls.is_some() || upstream.protocol == UpstreamProtocol::Http2 => {
+                KeepAlivePolicy::Always
+            }
+            policy => policy,
+        };
         Self {
             protocol: upstream.protocol,
             tls,
@@ -43,6 +51,7 @@ impl Plan {
             response_timeout: values.get(keys::RESPONSE_TIMEOUT),
             body_idle_timeout: values.get(keys::UPSTREAM_BODY_IDLE_TIMEOUT),
             idle_timeout: values.get(keys::UPSTREAM_IDLE_TIMEOUT),
+            keep_alive,
             idle_max: usize::try_from(values.get(keys::UPSTREAM_IDLE_MAX)).unwrap_or(usize::MAX),
             resolve_interval: values.get(keys::RESOLVE_INTERVAL),
             probe_interval: values.get(keys::PROBE_INTERVAL),

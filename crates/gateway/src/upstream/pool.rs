@@ -121,10 +121,7 @@ impl Pool {
             http1.idle_since = now;
             let mut idle = self.idle.borrow_mut();
             if idle.len() >= http1.plan.idle_max {
-                // The oldest goes; nothing stays when none may.
-                if idle.is_empty() {
-                    return;
-                }
+                // The oldest goes.
                 drop(idle.remove(0));
             }
             idle.push(http1);
@@ -153,8 +150,13 @@ impl Pool {
 
     /// Closes everything idle.
     pub(super) fn clear(&self) {
-        drop(self.idle.take());
+        self.clear_idle();
         drop(self.shared.take());
+    }
+
+    /// Closes the idle connections of HTTP/1.
+    pub(super) fn clear_idle(&self) {
+        drop(self.idle.take());
     }
 
     /// Idle HTTP/1 connections.

@@ -44,7 +44,7 @@ async fn probe(server: &Server, plan: &Rc<Plan>, clock: Clock) -> Result<(), Str
         .map_err(|failure| failure.message)?;
     let now = Instant::now();
     let sent = match lease {
-        Lease::Http1(mut http1) => http1.send(request, now, &|_| {}).await.map(|head| head.status()),
+        Lease::Http1(mut http1) => http1.send(request, now, true, &|_| {}).await.map(|head| head.status()),
         Lease::Http2(stream) => stream.send(request, now).await.map(|head| head.status()),
     };
     let status = sent.map_err(|unanswered| unanswered.failure.message)?;

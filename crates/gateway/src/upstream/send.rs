@@ -87,7 +87,7 @@ impl Upstreams {
             let (unanswered, was_used) = match lease {
                 Lease::Http1(mut http1) => {
                     let was_used = http1.is_used;
-                    match http1.send(request, sent_at, interim).await {
+                    match http1.send(request, sent_at, !server.shared.keeps_connections(), interim).await {
                         Ok(response) => break (response, Message::Http1(http1)),
                         Err(unanswered) => (unanswered, was_used),
                     }

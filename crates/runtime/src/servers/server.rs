@@ -16,7 +16,8 @@ use tidegate_control::{
     ServerId, Timestamp,
     balance::{Candidate, PeakEwma},
     health::{Condition, Health, HealthSettings},
-    knobs::{Values, keys},
+    keep_alive::{Finding, KeepAlive},
+    knobs::{KeepAlivePolicy, Values, keys},
 };
 use tokio::sync::Notify;
 
@@ -33,6 +34,10 @@ pub struct Server {
     in_flight: AtomicU32,
     /// Live requests answered.
     answered: AtomicU32,
+    /// Sum of their response times; wraps around.
+    answered_nanos: AtomicU64,
+    keep_alive: Mutex<Looks>,
+    keeps_connections: AtomicBool,
     /// `u32::MAX`: no bound.
     in_flight_max: AtomicU32,
     weight: AtomicU32,
@@ -44,6 +49,15 @@ pub struct Server {
     health: Mutex<Health>,
     /// Whether a live success would change the health; without it, none takes the lock.
     is_troubled: AtomicBool,
+}
+
+/// What is looked at once a second.
+#[derive(Debug, Default)]
+struct Looks {
+    machine: KeepAlive,
+    /// What `answered` and `answered_nanos` were at the last look.
+    answered: u32,
+    nanos: u64,
 }
 
 /// What a server shares with its set.
@@ -87,6 +101,8 @@ pub struct ServerStatus {
     pub in_flight_max: Option<u32>,
     /// Its peak EWMA response time as it was at its last answer; `None` before the first.
     pub response_time: Option<Duration>,
+    /// Whether connections are kept from one request to the next.
+    pub keeps_connections: bool,
     /// Its health.
     pub condition: Condition,
 }
@@ -114,6 +130,9 @@ impl Server {
             ties,
             in_flight: AtomicU32::new(0),
             answered: AtomicU32::new(0),
+            answered_nanos: AtomicU64::new(0),
+            keep_alive: Mutex::default(),
+            keeps_connections: AtomicBool::new(true),
             in_flight_max: AtomicU32::new(u32::MAX),
             weight: AtomicU32::new(0),
             is_member: AtomicBool::new(true),
@@ -211,6 +230,7 @@ impl Server {
     /// It answered a live request in `response_time`.
     pub fn on_success(&self, now: Timestamp, response_time: Duration) {
         self.answered.fetch_add(1, Ordering::Relaxed);
+        self.answered_nanos.fetch_add(nanos(response_time), Ordering::Relaxed);
         // Another core is at it: one observation more or less does not matter.
         if let Ok(mut ewma) = self.ewma.try_lock() {
             ewma.observe(now, response_time);
@@ -236,6 +256,43 @@ impl Server {
         if let Ok(ewma) = self.ewma.try_lock() {
             self.publish_ewma(&ewma, now);
         }
+    }
+
+    /// Whether connections are kept from one request to the next; where not, each is closed after its first.
+    #[must_use]
+    pub fn keeps_connections(&self) -> bool {
+        self.keeps_connections.load(Ordering::Relaxed)
+    }
+
+    /// Decides whether connections are kept, once a second, by one caller.
+    pub fn judge_keep_alive(&self, policy: KeepAlivePolicy) {
+        let mut looks = self.keep_alive.lock().unwrap_or_else(PoisonError::into_inner);
+        let keeps = match policy {
+            KeepAlivePolicy::Auto => {
+                let (answered, nanos) = (self.answered(), self.answered_nanos.load(Ordering::Relaxed));
+                let (before, nanos_before) = (looks.answered, looks.nanos);
+                (looks.answered, looks.nanos) = (answered, nanos);
+                let total = Duration::from_nanos(nanos.wrapping_sub(nanos_before));
+                if let Some(found) = looks.machine.look(answered.wrapping_sub(before), total) {
+                    self.tell(found);
+                }
+                looks.machine.keeps()
+            }
+            KeepAlivePolicy::Always | KeepAlivePolicy::Never => {
+                *looks = Looks::default();
+                policy == KeepAlivePolicy::Always
+            }
+        };
+        self.keeps_connections.store(keeps, Ordering::Relaxed);
+    }
+
+    fn tell(&self, found: Finding) {
+        let Finding { keeps, kept, closed } = found;
+        let what = match keeps {
+            true => "connections are kept again: closing them gains nothing",
+            false => "connections are closed after each request: requests are answered faster so",
+        };
+        tracing::info!(server = self.name, at = %self.endpoint, ?kept, ?closed, "{what}");
     }
 
     /// The server as the balancer sees it; what changes with every request is
@@ -287,6 +344,7 @@ impl Server {
             weight: self.weight.load(Ordering::Relaxed),
             in_flight: self.in_flight(),
             in_flight_max: (max != u32::MAX).then_some(max),
+            keeps_connections: self.keeps_connections(),
             response_time: self.ewma.lock().unwrap_or_else(PoisonError::into_inner).at_last_observation(),
             condition: self.health.lock().unwrap_or_else(PoisonError::into_inner).condition(now),
         }
@@ -318,8 +376,7 @@ impl Server {
     }
 
     fn publish_ewma(&self, ewma: &PeakEwma, now: Timestamp) {
-        let nanos = u64::try_from(ewma.value(now).as_nanos()).unwrap_or(u64::MAX);
-        self.ewma_nanos.store(nanos, Ordering::Relaxed);
+        self.ewma_nanos.store(nanos(ewma.value(now)), Ordering::Relaxed);
     }
 
     fn with_health(&self, now: Timestamp, change: impl FnOnce(&mut Health)) {
@@ -368,6 +425,10 @@ impl fmt::Display for Endpoint {
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// FNV-1a, 64 bits (Fowler, Noll & Vo, draft-eastlake-fnv): short, and the same in every version

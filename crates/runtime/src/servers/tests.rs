@@ -4,9 +4,9 @@ use std::{net::IpAddr, path::Path, pin::pin, time::Duration};
 
 use tidegate_config::{Application, ProtectOptions, Server, ServerAddress, Settings};
 use tidegate_control::{
-    ApplicationId, ServerId,
+    ApplicationId, ServerId, Timestamp,
     health::Condition,
-    knobs::{Knob, Scope, Value, Values},
+    knobs::{KeepAlivePolicy, Knob, Scope, Value, Values},
 };
 
 use super::{Endpoint, HostPort, ServerSet};
@@ -211,4 +211,30 @@ fn a_unix_socket_is_a_member_at_once_and_tokens_tell_servers_apart() {
     assert!(tokens.iter().all(|token| token.len() == 16));
     tokens.dedup();
     assert_eq!(tokens.len(), 3);
+}
+
+#[test]
+fn connections_are_kept_unless_that_slows_the_server_down_or_it_is_said_otherwise() {
+    let set = set(&[("a", "10.0.0.1", 80)]);
+    let server = set.members()[0].clone();
+    let (now, keeps) = (Timestamp::EPOCH, || set.list()[0].keeps_connections);
+    let second = |policy: KeepAlivePolicy| {
+        // Its threads wait on idle connections.
+        let each = Duration::from_millis(if server.keeps_connections() { 100 } else { 20 });
+        for _ in 0..50 {
+            server.on_success(now, each);
+        }
+        server.judge_keep_alive(policy);
+    };
+    for policy in [KeepAlivePolicy::Never, KeepAlivePolicy::Always, KeepAlivePolicy::Never] {
+        second(policy);
+        assert_eq!(keeps(), policy == KeepAlivePolicy::Always);
+    }
+    // What was said by hand says nothing about what is better.
+    second(KeepAlivePolicy::Auto);
+    assert!(keeps());
+    for _ in 0..40 {
+        second(KeepAlivePolicy::Auto);
+    }
+    assert!(!keeps());
 }

@@ -208,6 +208,55 @@ fn a_streaming_body_that_is_gone_is_not_sent_twice() {
 }
 
 #[test]
+fn a_connection_that_is_not_kept_says_so_and_serves_one_request() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = Bench::new(&[raw.address()], |_| {});
+        let server = async {
+            let mut kept = raw.accept().await;
+            let head = kept.answer("kept").await;
+            assert!(!head.contains("connection:"), "{head}");
+            kept
+        };
+        let (said, kept) = tokio::join!(get_text(&bench, "/"), server);
+        assert_eq!(said, "kept");
+
+        bench.edit(|app| set(&mut app.values, "upstream.keep_alive", Value::Choice("never")));
+        bench.upstreams.adopt(&bench.core.view());
+        bench.upstreams.sweep(true);
+        kept.closed().await;
+        for _ in 0..2 {
+            let server = async {
+                let mut peer = raw.accept().await;
+                // It does not say that it closes, and does not.
+                let head = peer.answer("once").await;
+                assert!(head.contains("\r\nconnection: close\r\n"), "{head}");
+                peer.closed().await;
+            };
+            let (said, ()) = tokio::join!(get_text(&bench, "/"), server);
+            assert_eq!(said, "once");
+        }
+        assert_eq!(bench.connects(), 3);
+        assert_eq!(bench.in_flight(), 0);
+
+        bench.edit(|app| set(&mut app.values, "upstream.keep_alive", Value::Choice("always")));
+        bench.upstreams.adopt(&bench.core.view());
+        bench.upstreams.sweep(true);
+        let server = async {
+            let mut peer = raw.accept().await;
+            peer.answer("one").await;
+            peer.answer("two").await;
+        };
+        let client = async {
+            assert_eq!(get_text(&bench, "/").await, "one");
+            assert_eq!(get_text(&bench, "/").await, "two");
+        };
+        tokio::join!(client, server);
+        assert_eq!(bench.connects(), 4);
+    });
+}
+
+#[test]
 fn idle_connections_are_bounded_in_number_and_time() {
     run(async {
         let raw = Raw::bind().await;

@@ -183,7 +183,7 @@ fn our_certificate_is_shown_and_its_files_are_read_again_when_they_change() {
         // No connection is kept, so that each request shakes hands.
         let bench = Bench::new(&[raw.address()], |app| {
             speaks_tls(app, tls);
-            set(&mut app.values, "upstream.idle.max", Value::Count(0));
+            set(&mut app.values, "upstream.keep_alive", Value::Choice("never"));
         });
         let shown = async || {
             let (sent, served) = tokio::join!(bench.get("/"), serve(&raw, &acceptor));
