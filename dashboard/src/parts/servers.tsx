@@ -121,9 +121,8 @@ function Drain({ application, one, failed }: { application: string; one: Server;
 function Connects({ one }: { one: Server }) {
   if (one.keep_alive) return <>{number(one.connects)}</>;
   return (
-    <span class="why" title="Each connection is closed after its first request (upstream.keep_alive)">
-      <b>{number(one.connects)}</b>
-      <small>not kept</small>
+    <span title="Each connection is closed after its first request (upstream.keep_alive)">
+      {number(one.connects)} <small class="soft">not kept</small>
     </span>
   );
 }
