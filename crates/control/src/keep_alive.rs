@@ -1,37 +1,41 @@
-//! Keep-alive towards a server: whether its connections are kept from one request to the next, found by trying.
+//! Keep-alive towards a server: whether its connections are kept from one request to the next.
 //!
 //! To keep them saves a connection a request. But servers that give a thread to a connection, not to a request (Puma up to 6,
 //! Apache prefork, many of Python's), hold it while the connection is idle: for 0.2 s, for 5 s. A gateway's idle connections then
 //! occupy the threads for which its requests wait.
 //!
-//! Whether a server does so is tried, where it answers slowly enough for a connection to cost next to nothing: in windows of two
-//! seconds, the first not counted, in turn the other way and the present one. The power of both is compared (responses a second over
-//! their mean time; Kleinrock 1979): at a given load it tells which way is faster, under a limit in flight which gets more done.
-//! The first pair of windows that bears out the present way ends the trial; three pairs against it change it. Closed ones
-//! must have 1.5 times the power of kept ones. The next trial is a minute later, and each that changes nothing
-//! makes it five times as long, up to half an hour.
+//! It shows in who waits. A request on a connection that was in use a moment ago finds the thread on it; one on a new connection,
+//! or on one that was idle for longer, waits until a thread is free. So the response times of both are compared: as geometric means,
+//! so that a few long ones say little, and divided by the requests in flight at the server when each was sent, since the more
+//! there are, the deeper the pool is reached into, and the longer everybody waits. Where the others take three times as long in two
+//! windows in a row, connections are closed after each request, and stay so if requests then take less than two thirds of what the
+//! others took: more, and it is a new connection that takes long. A minute later they are kept again and looked at; each time that
+//! shows the same makes the next five times as far, up to half an hour.
 //!
 //! Source: our own; the effect: puma/puma issue 3487 (2024), mended in Puma 7.
 
 use std::time::Duration;
 
-/// Looks a second apart with enough load before a trial begins.
-const READY: u32 = 3;
-/// Responses a second with which a trial begins: few where threads are held by idle connections.
-const ANSWERED_MIN: u32 = 5;
-/// Responses with which a pair of windows tells something.
-const PAIR_MIN: u32 = 20;
-/// Above this a connection a request would use up the ports of this host.
-const ANSWERED_MAX: u32 = 400;
-/// A server that answers faster loses more by a connection a request than it can win.
-const RESPONSE_MIN: Duration = Duration::from_millis(5);
-/// Looks a window has; only the last counts.
-const LOOKS: u32 = 2;
-/// Pairs of windows that change the way.
-const PAIRS: u32 = 3;
-/// Connections are closed where that gives so many times the power.
-const GAIN: f64 = 1.5;
-/// Looks until the next trial.
+/// A connection idle for no longer was in use a moment ago.
+pub const RECENTLY: Duration = Duration::from_millis(100);
+
+/// Requests of either kind with which a window ends.
+const WINDOW: u32 = 10;
+/// Looks after which what a window has so far is forgotten.
+const LOOKS_MAX: u32 = 60;
+/// So many times as long as those on connections just used, the others take where threads wait on idle connections.
+const LONGER: f64 = 3.0;
+/// And by so much, seconds: below this a connection a request costs more than it wins.
+const LONGER_BY: f64 = 0.02;
+/// Closed connections stay where all requests take so much of what the others took.
+const SHORTER: f64 = 0.67;
+/// Windows in a row that show it.
+const WINDOWS: u32 = 2;
+/// Requests a second above which a connection each would use up the ports of this host.
+const RATE_MAX: u32 = 400;
+/// Looks after closing within which what was sent before comes back.
+const SETTLE: u32 = 2;
+/// Looks until connections are kept again, to see whether they still should not be.
 const REST_FIRST: u32 = 60;
 const REST_GROWTH: u32 = 5;
 const REST_MAX: u32 = 1800;
@@ -40,59 +44,116 @@ const REST_MAX: u32 = 1800;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tidegate_control::keep_alive::KeepAlive;
+/// use tidegate_control::keep_alive::{KeepAlive, Waits};
 ///
 /// let mut server = KeepAlive::default();
 /// let mut changed = None;
 /// while changed.is_none() {
-///     // 50 responses a second, each in 200 ms where connections are kept, in 25 ms where they are closed.
-///     let each = Duration::from_millis(if server.keeps() { 200 } else { 25 });
-///     changed = server.look(50, each * 50);
+///     let mut waits = Waits::default();
+///     for request in 0..50 {
+///         // Where connections are kept, four in five requests find one that was just in use; the others wait.
+///         let is_recent = server.keeps() && request % 5 != 0;
+///         let took = Duration::from_millis(if server.keeps() && !is_recent { 300 } else { 25 });
+///         waits.add(is_recent, took, 4);
+///     }
+///     changed = server.look(waits);
 /// }
 /// assert!(!server.keeps() && !changed.is_some_and(|finding| finding.keeps));
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeepAlive {
-    /// The present way.
-    keeps: bool,
-    ready: u32,
-    /// Looks until the next trial may begin.
+    state: State,
+    window: Waits,
+    /// Looks the window has lasted.
+    looks: u32,
+    /// Looks for which nothing is asked.
     rest: u32,
     next_rest: u32,
-    trial: Option<Trial>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    /// Kept; so many windows in a row say that they should not be.
+    Kept(u32),
+    /// Closed, for what that gives to be seen.
+    Tried {
+        recent: Sum,
+        others: Sum,
+    },
+    Closed,
+}
+
+/// How long requests to a server took, from sending until the head of the response came, or until whoever asked gave up.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Waits {
+    recent: Sum,
+    others: Sum,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Trial {
-    looks: u32,
-    /// Pairs of windows so far, all against the present way.
-    pairs: u32,
-    /// What the other way gave, once its window of this pair is over.
-    other: Option<Seen>,
+struct Sum {
+    count: u32,
+    seconds: f64,
+    /// Of the logarithms of seconds for each request in flight.
+    logarithms: f64,
 }
 
-/// What a window gave.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Seen {
-    answered: u32,
-    /// Mean response time.
-    mean: Duration,
-}
-
-/// The way was changed.
+/// Connections are kept, or closed, from now on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Finding {
-    /// Whether connections are kept from now on.
+    /// Whether they are kept.
     pub keeps: bool,
-    /// Mean response time with connections kept, in the last window that tried it.
-    pub kept: Duration,
-    /// The same with connections closed after each request.
-    pub closed: Duration,
+    /// Mean response time on connections used a moment before.
+    pub recent: Duration,
+    /// On others, while connections were kept.
+    pub others: Duration,
+    /// On closed ones, where they were tried.
+    pub closed: Option<Duration>,
+}
+
+impl Waits {
+    /// A request took so long on a connection that was (`is_recent`) in use within [`RECENTLY`], or on another; so many were in
+    /// flight at the server when it was sent, it included.
+    pub fn add(&mut self, is_recent: bool, took: Duration, in_flight: u32) {
+        let sum = if is_recent { &mut self.recent } else { &mut self.others };
+        let seconds = took.as_secs_f64();
+        sum.count += 1;
+        sum.seconds += seconds;
+        // Nothing takes less than a microsecond.
+        sum.logarithms += (seconds.max(1e-6) / f64::from(in_flight.max(1))).ln();
+    }
+
+    /// What several cores saw.
+    pub fn merge(&mut self, more: Self) {
+        self.recent.merge(more.recent);
+        self.others.merge(more.others);
+    }
+
+    const fn count(&self) -> u32 {
+        self.recent.count + self.others.count
+    }
+}
+
+impl Sum {
+    fn merge(&mut self, more: Self) {
+        self.count += more.count;
+        self.seconds += more.seconds;
+        self.logarithms += more.logarithms;
+    }
+
+    /// Geometric mean of seconds for each request in flight; without requests nothing is said of it.
+    fn geometric(self) -> f64 {
+        (self.logarithms / f64::from(self.count)).exp()
+    }
+
+    fn mean(self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.seconds / f64::from(self.count) }
+    }
 }
 
 impl Default for KeepAlive {
     fn default() -> Self {
-        Self { keeps: true, ready: 0, rest: 0, next_rest: REST_FIRST, trial: None }
+        Self { state: State::Kept(0), window: Waits::default(), looks: 0, rest: 0, next_rest: REST_FIRST }
     }
 }
 
@@ -100,66 +161,92 @@ impl KeepAlive {
     /// Whether connections are kept now.
     #[must_use]
     pub const fn keeps(&self) -> bool {
-        match self.trial {
-            Some(Trial { other: None, .. }) => !self.keeps,
-            _ => self.keeps,
+        matches!(self.state, State::Kept(_))
+    }
+
+    /// A second has passed, in which requests took so long.
+    pub fn look(&mut self, waits: Waits) -> Option<Finding> {
+        if waits.count() > RATE_MAX {
+            if self.keeps() {
+                self.forget();
+            } else {
+                self.turn(State::Kept(0), REST_MAX);
+            }
+            return None;
+        }
+        if self.rest > 0 {
+            self.rest -= 1;
+            if self.rest == 0 && self.state == State::Closed {
+                // One window is enough to close them again.
+                self.turn(State::Kept(WINDOWS - 1), 0);
+            }
+            return None;
+        }
+        self.window.merge(waits);
+        self.looks += 1;
+        if self.looks > LOOKS_MAX {
+            self.forget();
+        }
+        match self.state {
+            State::Kept(windows) => self.judge(windows),
+            State::Tried { recent, others } => self.compare(recent, others),
+            State::Closed => None,
         }
     }
 
-    /// A second has passed, in which so many responses came, which took so long in sum, each until its head.
-    pub fn look(&mut self, answered: u32, total: Duration) -> Option<Finding> {
-        let seen = Seen { answered, mean: total.checked_div(answered).unwrap_or_default() };
-        self.rest = self.rest.saturating_sub(1);
-        let Some(trial) = &mut self.trial else {
-            if answered > ANSWERED_MAX {
-                self.keeps = true;
+    /// Whether those on idle and new connections wait.
+    fn judge(&mut self, windows: u32) -> Option<Finding> {
+        let Waits { recent, others } = self.window;
+        if recent.count.min(others.count) < WINDOW {
+            return None;
+        }
+        self.forget();
+        let do_wait =
+            others.geometric() > LONGER * recent.geometric() && others.mean() > recent.mean() + LONGER_BY;
+        match (do_wait, windows + 1 < WINDOWS) {
+            (true, true) => self.state = State::Kept(windows + 1),
+            (true, false) => self.turn(State::Tried { recent, others }, SETTLE),
+            (false, _) => {
+                self.state = State::Kept(0);
+                if std::mem::replace(&mut self.next_rest, REST_FIRST) > REST_FIRST {
+                    return Some(Finding::of(true, recent, others, None));
+                }
             }
-            let is_ready = (ANSWERED_MIN..=ANSWERED_MAX).contains(&answered) && seen.mean >= RESPONSE_MIN;
-            self.ready = if is_ready { self.ready + 1 } else { 0 };
-            if self.rest == 0 && self.ready >= READY {
-                self.trial = Some(Trial::default());
-            }
-            return None;
-        };
-        trial.looks += 1;
-        if trial.looks < LOOKS {
-            return None;
         }
-        trial.looks = 0;
-        let Some(other) = trial.other.take() else {
-            trial.other = Some(seen);
-            return None;
-        };
-        if seen.answered + other.answered < PAIR_MIN || seen.answered.max(other.answered) > ANSWERED_MAX {
-            self.end_trial(REST_FIRST);
-            return None;
-        }
-        trial.pairs += 1;
-        let pairs = trial.pairs;
-        let (kept, closed) = if self.keeps { (seen, other) } else { (other, seen) };
-        if self.keeps != (closed.power() > GAIN * kept.power()) {
-            self.end_trial(self.next_rest);
-            self.next_rest = (REST_GROWTH * self.next_rest).min(REST_MAX);
-            return None;
-        }
-        if pairs < PAIRS {
-            return None;
-        }
-        self.keeps = !self.keeps;
-        self.end_trial(REST_FIRST);
-        self.next_rest = REST_GROWTH * REST_FIRST;
-        Some(Finding { keeps: self.keeps, kept: kept.mean, closed: closed.mean })
+        None
     }
 
-    fn end_trial(&mut self, rest: u32) {
-        (self.trial, self.ready, self.rest) = (None, 0, rest);
+    /// Whether requests take less where connections are closed.
+    fn compare(&mut self, recent: Sum, others: Sum) -> Option<Finding> {
+        let closed = self.window.others;
+        if closed.count < 2 * WINDOW {
+            return None;
+        }
+        if closed.mean() > SHORTER * others.mean() {
+            // A connection is what takes long.
+            self.turn(State::Kept(0), REST_MAX);
+            return None;
+        }
+        let is_news = self.next_rest == REST_FIRST;
+        self.turn(State::Closed, self.next_rest);
+        self.next_rest = (REST_GROWTH * self.next_rest).min(REST_MAX);
+        is_news.then(|| Finding::of(false, recent, others, Some(closed)))
+    }
+
+    fn turn(&mut self, state: State, rest: u32) {
+        (self.state, self.rest) = (state, rest);
+        self.forget();
+    }
+
+    fn forget(&mut self) {
+        (self.window, self.looks) = (Waits::default(), 0);
     }
 }
 
-impl Seen {
-    /// Responses a second over the time each took.
-    fn power(self) -> f64 {
-        if self.answered == 0 { 0.0 } else { f64::from(self.answered) / self.mean.as_secs_f64() }
+impl Finding {
+    fn of(keeps: bool, recent: Sum, others: Sum, closed: Option<Sum>) -> Self {
+        let mean = |sum: Sum| Duration::from_secs_f64(sum.mean());
+        Self { keeps, recent: mean(recent), others: mean(others), closed: closed.map(mean) }
     }
 }
 
@@ -167,93 +254,126 @@ impl Seen {
 mod tests {
     use super::*;
 
-    /// Looks at a server for so many seconds; responses a second and their time, ms, by whether connections are kept.
-    /// Seconds in which they were closed, and what was found.
-    fn watch(machine: &mut KeepAlive, seconds: u32, gives: [(u32, u64); 2]) -> (u32, Vec<bool>) {
+    /// Milliseconds that a request takes.
+    #[derive(Clone, Copy)]
+    struct Server {
+        recent: u64,
+        others: u64,
+        closed: u64,
+    }
+
+    const PLAIN: Server = Server { recent: 25, others: 26, closed: 26 };
+    const HOLDS_THREADS: Server = Server { recent: 25, others: 200, closed: 30 };
+
+    fn second(server: Server, keeps: bool, rate: u32) -> Waits {
+        let mut waits = Waits::default();
+        for request in 0..rate {
+            let is_recent = keeps && request % 5 != 0;
+            let took = match (keeps, is_recent) {
+                (false, _) => server.closed,
+                (true, true) => server.recent,
+                (true, false) => server.others,
+            };
+            waits.add(is_recent, Duration::from_millis(took), 4);
+        }
+        waits
+    }
+
+    /// Seconds of so many in which connections were closed, and what was found.
+    fn watch(machine: &mut KeepAlive, seconds: u32, server: Server) -> (u32, Vec<bool>) {
         let (mut closed, mut findings) = (0, Vec::new());
         for _ in 0..seconds {
-            let keeps = machine.keeps();
-            closed += u32::from(!keeps);
-            let (answered, each) = gives[usize::from(keeps)];
-            let found = machine.look(answered, Duration::from_millis(each) * answered);
-            findings.extend(found.map(|finding| finding.keeps));
+            closed += u32::from(!machine.keeps());
+            findings.extend(machine.look(second(server, machine.keeps(), 50)).map(|finding| finding.keeps));
         }
         (closed, findings)
     }
 
-    const PLAIN: [(u32, u64); 2] = [(50, 24), (50, 25)];
-    const HOLDS_THREADS: [(u32, u64); 2] = [(50, 25), (50, 100)];
-
     #[test]
-    fn a_server_that_gains_nothing_keeps_its_connections_and_is_tried_ever_more_rarely() {
-        let mut machine = KeepAlive::default();
-        assert_eq!(watch(&mut machine, 3 + 4, PLAIN), (2, vec![]));
-        assert_eq!(watch(&mut machine, 59, PLAIN), (0, vec![]));
-        // After 60 s, 300 s, 1500 s, 1800 s.
-        assert_eq!(watch(&mut machine, 1 + 300 + 1500 + 1800 + 4 * 4, PLAIN), (4 * 2, vec![]));
-        assert!(machine.keeps());
-    }
-
-    #[test]
-    fn a_server_that_gains_has_its_connections_closed_until_it_gains_no_more() {
-        let mut machine = KeepAlive::default();
-        assert_eq!(watch(&mut machine, 3 + 12, HOLDS_THREADS), (6, vec![false]));
-        // The trial a minute later keeps them for two seconds, and finds the same.
-        assert_eq!(watch(&mut machine, 60 + 4, HOLDS_THREADS), (64 - 2, vec![]));
-        // Another server stands there.
-        assert_eq!(watch(&mut machine, 300 + 12, PLAIN), (312 - 6, vec![true]));
-        assert!(machine.keeps());
-    }
-
-    #[test]
-    fn under_a_limit_in_flight_it_is_what_gets_done_that_counts() {
-        // A limit that has found one thread free of four answers each as fast, but no more of them.
-        let mut machine = KeepAlive::default();
-        assert_eq!(watch(&mut machine, 3 + 12, [(190, 30), (50, 20)]), (6, vec![false]));
-    }
-
-    #[test]
-    fn few_responses_are_enough_where_the_other_way_gives_many() {
-        let mut machine = KeepAlive::default();
-        assert_eq!(watch(&mut machine, 3 + 12, [(100, 40), (5, 200)]), (6, vec![false]));
-        // All threads are held: none answers.
-        assert_eq!(watch(&mut machine, 60 + 4, [(100, 40), (0, 0)]), (64 - 2, vec![]));
-    }
-
-    #[test]
-    fn without_load_or_with_too_much_of_it_nothing_is_tried() {
-        for (answered, each) in [(0, 100), (ANSWERED_MIN - 1, 100), (ANSWERED_MAX + 1, 100), (100, 4)] {
-            let gives = [(answered, each / 2), (answered, each)];
-            assert_eq!(watch(&mut KeepAlive::default(), 100, gives), (0, vec![]));
+    fn a_server_where_nobody_waits_for_connections_keeps_them() {
+        assert_eq!(watch(&mut KeepAlive::default(), 10_000, PLAIN), (0, vec![]));
+        // By twice as long, or by a few milliseconds, nobody is held up.
+        for (recent, others) in [(50, 100), (2, 15)] {
+            let server = Server { recent, others, closed: recent };
+            assert_eq!(watch(&mut KeepAlive::default(), 1000, server), (0, vec![]));
         }
-        // A trial with which nothing can be told.
-        let few = [(ANSWERED_MIN, 25), (ANSWERED_MIN, 100)];
-        assert_eq!(watch(&mut KeepAlive::default(), 60, few), (2, vec![]));
-        let too_much = [(ANSWERED_MAX + 1, 25); 2];
-        // A trial breaks off.
-        let mut machine = KeepAlive::default();
-        watch(&mut machine, 4, HOLDS_THREADS);
-        assert!(!machine.keeps());
-        assert_eq!(watch(&mut machine, 100, too_much), (1, vec![]));
-        assert!(machine.keeps());
-        // Connections that were closed are kept again, before there are no ports left.
-        watch(&mut machine, 15, HOLDS_THREADS);
-        assert!(!machine.keeps());
-        assert_eq!(watch(&mut machine, 2, too_much), (1, vec![]));
-        assert!(machine.keeps());
     }
 
     #[test]
-    fn one_unlucky_pair_changes_nothing() {
+    fn where_idle_connections_hold_threads_they_are_closed_until_they_do_no_more() {
         let mut machine = KeepAlive::default();
-        watch(&mut machine, 3 + 8, HOLDS_THREADS);
-        assert_eq!(watch(&mut machine, 4, PLAIN), (2, vec![]));
+        // Two windows, settling, and what it gives.
+        assert_eq!(watch(&mut machine, 2 + 2 + 1, HOLDS_THREADS), (3, vec![false]));
+        // Kept again for a second after a minute, after five, after half an hour.
+        let looked = 60 + 1 + 2 + 1 + 300 + 1 + 2 + 1 + 1500 + 1 + 2 + 1 + 1800;
+        assert_eq!(watch(&mut machine, looked, HOLDS_THREADS), (looked - 3, vec![]));
         assert!(machine.keeps());
-        watch(&mut machine, 60 + 12, HOLDS_THREADS);
+        // Another server stands there.
+        assert_eq!(watch(&mut machine, 1000, PLAIN), (0, vec![true]));
+    }
+
+    #[test]
+    fn where_a_new_connection_is_what_takes_long_they_are_kept() {
+        let mut machine = KeepAlive::default();
+        let server = Server { recent: 20, others: 150, closed: 150 };
+        assert_eq!(watch(&mut machine, 1800, server), (3, vec![]));
+    }
+
+    #[test]
+    fn a_window_that_says_otherwise_or_some_that_take_long_say_nothing() {
+        let mut machine = KeepAlive::default();
+        for _ in 0..100 {
+            assert_eq!(watch(&mut machine, 1, HOLDS_THREADS), (0, vec![]));
+            assert_eq!(watch(&mut machine, 1, PLAIN), (0, vec![]));
+        }
+        // A tenth of all requests take two seconds.
+        for _ in 0..100 {
+            let mut waits = Waits::default();
+            for request in 0..50 {
+                let took = if request % 5 == 1 || request == 5 { 2000 } else { 20 };
+                waits.add(request % 5 != 0, Duration::from_millis(took), 4);
+            }
+            assert_eq!(machine.look(waits), None);
+            assert!(machine.keeps());
+        }
+        // Those on deep connections wait behind all others.
+        for _ in 0..100 {
+            let mut waits = Waits::default();
+            for in_flight in 1..50 {
+                waits.add(in_flight < 30, Duration::from_millis(20 * u64::from(in_flight)), in_flight);
+            }
+            assert_eq!(machine.look(waits), None);
+            assert!(machine.keeps());
+        }
+    }
+
+    #[test]
+    fn without_load_nothing_is_judged_and_with_too_much_of_it_connections_are_kept() {
+        let mut machine = KeepAlive::default();
+        for rate in [0, 1, RATE_MAX + 1] {
+            let mut server = KeepAlive::default();
+            for _ in 0..200 {
+                assert_eq!(server.look(second(HOLDS_THREADS, true, rate)), None);
+            }
+            assert!(server.keeps());
+        }
+        watch(&mut machine, 5, HOLDS_THREADS);
         assert!(!machine.keeps());
-        watch(&mut machine, 60, HOLDS_THREADS);
-        assert_eq!(watch(&mut machine, 8, PLAIN), (4, vec![]));
-        assert_eq!(watch(&mut machine, 4, HOLDS_THREADS), (2, vec![]));
-        assert!(!machine.keeps());
+        machine.look(second(HOLDS_THREADS, false, RATE_MAX + 1));
+        assert!(machine.keeps());
+        assert_eq!(watch(&mut machine, REST_MAX, HOLDS_THREADS), (0, vec![]));
+    }
+
+    #[test]
+    fn what_cores_see_is_seen_together() {
+        let (mut machine, mut seen) = (KeepAlive::default(), 0);
+        while machine.keeps() {
+            let mut waits = second(HOLDS_THREADS, true, 10);
+            waits.merge(second(HOLDS_THREADS, true, 15));
+            machine.look(waits);
+            seen += 1;
+        }
+        // 5 of 25 a second are others, of which a window has ten.
+        assert_eq!(seen, 4);
     }
 }

@@ -73,6 +73,7 @@ impl Upstreams {
                 }
             }
             for server in servers.met() {
+                server.shared.saw(server.waits.take());
                 if !server.shared.is_member() {
                     server.pool.clear();
                     continue;

@@ -3,8 +3,11 @@
 use http::{Request, Response, header::UPGRADE};
 use tidegate_control::{
     Timestamp,
+    keep_alive::RECENTLY,
+    knobs::KeepAlivePolicy,
     meters::{Meter, UpstreamError},
 };
+use tidegate_runtime::Clock;
 use tokio::time::Instant;
 
 use super::{
@@ -12,10 +15,11 @@ use super::{
     balance::Chosen,
     body::{Exchange, Message, UpstreamBody},
     error::{Failure, SendError},
-    http1::Unanswered,
+    http1::{Http1, Unanswered},
     pool::Lease,
     proxy_header::Ends,
     response,
+    servers::CoreServer,
 };
 use crate::{body::RequestBody, facts::ConnectionFacts};
 
@@ -53,7 +57,7 @@ impl Upstreams {
         let mut sent_at = now;
         let mut request = request;
         let mut tries = 0;
-        let (response, message) = loop {
+        let (response, message, answered_at) = loop {
             tries += 1;
             // A second try is for a fresh connection: where one was stale, its like may be too.
             let pooled = if tries == 1 { server.pool.reuse(&chosen.plan, ends) } else { None };
@@ -82,20 +86,29 @@ impl Upstreams {
                     }
                 }
             };
-            let sent_at = Instant::from_std(clock.instant(sent_at));
+            let sent = Instant::from_std(clock.instant(sent_at));
             // The failure comes with whether the connection had been used before.
             let (unanswered, was_used) = match lease {
                 Lease::Http1(mut http1) => {
                     let was_used = http1.is_used;
-                    match http1.send(request, sent_at, !server.shared.keeps_connections(), interim).await {
-                        Ok(response) => break (response, Message::Http1(http1)),
-                        Err(unanswered) => (unanswered, was_used),
+                    let wait = Wait::begin(&chosen, &http1, sent_at, clock);
+                    match http1.send(request, sent, !server.shared.keeps_connections(), interim).await {
+                        Ok(response) => {
+                            let now = clock.now();
+                            wait.end(now);
+                            break (response, Message::Http1(http1), now);
+                        }
+                        Err(unanswered) => {
+                            wait.cancel();
+                            (unanswered, was_used)
+                        }
                     }
                 }
-                Lease::Http2(stream) => match Box::pin(stream.send(request, sent_at)).await {
+                Lease::Http2(stream) => match Box::pin(stream.send(request, sent)).await {
                     Ok(response) => {
                         let (head, incoming) = response.into_parts();
-                        break (Response::from_parts(head, ()), Message::Http2(stream, incoming));
+                        let message = Message::Http2(stream, incoming);
+                        break (Response::from_parts(head, ()), message, clock.now());
                     }
                     Err(unanswered) => (unanswered, true),
                 },
@@ -107,7 +120,7 @@ impl Upstreams {
             }
         };
         // The time to connect is part of it: a server that is slow to accept is slow.
-        self.answered(chosen, response, message, now, asked_upgrade)
+        self.answered(chosen, response, message, [now, answered_at], asked_upgrade)
     }
 
     fn answered(
@@ -115,11 +128,10 @@ impl Upstreams {
         chosen: Chosen,
         mut response: Response<()>,
         mut message: Message,
-        started: Timestamp,
+        [started, now]: [Timestamp; 2],
         asked_upgrade: bool,
     ) -> Result<Response<UpstreamBody>, SendError> {
         let clock = *self.core.shared().clock();
-        let now = clock.now();
         let framing = match response::check(&mut response, asked_upgrade) {
             Ok(framing) => framing,
             Err(fault) => {
@@ -136,6 +148,57 @@ impl Upstreams {
         let exchange = Exchange { chosen, clock, response_time: now.since(started) };
         let body = UpstreamBody::new(exchange, message, head.status, now);
         Ok(Response::from_parts(head, body))
+    }
+}
+
+/// How long a request on a connection of HTTP/1 takes until it is answered, or given up by whoever asked, is told when it is
+/// dropped.
+struct Wait<'a> {
+    /// `None` once it was told, or where nobody asks.
+    server: Option<&'a CoreServer>,
+    clock: Clock,
+    began: Timestamp,
+    is_recent: bool,
+    /// Requests at the server when it began.
+    in_flight: u32,
+}
+
+impl<'a> Wait<'a> {
+    fn begin(chosen: &'a Chosen, http1: &Http1, began: Timestamp, clock: Clock) -> Self {
+        let is_asked = chosen.plan.keep_alive == KeepAlivePolicy::Auto;
+        Self {
+            server: is_asked.then_some(&*chosen.server),
+            clock,
+            began,
+            is_recent: http1.is_used && began.since(http1.idle_since) < RECENTLY,
+            in_flight: chosen.server.shared.in_flight(),
+        }
+    }
+
+    /// It was answered.
+    fn end(mut self, now: Timestamp) {
+        self.tell(now);
+    }
+
+    /// It failed for another reason than how long it took.
+    fn cancel(mut self) {
+        self.server = None;
+    }
+
+    fn tell(&mut self, now: Timestamp) {
+        if let Some(server) = self.server.take() {
+            let mut waits = server.waits.get();
+            waits.add(self.is_recent, now.since(self.began), self.in_flight);
+            server.waits.set(waits);
+        }
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        if self.server.is_some() {
+            self.tell(self.clock.now());
+        }
     }
 }
 

@@ -1,10 +1,16 @@
 //! One application's servers as one core sees them: who may be chosen, and this core's connections to each.
 
-use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
 
 use tidegate_control::{
     ServerId, Timestamp,
     balance::{Balancer, Candidate},
+    keep_alive::Waits,
     meters::{Meter, UpstreamError},
 };
 use tidegate_runtime::{Application, Cells, Core, Subject, servers::Server};
@@ -38,6 +44,8 @@ pub(super) struct CoreServer {
     pub(super) shared: Arc<Server>,
     pub(super) cells: Rc<Cells>,
     pub(super) pool: Pool,
+    /// How long requests took, since the last sweep.
+    pub(super) waits: Cell<Waits>,
 }
 
 impl CoreServers {
@@ -145,6 +153,7 @@ impl CoreServers {
                 shared: Arc::clone(shared),
                 cells: core.meters().cells(Subject::Server(application, shared.id())),
                 pool: Pool::default(),
+                waits: Cell::default(),
             })
         });
         Rc::clone(server)

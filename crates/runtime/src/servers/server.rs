@@ -16,7 +16,7 @@ use tidegate_control::{
     ServerId, Timestamp,
     balance::{Candidate, PeakEwma},
     health::{Condition, Health, HealthSettings},
-    keep_alive::{Finding, KeepAlive},
+    keep_alive::{Finding, KeepAlive, Waits},
     knobs::{KeepAlivePolicy, Values, keys},
 };
 use tokio::sync::Notify;
@@ -34,9 +34,7 @@ pub struct Server {
     in_flight: AtomicU32,
     /// Live requests answered.
     answered: AtomicU32,
-    /// Sum of their response times; wraps around.
-    answered_nanos: AtomicU64,
-    keep_alive: Mutex<Looks>,
+    keep_alive: Mutex<Keeping>,
     keeps_connections: AtomicBool,
     /// `u32::MAX`: no bound.
     in_flight_max: AtomicU32,
@@ -51,13 +49,11 @@ pub struct Server {
     is_troubled: AtomicBool,
 }
 
-/// What is looked at once a second.
+/// Whether connections are kept, and what is seen until the next look at it.
 #[derive(Debug, Default)]
-struct Looks {
+struct Keeping {
     machine: KeepAlive,
-    /// What `answered` and `answered_nanos` were at the last look.
-    answered: u32,
-    nanos: u64,
+    waits: Waits,
 }
 
 /// What a server shares with its set.
@@ -130,7 +126,6 @@ impl Server {
             ties,
             in_flight: AtomicU32::new(0),
             answered: AtomicU32::new(0),
-            answered_nanos: AtomicU64::new(0),
             keep_alive: Mutex::default(),
             keeps_connections: AtomicBool::new(true),
             in_flight_max: AtomicU32::new(u32::MAX),
@@ -230,7 +225,6 @@ impl Server {
     /// It answered a live request in `response_time`.
     pub fn on_success(&self, now: Timestamp, response_time: Duration) {
         self.answered.fetch_add(1, Ordering::Relaxed);
-        self.answered_nanos.fetch_add(nanos(response_time), Ordering::Relaxed);
         // Another core is at it: one observation more or less does not matter.
         if let Ok(mut ewma) = self.ewma.try_lock() {
             ewma.observe(now, response_time);
@@ -264,22 +258,24 @@ impl Server {
         self.keeps_connections.load(Ordering::Relaxed)
     }
 
+    /// How long requests took there, as one core saw it.
+    pub fn saw(&self, waits: Waits) {
+        self.keep_alive.lock().unwrap_or_else(PoisonError::into_inner).waits.merge(waits);
+    }
+
     /// Decides whether connections are kept, once a second, by one caller.
     pub fn judge_keep_alive(&self, policy: KeepAlivePolicy) {
-        let mut looks = self.keep_alive.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut keeping = self.keep_alive.lock().unwrap_or_else(PoisonError::into_inner);
         let keeps = match policy {
             KeepAlivePolicy::Auto => {
-                let (answered, nanos) = (self.answered(), self.answered_nanos.load(Ordering::Relaxed));
-                let (before, nanos_before) = (looks.answered, looks.nanos);
-                (looks.answered, looks.nanos) = (answered, nanos);
-                let total = Duration::from_nanos(nanos.wrapping_sub(nanos_before));
-                if let Some(found) = looks.machine.look(answered.wrapping_sub(before), total) {
+                let waits = std::mem::take(&mut keeping.waits);
+                if let Some(found) = keeping.machine.look(waits) {
                     self.tell(found);
                 }
-                looks.machine.keeps()
+                keeping.machine.keeps()
             }
             KeepAlivePolicy::Always | KeepAlivePolicy::Never => {
-                *looks = Looks::default();
+                *keeping = Keeping::default();
                 policy == KeepAlivePolicy::Always
             }
         };
@@ -287,12 +283,14 @@ impl Server {
     }
 
     fn tell(&self, found: Finding) {
-        let Finding { keeps, kept, closed } = found;
+        let Finding { keeps, recent, others, closed } = found;
         let what = match keeps {
-            true => "connections are kept again: closing them gains nothing",
-            false => "connections are closed after each request: requests are answered faster so",
+            true => "connections are kept again: requests on idle ones wait no longer than others",
+            false => {
+                "connections are closed after each request: idle ones hold the threads for which requests wait"
+            }
         };
-        tracing::info!(server = self.name, at = %self.endpoint, ?kept, ?closed, "{what}");
+        tracing::info!(server = self.name, at = %self.endpoint, ?recent, ?others, ?closed, "{what}");
     }
 
     /// The server as the balancer sees it; what changes with every request is
@@ -376,7 +374,8 @@ impl Server {
     }
 
     fn publish_ewma(&self, ewma: &PeakEwma, now: Timestamp) {
-        self.ewma_nanos.store(nanos(ewma.value(now)), Ordering::Relaxed);
+        let nanos = u64::try_from(ewma.value(now).as_nanos()).unwrap_or(u64::MAX);
+        self.ewma_nanos.store(nanos, Ordering::Relaxed);
     }
 
     fn with_health(&self, now: Timestamp, change: impl FnOnce(&mut Health)) {
@@ -425,10 +424,6 @@ impl fmt::Display for Endpoint {
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// FNV-1a, 64 bits (Fowler, Noll & Vo, draft-eastlake-fnv): short, and the same in every version

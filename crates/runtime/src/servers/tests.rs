@@ -4,8 +4,9 @@ use std::{net::IpAddr, path::Path, pin::pin, time::Duration};
 
 use tidegate_config::{Application, ProtectOptions, Server, ServerAddress, Settings};
 use tidegate_control::{
-    ApplicationId, ServerId, Timestamp,
+    ApplicationId, ServerId,
     health::Condition,
+    keep_alive::Waits,
     knobs::{KeepAlivePolicy, Knob, Scope, Value, Values},
 };
 
@@ -217,12 +218,15 @@ fn a_unix_socket_is_a_member_at_once_and_tokens_tell_servers_apart() {
 fn connections_are_kept_unless_that_slows_the_server_down_or_it_is_said_otherwise() {
     let set = set(&[("a", "10.0.0.1", 80)]);
     let server = set.members()[0].clone();
-    let (now, keeps) = (Timestamp::EPOCH, || set.list()[0].keeps_connections);
+    let keeps = || set.list()[0].keeps_connections;
     let second = |policy: KeepAlivePolicy| {
         // Its threads wait on idle connections.
-        let each = Duration::from_millis(if server.keeps_connections() { 100 } else { 20 });
-        for _ in 0..50 {
-            server.on_success(now, each);
+        for request in 0..50 {
+            let mut waits = Waits::default();
+            let is_recent = server.keeps_connections() && request % 5 != 0;
+            let took = if server.keeps_connections() && !is_recent { 200 } else { 20 };
+            waits.add(is_recent, Duration::from_millis(took), 4);
+            server.saw(waits);
         }
         server.judge_keep_alive(policy);
     };
