@@ -129,8 +129,10 @@ impl Waits {
         self.others.merge(more.others);
     }
 
-    const fn count(&self) -> u32 {
-        self.recent.count + self.others.count
+    /// Requests on connections just used, and on others.
+    #[must_use]
+    pub const fn counts(&self) -> [u32; 2] {
+        [self.recent.count, self.others.count]
     }
 }
 
@@ -166,7 +168,7 @@ impl KeepAlive {
 
     /// A second has passed, in which requests took so long.
     pub fn look(&mut self, waits: Waits) -> Option<Finding> {
-        if waits.count() > RATE_MAX {
+        if waits.counts().iter().sum::<u32>() > RATE_MAX {
             if self.keeps() {
                 self.forget();
             } else {

@@ -81,7 +81,7 @@ choices! {
     }
     /// Whether connections to servers are kept from one request to the next.
     KeepAlivePolicy {
-        /// As long as nothing is gained by closing them: tried at servers spoken to in HTTP/1 without TLS.
+        /// Unless requests on new and idle ones wait for those in use; at servers spoken to in HTTP/1 without TLS.
         Auto = "auto",
         /// Yes.
         Always = "always",

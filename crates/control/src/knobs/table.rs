@@ -227,7 +227,7 @@ knobs! {
         UPSTREAM_IDLE_TIMEOUT: Span = "upstream.idle.timeout", span(MS, HOUR), Value::Span(Duration::from_secs(15)),
             "How long an idle connection to a server is kept; below the server's own timeout.";
         UPSTREAM_KEEP_ALIVE: Chosen<KeepAlivePolicy> = "upstream.keep_alive", choice::<KeepAlivePolicy>(), Value::Choice("auto"),
-            "Whether connections to servers are kept from one request to the next. auto: unless closing them answers faster, as with servers whose threads wait on idle connections (Puma, Apache prefork); tried now and then on HTTP/1 without TLS, up to 400 responses a second.";
+            "Whether connections to servers are kept from one request to the next. auto: unless requests on new and idle connections wait for those in use, as with servers whose threads wait on idle connections (Puma, Apache prefork); on HTTP/1 without TLS, up to 400 requests a second.";
         UPSTREAM_IDLE_MAX: u64 = "upstream.idle.max", count(1, 100_000), Value::Count(256),
             "Idle connections kept to each server by each core.";
         RETRIES_MAX: u64 = "retries.max", count(0, 10), Value::Count(1),

@@ -257,6 +257,48 @@ fn a_connection_that_is_not_kept_says_so_and_serves_one_request() {
 }
 
 #[test]
+fn how_long_answered_and_abandoned_requests_take_is_seen_apart_by_what_their_connection_did_before() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = Bench::new(&[raw.address()], |_| {});
+        let seen = || bench.upstreams.servers(&bench.application()).met()[0].waits.take().counts();
+        let client = async {
+            for _ in 0..3 {
+                assert_eq!(get_text(&bench, "/").await, "x");
+            }
+        };
+        let server = async {
+            let mut peer = raw.accept().await;
+            for _ in 0..3 {
+                peer.answer("x").await;
+            }
+            peer
+        };
+        let ((), mut peer) = tokio::join!(client, server);
+        assert_eq!(seen(), [2, 1], "the first opened its connection, the others found it just used");
+
+        // Whoever asked has gone.
+        tokio::select! {
+            _ = bench.get("/") => unreachable!("it is not answered"),
+            _ = peer.head() => {}
+        }
+        assert_eq!(seen(), [1, 0]);
+
+        // That it failed says nothing of waiting.
+        let fails = async { drop(raw.accept().await.head().await) };
+        let (sent, ()) = tokio::join!(bench.send(request(Method::POST, "/", RequestBody::Empty)), fails);
+        sent.expect_err("no answer");
+        assert_eq!(seen(), [0, 0]);
+
+        bench.edit(|app| set(&mut app.values, "upstream.keep_alive", Value::Choice("always")));
+        bench.upstreams.adopt(&bench.core.view());
+        let server = async { raw.accept().await.answer("x").await };
+        tokio::join!(get_text(&bench, "/"), server);
+        assert_eq!(seen(), [0, 0], "nobody asks");
+    });
+}
+
+#[test]
 fn idle_connections_are_bounded_in_number_and_time() {
     run(async {
         let raw = Raw::bind().await;
