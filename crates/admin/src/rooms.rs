@@ -144,7 +144,9 @@ pub(crate) fn restore(shared: &Shared, directory: &Path) {
                 application.state.waiting_room().restore(&snapshot);
                 tracing::info!(application = name, "promises of the waiting room are taken over");
             }
-            Err(fault) => tracing::error!(application = name, %fault, "the waiting room begins empty"),
+            Err(fault) => {
+                tracing::error!(application = name, %fault, "what a waiting room may have promised is not taken over")
+            }
         }
     }
 }

@@ -24,6 +24,11 @@ use super::{
 /// thousand handshakes.
 const OPENING_MAX: usize = 64;
 
+/// A connection idle for no longer is still open, as good as surely: no server in use closes one sooner. One idle for
+/// longer the server may be closing while a request is on its way to it, and a request that is not idempotent could then
+/// not be sent again (RFC 9112, section 9.3.1).
+pub(super) const SURELY_OPEN: Duration = Duration::from_secs(1);
+
 /// A core's connections to one server.
 #[derive(Default)]
 pub(super) struct Pool {
@@ -50,9 +55,15 @@ struct Opening<'a> {
 }
 
 impl Pool {
-    /// A connection that is open already.
-    pub(super) fn reuse(&self, plan: &Rc<Plan>, ends: Option<Ends>) -> Option<Lease> {
-        if let Some(http1) = self.pop_idle(plan, ends) {
+    /// A connection that is open already; one of HTTP/1 has been idle for less than `idle_max`.
+    pub(super) fn reuse(
+        &self,
+        plan: &Rc<Plan>,
+        ends: Option<Ends>,
+        idle_max: Duration,
+        now: Timestamp,
+    ) -> Option<Lease> {
+        if let Some(http1) = self.pop_idle(plan, ends, idle_max, now) {
             return Some(Lease::Http1(http1));
         }
         let shared = self.shared.borrow();
@@ -68,6 +79,7 @@ impl Pool {
         server: &Server,
         plan: &Rc<Plan>,
         ends: Option<Ends>,
+        idle_max: Duration,
         now: impl Fn() -> Timestamp,
         opened: impl Fn(),
     ) -> Result<Lease, Failure> {
@@ -89,7 +101,7 @@ impl Pool {
                     format!("{}: {OPENING_MAX} connections are being opened already", server.endpoint()),
                 ));
             }
-            if let Some(lease) = self.reuse(plan, ends) {
+            if let Some(lease) = self.reuse(plan, ends, idle_max, now()) {
                 return Ok(lease);
             }
         }
@@ -165,15 +177,22 @@ impl Pool {
         self.idle.borrow().len()
     }
 
-    fn pop_idle(&self, plan: &Rc<Plan>, ends: Option<Ends>) -> Option<Box<Http1>> {
+    fn pop_idle(
+        &self,
+        plan: &Rc<Plan>,
+        ends: Option<Ends>,
+        idle_max: Duration,
+        now: Timestamp,
+    ) -> Option<Box<Http1>> {
         let mut idle = self.idle.borrow_mut();
-        if plan.is_per_client() {
+        let mut http1 = if plan.is_per_client() {
             let position = idle.iter().rposition(|http1| http1.ends == ends)?;
-            let http1 = idle.remove(position);
-            return is_of(&http1.plan, plan).then_some(http1);
-        }
-        let mut http1 = idle.pop()?;
-        if !is_of(&http1.plan, plan) {
+            idle.remove(position)
+        } else {
+            idle.pop()?
+        };
+        // Else another takes its place.
+        if now.since(http1.idle_since) >= idle_max || !is_of(&http1.plan, plan) {
             return None;
         }
         if !Rc::ptr_eq(&http1.plan, plan) {

@@ -1,5 +1,7 @@
 //! Sends a request over a pooled or new connection, and again where a pooled one proves stale.
 
+use std::time::Duration;
+
 use http::{Request, Response, header::UPGRADE};
 use tidegate_control::{
     Timestamp,
@@ -16,7 +18,7 @@ use super::{
     body::{Exchange, Message, UpstreamBody},
     error::{Failure, SendError},
     http1::{Http1, Unanswered},
-    pool::Lease,
+    pool::{Lease, SURELY_OPEN},
     proxy_header::Ends,
     response,
     servers::CoreServer,
@@ -31,7 +33,8 @@ impl Upstreams {
     /// waits for the response's head.
     ///
     /// A pooled connection that proves stale before anything was answered is replaced by a fresh
-    /// one, unseen, if the request did not reach the server or is idempotent and can be had again.
+    /// one, unseen, if the request did not reach the server or is idempotent and can be had again. One that is not, or can
+    /// not, goes on a connection used within the last second, or on a new one.
     ///
     /// `now` is the present time; the caller has just read it. `interim` is given the interim responses of servers
     /// that speak HTTP/1.
@@ -56,11 +59,14 @@ impl Upstreams {
         server.cells.add(Meter::SERVER_REQUESTS, 1);
         let mut sent_at = now;
         let mut request = request;
+        // What could not be sent again goes where it is sure to arrive.
+        let can_again = request.method().is_idempotent() && !matches!(request.body(), RequestBody::Stream(_));
+        let idle_max = if can_again { Duration::MAX } else { SURELY_OPEN };
         let mut tries = 0;
         let (response, message, answered_at) = loop {
             tries += 1;
             // A second try is for a fresh connection: where one was stale, its like may be too.
-            let pooled = if tries == 1 { server.pool.reuse(&chosen.plan, ends) } else { None };
+            let pooled = if tries == 1 { server.pool.reuse(&chosen.plan, ends, idle_max, now) } else { None };
             let lease = match pooled {
                 Some(lease) => lease,
                 None => {
@@ -68,7 +74,8 @@ impl Upstreams {
                     // Boxed, as all that happens rarely: every exchange is moved about and held with room
                     // for whatever it may come to wait for.
                     let now = || clock.now();
-                    let opening = server.pool.acquire(&server.shared, &chosen.plan, ends, now, opened);
+                    let opening =
+                        server.pool.acquire(&server.shared, &chosen.plan, ends, idle_max, now, opened);
                     let acquired = Box::pin(opening).await;
                     sent_at = clock.now();
                     match acquired {

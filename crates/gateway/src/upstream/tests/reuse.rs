@@ -1,6 +1,7 @@
 //! Connections used again, and what happens when they have gone stale.
 
 use super::*;
+use crate::upstream::pool::SURELY_OPEN;
 
 async fn get_text(bench: &Bench, path: &str) -> String {
     text(bench.get(path).await.expect("a head").into_body()).await.expect("a body")
@@ -179,6 +180,43 @@ fn an_idempotent_request_that_met_a_stale_connection_is_sent_once_more() {
                 "one request is one, however often it is sent"
             );
         }
+    });
+}
+
+#[test]
+fn what_may_not_be_sent_twice_goes_on_a_connection_just_used_or_a_new_one() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = Bench::new(&[raw.address()], |_| {});
+        let server = async {
+            for answers in [["1", "2", "3"].as_slice(), &["4", "5"], &["6"]] {
+                let mut peer = raw.accept().await;
+                for answer in answers {
+                    peer.answer(answer).await;
+                }
+                if answers.len() > 1 {
+                    peer.closed().await;
+                }
+            }
+        };
+        let send = async |method: Method, idle: Duration| {
+            let body = if method == Method::PUT { stream().1 } else { RequestBody::Empty };
+            let now = bench.shared.clock().now() + idle;
+            let sent = Box::new(request(method, "/", body));
+            let sent = bench.upstreams.send(bench.choose(), sent, &bench.client, now, &|_| {}).await;
+            text(sent.expect("a head").into_body()).await.expect("a body")
+        };
+        let client = async {
+            assert_eq!(send(Method::GET, Duration::ZERO).await, "1");
+            assert_eq!(send(Method::POST, Duration::ZERO).await, "2");
+            assert_eq!(send(Method::GET, SURELY_OPEN).await, "3");
+            assert_eq!(send(Method::POST, SURELY_OPEN).await, "4");
+            assert_eq!(send(Method::PATCH, Duration::ZERO).await, "5");
+            // Idempotent, but it streams by.
+            assert_eq!(send(Method::PUT, SURELY_OPEN).await, "6");
+        };
+        tokio::join!(client, server);
+        assert_eq!(bench.connects(), 3);
     });
 }
 
