@@ -1,4 +1,4 @@
-//! `/metrics`: the table of meters as OpenMetrics text.
+//! `/metrics`: the table of meters as OpenMetrics text, or in the older format of Prometheus.
 
 use std::fmt;
 
@@ -17,15 +17,14 @@ use tidegate_runtime::{Reading, Sample, Scrape, Shared, histogram, seconds};
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Every meter of every subject as `accept` wants it, and its content type: OpenMetrics, or the older text
-/// format of Prometheus for who asks for that only.
+/// Every meter of every subject as `accept` wants it, and its content type: OpenMetrics for who asks for that, as Prometheus
+/// does, else its older text format, which everybody reads.
 pub(crate) fn answer(shared: &Shared, accept: Option<&str>) -> (&'static str, String) {
     let page = render(shared);
-    let accepts = |name: &str| accept.is_some_and(|accept| accept.contains(name));
-    if accepts("text/plain") && !accepts("application/openmetrics-text") && !accepts("*/*") {
-        return (PROMETHEUS, in_text_format(&page));
+    if accept.is_some_and(|accept| accept.contains("application/openmetrics-text")) {
+        return (OPEN_METRICS, page);
     }
-    (OPEN_METRICS, page)
+    (PROMETHEUS, in_text_format(&page))
 }
 
 /// OpenMetrics in the older format, in which a counter's family has the name of its series.

@@ -17,6 +17,7 @@ use crate::{
     stream::Stream,
     support::{
         Gateway, Start,
+        admin::open_metrics,
         client::get,
         free_address,
         origin::{Origin, respond},
@@ -108,10 +109,11 @@ def read(accept):
 new, page = read('application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1')
 assert new.startswith('application/openmetrics-text'), new
 modern = {family.name: family for family in openmetrics.parser.text_string_to_metric_families(page)}
-old, page = read('text/plain;version=0.0.4')
-assert old.startswith('text/plain; version=0.0.4'), old
-older = {family.name: family for family in parser.text_string_to_metric_families(page)}
-assert modern.keys() == older.keys(), modern.keys() ^ older.keys()
+for accept in ('text/plain;version=0.0.4', '*/*'):
+    old, page = read(accept)
+    assert old.startswith('text/plain; version=0.0.4'), old
+    older = {family.name: family for family in parser.text_string_to_metric_families(page)}
+    assert modern.keys() == older.keys(), modern.keys() ^ older.keys()
 for name, family in modern.items():
     assert family.type == older[name].type, (name, family.type, older[name].type)
     assert name.startswith('tidegate_') and family.documentation, name
@@ -178,7 +180,7 @@ fn schemathesis_finds_no_answer_that_the_document_does_not_say() {
 #[test]
 fn the_dashboard_for_grafana_names_meters_that_exist() {
     let front = Front::start("", "", &[]);
-    let page = get(front.admin, "/metrics").expect("metrics").text();
+    let page = open_metrics(front.admin);
     let file = root().join("examples/grafana/tidegate.json");
     let dashboard: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(file).expect("it is there")).expect("JSON");

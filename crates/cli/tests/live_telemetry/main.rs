@@ -17,7 +17,7 @@ use collector::{Collector, Received, carries, text};
 use opentelemetry_proto::tonic::metrics::v1::{Metric, metric::Data};
 use support::{
     Gateway, Start,
-    admin::{Metrics, api, await_metrics},
+    admin::{Metrics, api, await_metrics, open_metrics},
     client::{Client, get},
     free_address,
     origin::{Origin, respond},
@@ -151,7 +151,7 @@ fn metrics_arrive_with_the_values_that_were_counted() {
         let scopes = received.metrics.iter().flat_map(|message| &message.resource_metrics);
         let metrics = scopes.flat_map(|of| &of.scope_metrics).flat_map(|of| &of.metrics);
         let exported: BTreeSet<String> = metrics.map(family).collect();
-        (exported == families(&get(front.admin, "/metrics").ok()?.text())).then_some(exported)
+        (exported == families(&open_metrics(front.admin))).then_some(exported)
     });
     assert!(exported.len() > 40, "{exported:?}");
 

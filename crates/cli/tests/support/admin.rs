@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::client::{Client, Response, get};
+use super::client::{Client, Response};
 
 /// How long a level may take to come back: counts are summed each second.
 const SETTLE: Duration = Duration::from_secs(20);
@@ -26,13 +26,21 @@ struct Series {
     value: f64,
 }
 
+/// The page as Prometheus asks for it.
+pub(crate) fn open_metrics(admin: SocketAddr) -> String {
+    let accept = "connection: close\r\naccept: application/openmetrics-text\r\n";
+    let response = Client::connect(admin).and_then(|mut client| client.get("/metrics", accept));
+    let response = response.expect("read /metrics");
+    assert_eq!(response.status, 200, "/metrics");
+    let page = response.text();
+    assert!(page.ends_with("# EOF\n"), "OpenMetrics text ends with its mark: {page}");
+    page
+}
+
 impl Metrics {
     /// Reads the page; every line of it must be OpenMetrics text.
     pub(crate) fn read(admin: SocketAddr) -> Self {
-        let response = get(admin, "/metrics").expect("read /metrics");
-        assert_eq!(response.status, 200, "/metrics");
-        let page = response.text();
-        assert!(page.ends_with("# EOF\n"), "OpenMetrics text ends with its mark: {page}");
+        let page = open_metrics(admin);
         let series = page.lines().filter(|line| !line.starts_with('#')).map(Series::parse).collect();
         Self { series }
     }
