@@ -6,6 +6,8 @@ import time
 import work
 
 CONNECTIONS = 64
+# Requests a second of the open loop: what each of the proxies can do with one core, and leave some of it.
+STEADY = 5000
 
 
 class Cell:
@@ -20,12 +22,16 @@ class Cell:
 
 def all_cells(effort):
     rate = [("cpu_us", "µs CPU a request", 2), ("per_s", "requests/s", 0), ("p99_ms", "ms p99", 2)]
+    at_rate = [("cpu_us", "µs CPU a request", 2), ("p99_ms", "ms p99", 2)]
     each = [("cpu_us", "µs CPU a connection", 1)]
     memory = [("kib", "KiB a connection", 2)]
     tls13, tls12 = ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_2
 
     def requests(scheme, kind, path):
         return lambda run: _requests(run, f"{scheme}://127.0.0.1:{run.server.ports[kind]}/{path}", effort.seconds)
+
+    def steady(kind, path):
+        return lambda run: _steady(run, f"http://127.0.0.1:{run.server.ports[kind]}/{path}", effort.seconds)
 
     def connections(kind, version, resumed):
         return lambda run: _handshakes(run, run.server.ports[kind], effort.handshakes, version, resumed)
@@ -45,6 +51,7 @@ def all_cells(effort):
         Cell("plain-1k", "1 KiB plain, keep-alive, 64 connections", rate, requests("http", "plain", "1k")),
         Cell("tls-1k", "1 KiB TLS 1.3 (P-256), keep-alive, 64 connections", rate, requests("https", "p256", "1k")),
         Cell("plain-100k", "100 KiB plain, keep-alive, 64 connections", rate, requests("http", "plain", "100k")),
+        Cell("steady-100k", f"100 KiB plain, open loop of {STEADY}/s", at_rate, steady("plain", "100k")),
         Cell("tls-100k", "100 KiB TLS 1.3, keep-alive, 64 connections", rate, requests("https", "p256", "100k")),
         Cell("full-rsa", "full handshake, RSA-2048, TLS 1.3, and a request", each, connections("rsa", tls13, False)),
         Cell("full-p256", "full handshake, P-256, TLS 1.3, and a request", each, connections("p256", tls13, False)),
@@ -84,10 +91,22 @@ def _room(run, accept, seconds):
 
 
 def _requests(run, url, seconds, accept=None, refused=False):
+    cores = run.stand.other_cores
+    return _served(run, seconds, lambda span: work.keep_alive(url, span, CONNECTIONS, cores, accept, refused))
+
+
+def _steady(run, url, seconds):
+    """The same load for each: in a closed loop who is faster has more to do, and where the generator is the slowest
+    of all the latencies are its own."""
+    tidegate, cores = run.stand.tidegate, run.stand.other_cores
+    return _served(run, seconds, lambda span: work.open_loop(tidegate, url, STEADY, span, cores))
+
+
+def _served(run, seconds, work_for):
     # Warm: connections, caches, pools.
-    work.keep_alive(url, 1, CONNECTIONS, run.stand.other_cores, accept, refused)
+    work_for(1)
     before, share_before = run.server.cpu_ns(), run.server.user_and_system_ticks()
-    done = work.keep_alive(url, seconds, CONNECTIONS, run.stand.other_cores, accept, refused)
+    done = work_for(seconds)
     spent_ns = run.server.cpu_ns() - before
     user, system = (after - before for after, before in zip(run.server.user_and_system_ticks(), share_before))
     run.check()

@@ -22,8 +22,14 @@ from stand import Stand
 CONNECTIONS = 16
 SECONDS = 8
 
+CODEC = "tidegate: HTTP/1 on the wire"
 # The first that is found in a source file's path.
 GROUPS = [
+    ("crates/gateway/src/http1", CODEC),
+    ("crates/gateway/src/connection/http1", CODEC),
+    ("crates/gateway/src/upstream/http1", CODEC),
+    ("crates/gateway/src/upstream/encode", CODEC),
+    ("crates/gateway/src/upstream/response", CODEC),
     ("crates/gateway/src/request", "tidegate: requests"),
     ("crates/gateway/src/upstream", "tidegate: servers"),
     ("crates/gateway", "tidegate: connections"),
@@ -79,9 +85,10 @@ def table(groups, ours, user_us=None):
     of_ours = sum(count for name, count in groups.items() if name.startswith("tidegate"))
     lines = [f"user instructions a request, 1 KiB plain: {total:,.0f}"]
     lines += [f"  {name:<32}{count:>9,.0f}  {count / total:>4.0%}" for name, count in groups.most_common()]
-    lines.append(f"  of these our own code {of_ours:,.0f}")
-    if user_us:
-        lines[-1] += f", {of_ours / total * user_us:.2f} of {user_us:.2f} µs user time"
+    for what, count in ("our own code", of_ours), ("without what does a codec's work", of_ours - groups[CODEC]):
+        lines.append(f"  of these {what} {count:,.0f}")
+        if user_us:
+            lines[-1] += f", {count / total * user_us:.2f} of {user_us:.2f} µs user time"
     lines.append("with all they call:")
     lines += [f"  {count:>9,.0f}  {name}" for name, count in collections.Counter(ours).most_common(25)]
     return "\n".join(lines)

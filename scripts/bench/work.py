@@ -1,5 +1,7 @@
-"""The work put on a proxy: keep-alive requests by wrk, and connections of our own making."""
+"""The work put on a proxy: keep-alive requests by wrk, an open loop by `tidegate load`, and connections of our own
+making."""
 
+import json
 import multiprocessing
 import os
 import re
@@ -47,6 +49,22 @@ def keep_alive(url, seconds, connections, on_cores, accept=None, refused=False):
         "seconds": float(requests.group(2)) * scale,
         "p99_ms": float(slowest.group(1)) * {"us": 0.001, "ms": 1, "s": 1000}[slowest.group(2)],
     }
+
+
+def open_loop(tidegate, url, per_s, seconds, on_cores):
+    """Requests that start when they are due, whether or not others have their answers (`tidegate load`); how many,
+    and the latency at the 99th percentile from when each was due."""
+    command = [tidegate, "load", url, "--arrivals", f"poisson:{per_s}/s", "--duration", f"{seconds}s", "--json"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, preexec_fn=lambda: os.sched_setaffinity(0, on_cores)
+    )
+    try:
+        total = json.loads(done.stdout)["total"]
+    except (ValueError, KeyError) as error:
+        raise Failed(f"tidegate load said nothing usable: {done.stderr[-300:]}") from error
+    if not total["good"] or total["good"] != total["offered"]:
+        raise Failed(f"{total['good']} good answers to {total['offered']} requests")
+    return {"requests": total["good"], "seconds": seconds, "p99_ms": total["good_latency_ms"]["p99"]}
 
 
 def handshakes(port, count, version, resumed, on_cores):

@@ -69,9 +69,14 @@ pub enum ClientError {
         /// What is wrong.
         problem: String,
     },
-    /// TLS cannot be spoken.
-    #[error(transparent)]
-    Tls(#[from] rustls::Error),
+    /// TLS cannot be spoken with it.
+    #[error("no TLS with {address} ({source})")]
+    Tls {
+        /// With whom.
+        address: String,
+        /// What went wrong.
+        source: rustls::Error,
+    },
 }
 
 trait Stream: Read + Write + Send {
@@ -128,7 +133,11 @@ impl Client {
         if status.starts_with('2') {
             // Between two events it may be quiet for long.
             answer.get_ref().set_patience(SILENCE_MAX).map_err(|error| self.silent(error))?;
-            return Ok(answer.lines());
+            // A gateway that ends closes TLS without saying so: it is an end as without TLS.
+            let goes_on = |line: &io::Result<String>| {
+                line.as_ref().err().is_none_or(|error| error.kind() != io::ErrorKind::UnexpectedEof)
+            };
+            return Ok(answer.lines().take_while(goes_on));
         }
         let body: String = answer.lines().map_while(Result::ok).collect();
         Err(self.refused(&status, &body))
@@ -185,9 +194,16 @@ impl Client {
              content-length: {}\r\n\r\n{body}",
             body.len()
         );
+        let addresses = authority.to_socket_addrs().map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidInput => ClientError::Address(format!(
+                "{:?} is no address: write HOST:PORT, or https://HOST:PORT",
+                self.address
+            )),
+            _ => self.silent(error),
+        })?;
         let connect = || -> io::Result<TcpStream> {
             let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-            for address in authority.to_socket_addrs()? {
+            for address in addresses {
                 match TcpStream::connect_timeout(&address, self.patience) {
                     Ok(stream) => {
                         stream.set_read_timeout(Some(self.patience))?;
@@ -207,7 +223,7 @@ impl Client {
                 let host = host.trim_start_matches('[').trim_end_matches(']');
                 let name = ServerName::try_from(host.to_owned())
                     .map_err(|error| ClientError::Address(format!("{host}: {error}")))?;
-                let session = ClientConnection::new(self.tls()?, name)?;
+                let session = ClientConnection::new(self.tls()?, name).map_err(|error| self.no_tls(error))?;
                 Box::new(StreamOwned::new(session, stream))
             }
         };
@@ -227,7 +243,8 @@ impl Client {
         }
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
+            .with_safe_default_protocol_versions()
+            .map_err(|error| self.no_tls(error))?
             .with_root_certificates(roots);
         let config = match &self.certificate {
             None => builder.with_no_client_auth(),
@@ -242,7 +259,14 @@ impl Client {
         Ok(Arc::new(config))
     }
 
+    fn no_tls(&self, source: rustls::Error) -> ClientError {
+        ClientError::Tls { address: self.address.clone(), source }
+    }
+
     fn silent(&self, source: io::Error) -> ClientError {
+        if let Some(source) = source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+            return self.no_tls(source.clone());
+        }
         let source = match source.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
                 io::Error::new(io::ErrorKind::TimedOut, format!("nothing came within {:?}", self.patience))
@@ -268,9 +292,13 @@ fn read_token(file: &Path) -> Result<String, ClientError> {
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, ClientError> {
-    CertificateDer::pem_file_iter(file)
+    let certificates = CertificateDer::pem_file_iter(file)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| unusable(file, error))
+        .map_err(|error| unusable(file, error))?;
+    if certificates.is_empty() {
+        return Err(unusable(file, "no certificate stands in it: name a PEM file"));
+    }
+    Ok(certificates)
 }
 
 fn unusable(file: &Path, problem: impl std::fmt::Display) -> ClientError {

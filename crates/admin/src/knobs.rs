@@ -1,6 +1,9 @@
 //! `/api/v1/knobs`: every knob with its value, changed while running, and the record of changes.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use http::StatusCode;
 use serde_json::{Map, Value as Json, json};
@@ -9,7 +12,7 @@ use tidegate_control::{
     Timestamp,
     knobs::{Kind, Knob, Value},
 };
-use tidegate_runtime::{ChangeError, KnobChange, Origin, Shared};
+use tidegate_runtime::{ChangeError, KnobChange, Origin, Override, Shared};
 use tidegate_store::{Change, ChangeRecord};
 
 use crate::{
@@ -36,10 +39,29 @@ pub(crate) struct Knobs {
 /// What a change asks for.
 #[derive(Debug)]
 struct Asked {
-    changes: Vec<(KnobPath, Option<Value>)>,
+    changes: Vec<Wanted>,
     reasons: Reasons,
-    lasting: bool,
     dry_run: bool,
+}
+
+/// What is asked of a knob.
+#[derive(Debug)]
+struct Wanted {
+    path: KnobPath,
+    /// `None` takes back what was changed.
+    value: Option<Value>,
+    kept: Kept,
+}
+
+/// What becomes of the value that is kept of a knob for the processes to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kept {
+    /// It is the new one.
+    Replaced,
+    /// None is kept any more.
+    Forgotten,
+    /// It stays, or there is none.
+    AsItIs,
 }
 
 impl Knobs {
@@ -47,7 +69,8 @@ impl Knobs {
         Self { shared, state, record }
     }
 
-    /// `GET`: every knob whose path begins with `path`; with `changed=true` those changed since the start.
+    /// `GET`: every knob whose path begins with `path`; with `changed=true` those changed since the start, also of what is
+    /// configured no more.
     pub(crate) fn list(&self, query: Option<&str>) -> Result<Json, Problem> {
         let parameters = Parameters::read(query, &["path", "changed"])?;
         let prefix = parameters.get("path").unwrap_or_default();
@@ -55,19 +78,27 @@ impl Knobs {
         let only_changed = parameters.parsed("changed", "true or false", flag)?.unwrap_or(false);
         let (snapshot, configured, overrides) =
             (self.shared.snapshot(), self.shared.configured(), self.shared.overrides());
+        let mut listed: Vec<_> = snapshot.settings.knobs().map(|(path, value)| (path, Some(value))).collect();
+        if only_changed {
+            listed.retain(|(path, _)| overrides.contains_key(path));
+            let is_gone = |path: &&KnobPath| snapshot.settings.get(path).is_err();
+            listed.extend(overrides.keys().filter(is_gone).map(|path| (path.clone(), None)));
+        }
         let mut knobs = Vec::new();
-        for (path, value) in snapshot.settings.knobs() {
+        for (path, value) in listed {
             let text = path.to_string();
-            let changed = overrides.get(&path);
-            if !is_below(&text, prefix) || (only_changed && changed.is_none()) {
+            if !is_below(&text, prefix) {
                 continue;
             }
             let mut knob = row(&path, &text, value, &configured);
-            if let Some(changed) = changed {
-                let Origin { who, why, at, lasting } = &changed.origin;
+            if let Some(Override { value: to, origin }) = overrides.get(&path) {
+                let Origin { who, why, at, lasting } = origin;
                 knob.insert(
                     "changed".to_owned(),
-                    json!({ "who": who, "why": why, "at": seconds(*at), "lasting": lasting }),
+                    json!({
+                        "who": who, "why": why, "at": seconds(*at), "lasting": lasting,
+                        "value": to.to_string(), "in_force": value == Some(*to),
+                    }),
                 );
             }
             knobs.push(Json::Object(knob));
@@ -85,7 +116,7 @@ impl Knobs {
 
     /// `PATCH`: several changes as one, or none.
     pub(crate) async fn change(&self, body: &[u8], caller: &Caller) -> Result<Json, Problem> {
-        let asked = Asked::read(body, caller, &self.shared.snapshot().settings)?;
+        let asked = Asked::read(body, caller, &self.shared)?;
         self.make(asked).await
     }
 
@@ -104,7 +135,7 @@ impl Knobs {
             reasons.why = format!("revert of change {id}");
         }
         let dry_run = flag(&mut object, "dry_run")?;
-        self.make(Asked { changes, reasons, lasting: record.lasting, dry_run }).await
+        self.make(Asked { changes, reasons, dry_run }).await
     }
 
     /// Knobs of one server, which end with the process unless they are taken back before.
@@ -113,67 +144,79 @@ impl Knobs {
         changes: Vec<(KnobPath, Option<Value>)>,
         reasons: Reasons,
     ) -> Result<Json, Problem> {
-        self.make(Asked { changes, reasons, lasting: false, dry_run: false }).await
+        let changes = changes.into_iter().map(|(path, value)| Wanted::new(path, value, false)).collect();
+        self.make(Asked { changes, reasons, dry_run: false }).await
     }
 
     async fn make(&self, asked: Asked) -> Result<Json, Problem> {
-        if asked.lasting && !asked.dry_run && self.state.status().is_none() {
+        let lasting = asked.changes.iter().any(|wanted| wanted.kept == Kept::Replaced);
+        if lasting && !asked.dry_run && self.state.status().is_none() {
             return Err(Problem::new(
                 StatusCode::CONFLICT,
                 "a lasting change needs a state_directory in the configuration: leave \"lasting\" away, or write it there",
             ));
         }
-        let Asked { changes, reasons: Reasons { who, why }, lasting, dry_run } = asked;
+        let Asked { changes, reasons: Reasons { who, why }, dry_run } = asked;
         let origin = Origin { who, why, at: self.shared.clock().now(), lasting };
+        let changed = |wanted: &Wanted| {
+            let lasting = wanted.kept == Kept::Replaced;
+            let changed = |value| Override { value, origin: Origin { lasting, ..origin.clone() } };
+            (wanted.path.clone(), wanted.value.map(changed))
+        };
+        let rows = changes.iter().filter(|wanted| wanted.kept != Kept::AsItIs).map(|wanted| {
+            let value = wanted.value.filter(|_| wanted.kept == Kept::Replaced);
+            (wanted.path.to_string(), value.map(|value| value.to_string()))
+        });
+        let (rows, changes): (Vec<_>, Vec<_>) = (rows.collect(), changes.iter().map(changed).collect());
         if dry_run {
-            let done = self.shared.change_knobs(&changes, &origin, true).map_err(problem)?;
-            let before = self.shared.overrides();
-            let changes = described(&done, |path| before.contains_key(path));
+            let done = self.shared.change_knobs(&changes, true).map_err(problem)?;
+            let changes = described(&done, &self.shared.overrides(), &changes);
             return Ok(json!({ "dry_run": true, "version": self.shared.version(), "changes": changes }));
         }
-        let put = || self.put_in_force(&changes, origin.clone()).map(|(_, done)| done);
+        let before = self.shared.overrides();
+        let lasted = |path: &KnobPath| before.get(path).is_some_and(|changed| changed.origin.lasting);
+        let forgets = changes.iter().any(|(path, value)| value.is_none() && lasted(path));
+        let put = || self.put_in_force(&changes, &origin, rows);
         let Recorded { id, version, what, unwritten } = self.record.write(put).await.map_err(problem)?;
-        match unwritten {
+        let but = match unwritten {
             Some(error) if lasting => {
                 self.shared.does_not_last(&origin);
-                Err(Problem::new(
-                    StatusCode::INTERNAL_SERVER_ERROR,
-                    format!("the change is in force, but will end with this process: {error}"),
-                ))
+                format!("will end with this process: {error}")
             }
-            _ => Ok(json!({ "id": id, "version": version, "changes": what })),
-        }
+            Some(error) if forgets => format!(
+                "what it takes back comes again with the next process unless the disk can be written before: {error}"
+            ),
+            _ => return Ok(json!({ "id": id, "version": version, "changes": what })),
+        };
+        let detail = format!("the change is in force, but {but}");
+        Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail))
     }
 
-    /// A change by somebody within this process, who waits for no disk: in force and recorded as one
-    /// of the API is.
+    /// A change by a controller, who waits for no disk: in force and recorded as one of the API is. Nothing of it lasts,
+    /// and what lasts beneath it goes on to.
     pub(crate) fn change_by(
         &self,
-        changes: &[(KnobPath, Option<Value>)],
-        origin: Origin,
-    ) -> Result<Vec<KnobChange>, ChangeError> {
-        self.record.write_soon(|| self.put_in_force(changes, origin))
+        changes: &[(KnobPath, Option<Override>)],
+        origin: &Origin,
+    ) -> Result<(), ChangeError> {
+        self.record.write_soon(|| self.put_in_force(changes, origin, Vec::new()))
     }
 
-    /// Makes a change, and gives what is to be recorded of it.
+    /// Makes a change, and gives what is to be recorded of it; `rows` are what lasts of it.
     fn put_in_force(
         &self,
-        changes: &[(KnobPath, Option<Value>)],
-        origin: Origin,
-    ) -> Result<(Vec<KnobChange>, Done), ChangeError> {
+        changes: &[(KnobPath, Option<Override>)],
+        origin: &Origin,
+        rows: Vec<(String, Option<String>)>,
+    ) -> Result<Done, ChangeError> {
         let before = self.shared.overrides();
-        let done = self.shared.change_knobs(changes, &origin, false)?;
+        let done = self.shared.change_knobs(changes, false)?;
         let version = self.shared.version();
-        let Origin { who, why, at, lasting } = origin;
-        let overrides = changes
-            .iter()
-            .filter(|(_, value)| lasting || value.is_none())
-            .map(|(path, value)| (path.to_string(), value.map(|value| value.to_string())))
-            .collect();
-        let what = described(&done, |path| before.contains_key(path));
+        let what = described(&done, &before, changes);
+        let Origin { who, why, at, lasting } = origin.clone();
         let knobs = Json::from(what.clone()).to_string();
-        let change = Change { at, who, why, lasting, knobs, overrides };
-        Ok((done, Done { kind: EventKind::Knobs, version, what, change }))
+        let change = Change { at, who, why, lasting, knobs, overrides: rows };
+        Ok(Done { kind: EventKind::Knobs, version, what, change })
     }
 }
 
@@ -193,9 +236,11 @@ fn is_below(path: &str, prefix: &str) -> bool {
     }
 }
 
-fn row(path: &KnobPath, text: &str, value: Value, configured: &Settings) -> Map<String, Json> {
+/// A knob with its value, if what it belongs to is configured.
+fn row(path: &KnobPath, text: &str, value: Option<Value>, configured: &Settings) -> Map<String, Json> {
     let knob: Knob = path.knob;
     let configured = configured.get(path).unwrap_or_else(|_| knob.default());
+    let value = value.unwrap_or(configured);
     let Json::Object(mut row) = json!({
         "path": text,
         "value": value.to_string(),
@@ -244,25 +289,28 @@ const fn range(kind: Kind) -> Option<(Value, Value)> {
 }
 
 /// Changes as they are answered and recorded.
-fn described(changes: &[KnobChange], was_changed: impl Fn(&KnobPath) -> bool) -> Vec<Json> {
-    changes
-        .iter()
-        .map(|change| {
+fn described(
+    done: &[KnobChange],
+    before: &BTreeMap<KnobPath, Override>,
+    changes: &[(KnobPath, Option<Override>)],
+) -> Vec<Json> {
+    let lasts = |changed: Option<&Override>| changed.is_some_and(|changed| changed.origin.lasting);
+    done.iter()
+        .zip(changes)
+        .map(|(change, (path, to))| {
+            let former = before.get(path);
             json!({
-                "path": change.path.to_string(), "from": change.from.to_string(), "to": change.to.to_string(),
-                // Whether what it was before had been set by a change, too.
-                "was_changed": was_changed(&change.path), "cleared": change.is_cleared,
+                "path": path.to_string(), "from": change.from.to_string(), "to": change.to.to_string(),
+                // Whether what it was before had been set by a change, too, and to last: a revert makes it so again.
+                "was_changed": former.is_some(), "lasted": lasts(former),
+                "lasts": lasts(to.as_ref()), "cleared": change.is_cleared,
             })
         })
         .collect()
 }
 
 /// The changes that take a record back, if nothing of it was changed since.
-fn reversed(
-    record: &ChangeRecord,
-    what: &[Json],
-    shared: &Shared,
-) -> Result<Vec<(KnobPath, Option<Value>)>, Problem> {
+fn reversed(record: &ChangeRecord, what: &[Json], shared: &Shared) -> Result<Vec<Wanted>, Problem> {
     let (settings, overrides) = (&shared.snapshot().settings, shared.overrides());
     let broken = || {
         Problem::new(
@@ -274,16 +322,29 @@ fn reversed(
     for change in what {
         let field = |name: &str| change.get(name).and_then(Json::as_str).ok_or_else(broken);
         let path = KnobPath::parse(field("path")?).map_err(|fault| bad(fault.to_string()))?;
-        let present = settings.get(&path).map_err(|fault| bad(fault.to_string()))?.to_string();
-        let is_cleared = change.get("cleared").and_then(Json::as_bool).unwrap_or(false);
+        let present = match (settings.get(&path), overrides.get(&path)) {
+            (Ok(present), _) => present.to_string(),
+            // It is configured no more, and the change waits for it.
+            (Err(_), Some(changed)) => changed.value.to_string(),
+            (Err(fault), None) => return Err(bad(fault.to_string())),
+        };
+        let flag = |name: &str| change.get(name).and_then(Json::as_bool);
+        let is_cleared = flag("cleared").unwrap_or(false);
         // Of that value it may be by a later change.
         let is_ours = overrides.get(&path).map_or(is_cleared, |changed| changed.origin.at == record.at);
         if present != field("to")? || !is_ours {
             moved.push(format!("{path} has been changed since, to {present}"));
         }
-        let was_changed = change.get("was_changed").and_then(Json::as_bool).unwrap_or(false);
         let from = path.read(field("from")?).map_err(|fault| bad(fault.to_string()))?;
-        changes.push((path, was_changed.then_some(from)));
+        let value = flag("was_changed").unwrap_or(false).then_some(from);
+        // Records of older versions do not tell it of each knob.
+        let lasted = flag("lasted").unwrap_or(record.lasting);
+        let was_kept = is_cleared || (record.lasting && flag("lasts").unwrap_or(true));
+        let mut wanted = Wanted::new(path, value, lasted);
+        if was_kept && wanted.kept == Kept::AsItIs {
+            wanted.kept = Kept::Forgotten;
+        }
+        changes.push(wanted);
     }
     match moved.is_empty() {
         true => Ok(changes),
@@ -294,9 +355,21 @@ fn reversed(
     }
 }
 
+impl Wanted {
+    const fn new(path: KnobPath, value: Option<Value>, lasting: bool) -> Self {
+        let kept = match value {
+            None => Kept::Forgotten,
+            Some(_) if lasting => Kept::Replaced,
+            Some(_) => Kept::AsItIs,
+        };
+        Self { path, value, kept }
+    }
+}
+
 impl Asked {
     /// `{"changes": {"PATH": VALUE or null, …}, "who"?, "why"?, "lasting"?, "dry_run"?}`.
-    fn read(body: &[u8], caller: &Caller, settings: &Settings) -> Result<Self, Problem> {
+    fn read(body: &[u8], caller: &Caller, shared: &Shared) -> Result<Self, Problem> {
+        let (settings, overrides) = (&shared.snapshot().settings, shared.overrides());
         let mut object = object(body, &["changes", "who", "why", "lasting", "dry_run"])?;
         let Some(Json::Object(wanted)) = object.remove("changes") else {
             return Err(bad(
@@ -306,6 +379,7 @@ impl Asked {
         if wanted.is_empty() || wanted.len() > CHANGES_MAX {
             return Err(bad(format!("\"changes\" has {} knobs: give 1 to {CHANGES_MAX}", wanted.len())));
         }
+        let lasting = flag(&mut object, "lasting")?;
         let (mut changes, mut faults) = (Vec::with_capacity(wanted.len()), Vec::new());
         let mut paths = BTreeSet::new();
         for (text, value) in &wanted {
@@ -319,15 +393,18 @@ impl Asked {
             if !paths.insert(path.to_string()) {
                 faults.push(format!("{text}: is given twice"));
             }
-            // Whose knob it is may be unknown besides, and every fault is said.
-            faults.extend(settings.get(&path).err().map(|fault| fault.to_string()));
+            // Whose knob it is may be unknown besides, and every fault is said; but a change of what is configured no
+            // more can be taken back.
+            if !(value.is_null() && overrides.contains_key(&path)) {
+                faults.extend(settings.get(&path).err().map(|fault| fault.to_string()));
+            }
             let value = match value {
                 Json::Null => Ok(None),
                 Json::String(text) => path.read(text).map(Some),
                 other => path.read(&other.to_string()).map(Some),
             };
             match value {
-                Ok(value) => changes.push((path, value)),
+                Ok(value) => changes.push(Wanted::new(path, value, lasting)),
                 Err(fault) => faults.push(fault.to_string()),
             }
         }
@@ -337,7 +414,6 @@ impl Asked {
         Ok(Self {
             changes,
             reasons: Reasons::read(&mut object, caller)?,
-            lasting: flag(&mut object, "lasting")?,
             dry_run: flag(&mut object, "dry_run")?,
         })
     }
@@ -350,25 +426,26 @@ fn problem(error: ChangeError) -> Problem {
     }
 }
 
-/// Puts the values in force that outlast the process, each by itself, so that one that fits no more
-/// does not keep out the others.
+/// Puts the values in force that outlast the process, as one; what does not fit is left out.
 pub(crate) fn restore(shared: &Shared, lasting: Vec<tidegate_store::Override>, now: Timestamp) {
+    let mut overrides = Vec::with_capacity(lasting.len());
     for kept in lasting {
-        let changed = KnobPath::parse(&kept.path)
-            .and_then(|path| Ok((path.read(&kept.value)?, path)))
-            .map_err(|fault| fault.to_string())
-            .and_then(|(value, path)| {
-                let origin = Origin {
-                    who: kept.who.clone(),
-                    why: kept.why.clone(),
-                    at: kept.at.min(now),
-                    lasting: true,
-                };
-                shared.change_knobs(&[(path, Some(value))], &origin, false).map_err(|error| error.to_string())
-            });
-        match changed {
-            Ok(_) => tracing::info!(path = kept.path, value = kept.value, "a lasting change is in force"),
-            Err(fault) => tracing::warn!(%fault, "a lasting change fits no more and is left out"),
+        let read = KnobPath::parse(&kept.path).and_then(|path| Ok((path.read(&kept.value)?, path)));
+        match read {
+            Ok((value, path)) => {
+                let origin = Origin { who: kept.who, why: kept.why, at: kept.at.min(now), lasting: true };
+                overrides.push((path, Override { value, origin }));
+            }
+            Err(fault) => tracing::warn!(%fault, "a lasting change cannot be read and is left out"),
+        }
+    }
+    if let Err(error) = shared.restore_overrides(overrides.clone()) {
+        tracing::error!(%error, "lasting changes of knobs are not in force");
+    }
+    let snapshot = shared.snapshot();
+    for (path, Override { value, .. }) in overrides {
+        if snapshot.settings.get(&path) == Ok(value) {
+            tracing::info!(%path, %value, "a lasting change is in force");
         }
     }
 }

@@ -259,6 +259,8 @@ fn schemas() -> Json {
             "path": text, "from": text, "to": text,
             "what": { "type": "string", "enum": actions, "description": "What was done, if no knob was changed." },
             "was_changed": { "type": "boolean", "description": "Of a knob: whether what it was before had been set by a change, too." },
+            "lasted": { "type": "boolean", "description": "Of a knob: whether what it was before had been set to outlast the process." },
+            "lasts": { "type": "boolean", "description": "Of a knob: whether what it was changed to outlasts the process." },
             "cleared": { "type": "boolean", "description": "Of a knob: whether a change was taken back." },
         },
     });
@@ -326,11 +328,14 @@ fn schemas() -> Json {
             ("bytes", whole.clone()), ("state", schema("recording")), ("subjects", list(json!({ "type": "object" }))),
             ("meters", list(json!({ "type": "object" }))),
         ]),
-        "knobs": object(&[("version", whole.clone()), ("knobs", list(object(&[
+        "knobs": object(&[("version", whole.clone()), ("knobs", list(with_more(object(&[
             ("path", text.clone()), ("value", text.clone()), ("configured", text.clone()), ("default", text.clone()),
             ("drift", flag.clone()), ("kind", text.clone()), ("optional", flag.clone()), ("allowed", text.clone()),
             ("doc", text.clone()),
-        ])))]),
+        ]), &[("changed", described(object(&[
+            ("who", text.clone()), ("why", text.clone()), ("at", number.clone()), ("lasting", flag.clone()),
+            ("value", text.clone()), ("in_force", flag.clone()),
+        ]), "Of a knob that was changed: by whom, and to what. Not in force: it does not fit what is configured, or what it belongs to is configured no more."))])))]),
         "change": closed(&["changes"], &[
             ("changes", json!({
                 "type": "object", "minProperties": 1, "maxProperties": 1000, "additionalProperties": value,

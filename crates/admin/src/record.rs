@@ -167,9 +167,11 @@ impl Record {
         let mut done = act()?;
         let (id, unwritten) = match self.keep(done.change.clone()).await {
             Some(Ok(id)) => (Some(id), None),
-            // It does not last, and is recorded when the disk can be written again, unless the process ends before.
+            // It does not last, and is recorded when the disk can be written again, unless the process ends before; what it
+            // takes back is forgotten there then.
             Some(Err(error)) => {
-                (done.change.lasting, done.change.overrides) = (false, Vec::new());
+                done.change.lasting = false;
+                done.change.overrides.retain(|(_, kept)| kept.is_none());
                 let _ = self.state.with_writer(|writer| writer.note(done.change.clone()));
                 (None, Some(error))
             }
@@ -180,16 +182,16 @@ impl Record {
     }
 
     /// The same for somebody within this process, who waits for no disk.
-    pub(crate) fn write_soon<T, E>(&self, act: impl FnOnce() -> Result<(T, Done), E>) -> Result<T, E> {
+    pub(crate) fn write_soon<E>(&self, act: impl FnOnce() -> Result<Done, E>) -> Result<(), E> {
         let mut remembered = self.remembered.blocking_lock();
-        let (result, done) = act()?;
+        let done = act()?;
         let noted = self.state.with_writer(|writer| writer.note(done.change.clone()));
         let id = match noted {
             Some(true) => None,
             Some(false) | None => Some(remember(&mut remembered, done.change.clone())),
         };
         self.tell(id, &done);
-        Ok(result)
+        Ok(())
     }
 
     /// `GET /api/v1/knobs/changes`: what was done, the latest first.

@@ -72,6 +72,13 @@ fn failure(error: ClientError) -> Failure {
         ClientError::Silent { .. } => {
             Failure::work(format!("{error}: start it, or give its address by --admin"))
         }
+        ClientError::Stranger { .. } => Failure::work(format!(
+            "{error}: give the address of that by --admin, with https:// where it speaks TLS"
+        )),
+        ClientError::Tls { .. } => Failure::work(format!(
+            "{error}: give the authorities of its certificate by --admin-ca and, where it asks for one, our \
+             certificate by --admin-cert and --admin-key; if it speaks plain HTTP, leave https:// out"
+        )),
         ClientError::Address(what) => Failure::input(format!("--admin: {what}")),
         ClientError::File { .. } => Failure::input(error),
         ClientError::Refused { status: 401, detail } => {

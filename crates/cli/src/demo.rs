@@ -6,6 +6,7 @@
 use std::{
     fmt::Write as _,
     io::IsTerminal,
+    net::SocketAddr,
     num::NonZeroUsize,
     sync::{Arc, Mutex, PoisonError, mpsc},
     time::{Duration, Instant},
@@ -48,7 +49,7 @@ pub(crate) struct Demo {
     load: f64,
     /// Where the gateway listens.
     #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
-    listen: String,
+    listen: SocketAddr,
     /// Where the page, metrics and the API answer.
     #[arg(long, default_value = "127.0.0.1:9900", value_name = "ADDRESS")]
     admin: String,
@@ -67,6 +68,17 @@ pub(crate) fn run(demo: &Demo) -> Result<(), Failure> {
     let mut table = Table::new(!demo.json);
     table.say("Generating an auction site of 33,000 items …");
     let site = start_site()?;
+    // A site of its own: what the first still owes to visitors who have left would fall to the next phase.
+    let protected_site = start_site()?;
+    // Before anything is measured, so that an address that cannot be taken is said at once.
+    let options = ProtectOptions {
+        listen: demo.listen.to_string(),
+        admin: demo.admin.clone(),
+        ..ProtectOptions::new(format!("http://{}", protected_site.address()))
+    };
+    let process = Process::start(Settings::protect(&options).map_err(Failure::input)?)?;
+    let gateway =
+        process.urls().into_iter().next().ok_or_else(|| Failure::work("the gateway has no address"))?;
     let Some(capacity) = calibrate(&site, &interrupt)? else { return Ok(()) };
     let offered = capacity * demo.load;
     table.say(&format!(
@@ -86,18 +98,8 @@ pub(crate) fn run(demo: &Demo) -> Result<(), Failure> {
     if interrupt.has_come() {
         return Ok(());
     }
-    // What the site still owes to visitors who have left would fall to the next phase.
     site.stop();
-    let site = start_site()?;
 
-    let options = ProtectOptions {
-        listen: demo.listen.clone(),
-        admin: demo.admin.clone(),
-        ..ProtectOptions::new(format!("http://{}", site.address()))
-    };
-    let process = Process::start(Settings::protect(&options).map_err(Failure::input)?)?;
-    let gateway =
-        process.urls().into_iter().next().ok_or_else(|| Failure::work("the gateway has no address"))?;
     table.head("with the gateway");
     if let Some(admin) = process.admin() {
         table.say(&format!("See it on http://{admin}/"));
@@ -105,7 +107,7 @@ pub(crate) fn run(demo: &Demo) -> Result<(), Failure> {
     let span = half.unwrap_or(Duration::from_secs(86_400));
     let protected = load(&gateway, offered, span, &mut table, &interrupt)?;
     process.stop();
-    site.stop();
+    protected_site.stop();
 
     let figures = json!({
         "capacity_per_s": capacity,

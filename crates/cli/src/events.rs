@@ -18,7 +18,7 @@ pub(crate) struct Follow {
     #[arg(long)]
     all: bool,
     /// End after so many events.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// Print each event as a JSON object.
     #[arg(long)]

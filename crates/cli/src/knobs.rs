@@ -60,7 +60,12 @@ pub(crate) fn get(get: &Get) -> Result<(), Failure> {
         } else {
             String::new()
         };
-        if !say(format_args!("{} = {}{drift}", field("path"), field("value")))? {
+        // It does not fit what is configured, or what it belongs to is configured no more.
+        let waiting = match (&knob["changed"]["in_force"], knob["changed"]["value"].as_str()) {
+            (Json::Bool(false), Some(value)) => format!("  (changed to {value}, which is not in force)"),
+            _ => String::new(),
+        };
+        if !say(format_args!("{} = {}{drift}{waiting}", field("path"), field("value")))? {
             break;
         }
     }

@@ -1,7 +1,9 @@
 //! Tidegate's own log: on standard error, by `tracing`.
 
 use clap::ValueEnum;
-use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt, util::SubscriberInitExt};
+use tracing_subscriber::{
+    EnvFilter, filter::LevelFilter, fmt, layer::SubscriberExt, util::SubscriberInitExt,
+};
 
 /// Format of the log.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -19,12 +21,10 @@ const FILTER: &str = "info,h2=error";
 
 /// Starts logging for the process. A filter in TIDEGATE_LOG that cannot be read is said and ignored.
 pub(crate) fn start(format: LogFormat) {
-    let (filter, fault) = match std::env::var("TIDEGATE_LOG") {
-        Ok(text) => match EnvFilter::try_new(&text) {
-            Ok(filter) => (filter, None),
-            Err(error) => (EnvFilter::new(FILTER), Some(error)),
-        },
-        Err(_) => (EnvFilter::new(FILTER), None),
+    let text = std::env::var("TIDEGATE_LOG").unwrap_or_default();
+    let (filter, fault) = match read(&text) {
+        Ok(filter) => (filter, None),
+        Err(fault) => (EnvFilter::new(FILTER), Some(fault)),
     };
     let registry = tracing_subscriber::registry().with(filter);
     match format {
@@ -38,5 +38,38 @@ pub(crate) fn start(format: LogFormat) {
     }
     if let Some(error) = fault {
         tracing::warn!(%error, "TIDEGATE_LOG is no filter: logging at info");
+    }
+}
+
+/// An empty filter is none. A word alone is a level: taken for the name of a module, as the library would, a slip
+/// in it would silence everything else.
+fn read(text: &str) -> Result<EnvFilter, String> {
+    if text.trim().is_empty() {
+        return Ok(EnvFilter::new(FILTER));
+    }
+    let is_word = |part: &&str| !part.contains(['=', '[']) && part.parse::<LevelFilter>().is_err();
+    if let Some(word) = text.split(',').map(str::trim).find(is_word) {
+        return Err(format!(
+            "{word:?} is no level: write off, error, warn, info, debug or trace, or {word}=LEVEL"
+        ));
+    }
+    EnvFilter::try_new(text).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_slip_in_the_filter_silences_the_log() {
+        for text in ["", " "] {
+            assert_eq!(read(text).unwrap().to_string(), EnvFilter::new(FILTER).to_string(), "{text:?}");
+        }
+        for text in ["warn", "DEBUG", "tidegate_gateway=debug,info", "info,h2=off", "[request]=trace"] {
+            assert!(read(text).is_ok(), "{text:?}");
+        }
+        for text in ["wran", "tidegate_gateway,info", "info,a=loud"] {
+            assert!(read(text).is_err(), "{text:?}");
+        }
     }
 }

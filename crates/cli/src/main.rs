@@ -13,7 +13,11 @@ mod process;
 mod token;
 mod top;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    io::{self, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use clap::{Args, Parser, Subcommand};
 use tidegate_config::{ProtectOptions, Settings};
@@ -116,7 +120,8 @@ fn main() -> ExitCode {
     match arguments.command.run() {
         Ok(code) => code,
         Err(failure) => {
-            eprintln!("{failure}");
+            // Who has closed standard error still has the code.
+            let _ = writeln!(io::stderr(), "{failure}");
             failure.exit_code()
         }
     }

@@ -1,8 +1,8 @@
-//! Commands whose standard output is full or closed: a full disk is told, a reader that has gone is no fault.
+//! Commands whose output is full or closed: a full disk is told, a reader that has gone is no fault.
 
 use std::{
     fs::File,
-    io::Read as _,
+    io::{Read as _, Write as _},
     net::TcpListener,
     process::{Command, Output, Stdio},
 };
@@ -50,6 +50,72 @@ fn a_full_disk_is_told_and_a_reader_that_has_gone_is_no_fault() {
         assert!(said.contains("standard output: No space left on device"), "{arguments:?}: {said}");
         let (code, said) = ended(arguments, closed());
         assert_eq!((code, said.contains("panicked")), (Some(0), false), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn an_access_log_that_cannot_be_opened_says_what_helps() {
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let file = directory.path().join("tidegate.toml");
+    let text = "admin = \"none\"\naccess_log.target = \"none/access.log\"\n[[listener]]\naddress = \"127.0.0.1:0\"\n\
+                [application.app]\nservers = [\"http://127.0.0.1:1\"]\n";
+    std::fs::write(&file, text).expect("write the configuration");
+    let (code, said) = ended(&["run", file.to_str().expect("UTF-8")], Stdio::null());
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("none/access.log") && said.contains("make its directory"), "{said}");
+}
+
+/// The code alone tells what was at fault.
+#[test]
+fn nobody_has_to_read_what_is_at_fault() {
+    for arguments in [
+        &["set", "no_change"][..],
+        &["check", "/nowhere.toml"],
+        &["load", "ftp://nowhere", "-a", "5/s", "-d", "1s"],
+        &["lab", "run", "nosuch"],
+    ] {
+        let status = Command::new(TIDEGATE)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(closed())
+            .stderr(closed())
+            .status()
+            .expect("run tidegate");
+        assert_eq!(status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_load_whose_report_nobody_reads_is_done() {
+    let site = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/", site.local_addr().expect("its address"));
+    // It ends with the process.
+    std::thread::spawn(move || {
+        for mut stream in site.incoming().flatten() {
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        }
+    });
+    for format in [&[][..], &["--json"]] {
+        let arguments = [&["load", &url, "-a", "5/s", "-d", "1s"], format].concat();
+        let (code, said) = ended(&arguments, closed());
+        assert_eq!((code, said.as_str()), (Some(0), ""), "{format:?}");
+    }
+}
+
+#[test]
+fn no_event_is_no_number_of_events() {
+    let (code, said) = ended(&["events", "--count", "0", "--admin", "127.0.0.1:1"], Stdio::null());
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("--count"), "{said}");
+}
+
+#[test]
+fn an_admin_address_that_is_none_is_the_inputs_fault() {
+    for address in ["foo", "127.0.0.1", "http://127.0.0.1:9900/metrics", "ftp://127.0.0.1:9900"] {
+        let (code, said) = ended(&["get", "--admin", address], Stdio::null());
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains("--admin: ") && said.contains("write "), "{said}");
     }
 }
 

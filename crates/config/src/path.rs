@@ -7,7 +7,7 @@ use tidegate_control::knobs::{self, Knob, Scope, Value, Values};
 use crate::{
     faults::closest,
     read::{disagreement, disagreements, no_such},
-    settings::{ClassWaitingRoom, Settings},
+    settings::{Class, ClassWaitingRoom, Settings},
 };
 
 /// The path of a knob: `connections.max`, `shop/in_flight.limit`, `shop/checkout/priority`,
@@ -90,6 +90,8 @@ pub enum KnobFault {
     Disagrees {
         /// The path.
         path: KnobPath,
+        /// The other knob of the pair, of the same, whose value might as well be changed; `None` if only this one can be.
+        other: Option<Knob>,
         /// What it contradicts.
         what: String,
         /// What to do about it.
@@ -139,6 +141,20 @@ impl KnobPath {
     /// [`KnobFault::Value`] with what the row allows.
     pub fn read(&self, text: &str) -> Result<Value, KnobFault> {
         self.knob.parse(text).map_err(|fault| KnobFault::Value { path: self.clone(), fault })
+    }
+}
+
+impl KnobFault {
+    /// Whether a change of this knob is at fault; of two that contradict one another each is.
+    fn is_of(&self, changed: &KnobPath) -> bool {
+        match self {
+            Self::NoSuchTarget { path, .. } | Self::Value { path, .. } => path == changed,
+            Self::Disagrees { path, other, .. } => {
+                path.target == changed.target && (path.knob == changed.knob || *other == Some(changed.knob))
+            }
+            // What was read has a path.
+            Self::Malformed { .. } | Self::NoSuchKnob { .. } => false,
+        }
     }
 }
 
@@ -198,7 +214,9 @@ impl Settings {
         }
         if faults.is_empty() {
             for (path, at, _) in &before {
-                let fault = contradiction(path, self.values(*at)).or_else(|| self.is_of_group(path, *at));
+                let fault = contradiction(path, self.values(*at))
+                    .or_else(|| self.is_of_group(path, *at))
+                    .or_else(|| self.is_one_share_too_many(path, *at));
                 // Of a pair both may be among what is set.
                 faults.extend(fault.filter(|fault| !faults.contains(fault)));
             }
@@ -211,6 +229,22 @@ impl Settings {
             return Err(faults);
         }
         Ok(())
+    }
+
+    /// Changes those of several knobs that fit, and tells what keeps the others out. All are tried as one, since values
+    /// may agree only together; then without what is at fault, which are both of two that contradict one another.
+    pub fn set_fitting(&mut self, mut changes: Vec<(KnobPath, Value)>) -> Vec<KnobFault> {
+        let mut left_out = Vec::new();
+        while let Err(faults) = self.set_all(&changes) {
+            let before = changes.len();
+            changes.retain(|(path, _)| !faults.iter().any(|fault| fault.is_of(path)));
+            left_out.extend(faults);
+            debug_assert!(changes.len() < before, "a fault is one of what was to be set");
+            if changes.len() == before {
+                break;
+            }
+        }
+        left_out
     }
 
     /// Every knob with its value, scope by scope within each application.
@@ -266,8 +300,26 @@ impl Settings {
         let target = Target::Class { application: application.name.clone(), class: group.clone() };
         is_other.then(|| KnobFault::Disagrees {
             path: path.clone(),
+            other: None,
             what: format!("is that of its waiting_room.group \"{group}\""),
             mend: format!("set {}", KnobPath { target, knob: path.knob }),
+        })
+    }
+
+    /// The waiting room keeps so many shares, and no more.
+    fn is_one_share_too_many(&self, path: &KnobPath, location: Location) -> Option<KnobFault> {
+        let Location::Class(at, class) = location else { return None };
+        let classes = &self.applications[at].classes;
+        let has_share = |class: &&Class| {
+            class.waiting_room.group.is_none() && class.values.value(Knob::ROOM_SHARE) != Value::None
+        };
+        let is_one = path.knob == Knob::ROOM_SHARE && has_share(&&classes[class]);
+        let shares = classes.iter().filter(has_share).count();
+        (is_one && shares > ClassWaitingRoom::SHARES_MAX).then(|| KnobFault::Disagrees {
+            path: path.clone(),
+            other: None,
+            what: ClassWaitingRoom::too_many_shares(),
+            mend: ClassWaitingRoom::FEWER_SHARES.to_owned(),
         })
     }
 
@@ -337,7 +389,8 @@ pub(crate) const fn shape(scope: Scope) -> &'static str {
 fn contradiction(path: &KnobPath, values: &Values) -> Option<KnobFault> {
     let (low, high) = disagreements(values).find(|(low, high)| path.knob == *low || path.knob == *high)?;
     let (what, mend) = disagreement(values, low, high);
-    Some(KnobFault::Disagrees { path: KnobPath { target: path.target.clone(), knob: low }, what, mend })
+    let path = KnobPath { target: path.target.clone(), knob: low };
+    Some(KnobFault::Disagrees { path, other: Some(high), what, mend })
 }
 
 impl fmt::Display for KnobPath {
@@ -476,11 +529,57 @@ mod tests {
     }
 
     #[test]
+    fn a_share_that_the_room_would_not_keep_is_a_fault() {
+        let written = |shares: usize| -> String {
+            let class = |n| format!("[application.app.class.c{n}]\nwaiting_room.share = 0.1\n");
+            let classes: String = (1..=shares).map(class).collect();
+            // One that is of the group of another has none of its own.
+            format!(
+                "[[listener]]\naddress = \"127.0.0.1:8000\"\n[application.app]\nservers = \"http://127.0.0.1:1\"\n{classes}\
+                 [application.app.class.more]\nwaiting_room.group = \"c1\"\n[application.app.class.free]\n"
+            )
+        };
+        let read = |shares| crate::parse(&written(shares), std::path::Path::new("/"), "test");
+        let mut settings = read(8).unwrap_or_else(|faults| panic!("{faults}"));
+        let said = "is kept for more than 8 classes of the application";
+        let faults = read(9).expect_err("nine").to_string();
+        assert!(faults.contains("c9") && faults.contains(said) && !faults.contains("c8"), "{faults}");
+        let before = settings.clone();
+        let (free, c8) = (path("app/free/waiting_room.share"), path("app/c8/waiting_room.share"));
+        let fault = settings.set(&free, Value::Ratio(0.1)).expect_err("a ninth").to_string();
+        assert!(fault.contains("app/free/waiting_room.share") && fault.contains(said), "{fault}");
+        assert_eq!(settings, before);
+        assert_eq!(settings.set(&c8, Value::Ratio(0.2)), Ok(()), "one of the eight");
+        assert_eq!(settings.set_all(&[(c8, Value::None), (free, Value::Ratio(0.1))]), Ok(()));
+    }
+
+    #[test]
     fn changes_that_agree_only_together_are_made_together() {
         let mut settings = settings();
         let (min, max) = (path("app/in_flight.min"), path("app/in_flight.max"));
         let changes = [(min.clone(), Value::Count(2000)), (max, Value::Count(3000))];
         assert_eq!(settings.set_all(&changes), Ok(()));
         assert_eq!(settings.get(&min), Ok(Value::Count(2000)));
+    }
+
+    #[test]
+    fn of_several_those_that_fit_are_set_and_pairs_go_together() {
+        let all = [
+            ("app/in_flight.min", Value::Count(2000)),
+            ("app/in_flight.max", Value::Count(3000)),
+            ("app/capacity.floor", Value::Rate(50.0)),
+            ("app/capacity.ceiling", Value::Rate(20.0)),
+            ("app/gone/weight", Value::Count(3)),
+            ("app/default/weight", Value::Count(7)),
+        ];
+        let (mut settings, mut wanted) = (settings(), settings());
+        let faults = settings.set_fitting(all.iter().map(|(text, value)| (path(text), *value)).collect());
+        let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
+        assert_eq!(faults.len(), 2, "{faults:?}");
+        assert!(faults[0].starts_with("app/gone/weight: there is no class"), "{faults:?}");
+        assert!(faults[1].starts_with("app/capacity.floor: 50/s is more than"), "{faults:?}");
+        let fitting = [0, 1, 5].map(|at| (path(all[at].0), all[at].1));
+        assert_eq!(wanted.set_all(&fitting), Ok(()));
+        assert_eq!(settings, wanted);
     }
 }

@@ -11,8 +11,8 @@ use crate::{
     choices::ClientCertificates,
     settings::{
         AdminAccess, AdminClients, AdminTls, Application, Certificate, ClientAuth, Controller, HeaderEdit,
-        Listener, LogTarget, SecretPlace, Server, Settings, Telemetry, TelemetryHeader, Upstream,
-        WaitingRoom,
+        Listener, LogTarget, ResponseEdit, SecretPlace, Server, Settings, Telemetry, TelemetryHeader,
+        Upstream, WaitingRoom,
     },
 };
 
@@ -189,7 +189,7 @@ impl Printer {
         self.upstream(&application.upstream);
         self.pair("client.key", &quoted(&application.client_key.to_string()));
         self.items("request_headers", application.request_headers.iter().map(header_edit));
-        self.items("response_headers", application.response_headers.iter().map(header_edit));
+        self.items("response_headers", application.response_headers.iter().map(response_edit));
         self.items(
             "rewrites",
             application.rewrites.iter().map(|rewrite| {
@@ -332,14 +332,19 @@ fn telemetry_header(header: &TelemetryHeader) -> String {
 }
 
 fn header_edit(edit: &HeaderEdit) -> String {
+    format!("{{ {} }}", edited(edit))
+}
+
+fn response_edit(ResponseEdit { edit, always }: &ResponseEdit) -> String {
+    let always = if *always { ", always = true" } else { "" };
+    format!("{{ {}{always} }}", edited(edit))
+}
+
+fn edited(edit: &HeaderEdit) -> String {
     match edit {
-        HeaderEdit::Set { name, value } => {
-            format!("{{ set = {}, value = {} }}", quoted(name), quoted(value))
-        }
-        HeaderEdit::Add { name, value } => {
-            format!("{{ add = {}, value = {} }}", quoted(name), quoted(value))
-        }
-        HeaderEdit::Remove { name } => format!("{{ remove = {} }}", quoted(name)),
+        HeaderEdit::Set { name, value } => format!("set = {}, value = {}", quoted(name), quoted(value)),
+        HeaderEdit::Add { name, value } => format!("add = {}, value = {}", quoted(name), quoted(value)),
+        HeaderEdit::Remove { name } => format!("remove = {}", quoted(name)),
     }
 }
 

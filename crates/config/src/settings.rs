@@ -8,6 +8,7 @@ use tidegate_control::{
     classify::RuleSpec,
     controller::OnFailure,
     knobs::{Knob, Values},
+    waiting_room::LANES_MAX,
 };
 
 /// The whole of a configuration.
@@ -300,7 +301,7 @@ pub struct Application {
     /// Edits of request headers, in order, after classification.
     pub request_headers: Vec<HeaderEdit>,
     /// Edits of response headers, in order.
-    pub response_headers: Vec<HeaderEdit>,
+    pub response_headers: Vec<ResponseEdit>,
     /// Path rewrites; the first that matches is applied, after classification.
     pub rewrites: Vec<Rewrite>,
     /// HTML file for the maintenance page; `None`: ours.
@@ -404,6 +405,18 @@ pub struct ClassWaitingRoom {
 }
 
 impl ClassWaitingRoom {
+    /// Classes of an application that may keep a share of each slot at most.
+    pub const SHARES_MAX: usize = LANES_MAX - 1;
+
+    /// What to do where more classes keep one.
+    pub(crate) const FEWER_SHARES: &'static str =
+        "leave it out, or make several classes one group by waiting_room.group";
+
+    /// What is wrong there.
+    pub(crate) fn too_many_shares() -> String {
+        format!("is kept for more than {} classes of the application", Self::SHARES_MAX)
+    }
+
     /// Knobs of a class that are none where it is of the group of another, which has them.
     pub const OF_GROUP: &'static [Knob] = &[
         Knob::CLASS_ROOM_METHOD,
@@ -537,6 +550,15 @@ pub enum HeaderEdit {
         /// Field name, lower case.
         name: String,
     },
+}
+
+/// An edit of the header section of responses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResponseEdit {
+    /// What is done.
+    pub edit: HeaderEdit,
+    /// Whether the gateway's own answers have it too; what they say themselves stays.
+    pub always: bool,
 }
 
 /// A path rewrite.

@@ -63,6 +63,12 @@ pub trait Host {
         None
     }
 
+    /// Whether a controller has set what a knob is now: of the value that one gave it, it may be by somebody else. A host
+    /// whose knobs nobody else changes has nothing to say.
+    fn is_of_controller(&self, _path: &str) -> bool {
+        true
+    }
+
     /// Makes all of these changes, as one, or none.
     ///
     /// # Errors

@@ -7,10 +7,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::Version;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+
+use crate::connection::Upload;
 
 /// What went wrong inside a body, and on which side.
 #[derive(Debug, thiserror::Error)]
@@ -30,11 +31,83 @@ pub enum BodyError {
     Upstream(String),
 }
 
-/// Whether a body that gives no more frames has come to its end. Over HTTP/2 only END_STREAM ends a message
-/// (RFC 9113, section 8.1), while the codec gives no error where a stream was reset with NO_ERROR; over HTTP/1 it
-/// gives one wherever something is missing.
-pub(crate) fn is_whole(body: &Incoming, version: Version) -> bool {
-    version != Version::HTTP_2 || body.is_end_stream()
+/// A request's body as it comes from a client.
+pub(crate) enum ClientBody {
+    /// None.
+    Empty,
+    /// Over HTTP/1.
+    Http1(Upload),
+    /// Over HTTP/2.
+    Http2(Incoming),
+}
+
+impl ClientBody {
+    /// That of a request over HTTP/2.
+    pub(crate) fn of_stream(incoming: Incoming) -> Self {
+        if incoming.is_end_stream() { Self::Empty } else { Self::Http2(incoming) }
+    }
+
+    /// Whether one that gives no more frames has come to its end.
+    pub(crate) fn is_whole(&self) -> bool {
+        match self {
+            // There is an error wherever something is missing.
+            Self::Empty | Self::Http1(_) => true,
+            Self::Http2(incoming) => is_whole(incoming),
+        }
+    }
+
+    /// Done with one that may not have come whole. Over HTTP/2 the codec resets the stream of one that is
+    /// dropped, with NO_ERROR behind the answer (RFC 9113, section 8.1), and there are clients that lose the answer by
+    /// that (curl 7.88), or wait for ever (Java 17). So what still comes is taken in and thrown away for a while, as a
+    /// connection of HTTP/1 does that closes.
+    pub(crate) fn done(self) {
+        let Self::Http2(mut incoming) = self else { return };
+        if !incoming.is_end_stream() {
+            tokio::task::spawn_local(tokio::time::timeout(LINGER, async move {
+                while let Some(Ok(_)) = incoming.frame().await {}
+            }));
+        }
+    }
+}
+
+impl Body for ClientBody {
+    type Data = Bytes;
+    type Error = String;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, String>>> {
+        match self.get_mut() {
+            Self::Empty => Poll::Ready(None),
+            Self::Http1(upload) => Pin::new(upload).poll_frame(context),
+            Self::Http2(incoming) => {
+                Pin::new(incoming).poll_frame(context).map_err(|error| error.to_string())
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Http1(upload) => upload.is_end_stream(),
+            Self::Http2(incoming) => incoming.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Empty => SizeHint::with_exact(0),
+            Self::Http1(upload) => upload.size_hint(),
+            Self::Http2(incoming) => incoming.size_hint(),
+        }
+    }
+}
+
+/// Whether a body over HTTP/2 that gives no more frames has come to its end: only END_STREAM ends a message (RFC 9113,
+/// section 8.1), while the codec gives no error where a stream was reset with NO_ERROR.
+pub(crate) fn is_whole(body: &Incoming) -> bool {
+    body.is_end_stream()
 }
 
 /// What is said of a body that is not whole.
@@ -42,19 +115,6 @@ pub(crate) const RESET_WITHIN: &str = "the stream was reset before the end of it
 
 /// How long a client that has its answer may go on sending.
 pub(crate) const LINGER: Duration = Duration::from_secs(2);
-
-/// Done with a request's body that may not have come whole. Over HTTP/2 the codec resets the stream of one that is
-/// dropped, with NO_ERROR behind the answer (RFC 9113, section 8.1), and there are clients that lose the answer by that
-/// (curl 7.88), or wait for ever (Java 17). So what still comes is taken in and thrown away for a while, as a
-/// connection of HTTP/1 does that closes.
-pub(crate) fn done_with(mut body: Incoming, version: Version) {
-    if version != Version::HTTP_2 || body.is_end_stream() {
-        return;
-    }
-    tokio::task::spawn_local(tokio::time::timeout(LINGER, async move {
-        while let Some(Ok(_)) = body.frame().await {}
-    }));
-}
 
 /// A request body on its way to a server.
 pub enum RequestBody {

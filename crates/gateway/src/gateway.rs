@@ -10,15 +10,16 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use tidegate_config::{Address, Certificate, Listener, ListenerTls, Settings, WorkerGroup};
-use tidegate_runtime::{Clock, Shared};
+use tidegate_config::{Address, Listener, Settings, WorkerGroup};
+use tidegate_runtime::Shared;
 use tokio::sync::mpsc;
 
 use crate::{
     handover::{Inherited, Program, UpgradeError},
     listener::{Bound, ListenError, Listening, Serving},
     request::AccessLog,
-    tls::{ServerTls, Ticketer, TicketerError, TlsError},
+    tls::{self, ServerTls, Ticketer, TicketerError, TlsError},
+    upstream::tls_fault,
     workers::{Command, Process, Station, WorkerHandle},
 };
 
@@ -42,6 +43,15 @@ pub enum StartError {
         /// Why.
         source: TlsError,
     },
+    /// A file of the TLS to an application's servers cannot be used. Only a check fails by it: the other applications
+    /// are served all the same.
+    #[error("application {application}: TLS to its servers: {problem}")]
+    Upstream {
+        /// The application.
+        application: String,
+        /// What is wrong, and with which file.
+        problem: String,
+    },
     /// A listener names a worker group that does not run. Groups are made at the start.
     #[error(
         "listener {listener}: worker group {group} does not run; groups take effect at a start or an upgrade of the binary"
@@ -61,22 +71,17 @@ pub enum StartError {
     #[error("the path of the running program cannot be found out: {0}")]
     Program(#[source] io::Error),
     /// The access log cannot be written.
-    #[error("the access log cannot be opened: {0}")]
+    #[error("the access log cannot be opened: {0}: make its directory, and let Tidegate's user write there")]
     AccessLog(#[source] io::Error),
     /// No keys for session tickets.
     #[error(transparent)]
     Tickets(#[from] TicketerError),
 }
 
-/// Certificates that could not be read again; those in force stay so.
+/// A certificate or a list of authorities that could not be read again; what was read before stays in force.
 #[derive(Debug, thiserror::Error)]
-#[error("listener {listener}: {source}; the certificates in force stay so")]
-pub struct ReloadError {
-    /// The listener.
-    pub listener: String,
-    /// Why.
-    pub source: TlsError,
-}
+#[error("{0}; what was read before stays in force")]
+pub struct ReloadError(StartError);
 
 /// Where a listener listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,6 +133,9 @@ impl Gateway {
         let snapshot = shared.snapshot();
         let settings = &snapshot.settings;
         let stations = stations(&settings.workers);
+        for fault in upstream_faults(settings) {
+            tracing::error!("{fault}");
+        }
         // Everything that fails easily comes before the first thread.
         let mut open = Vec::new();
         for listener in &settings.listeners {
@@ -235,17 +243,19 @@ impl Running {
     }
 
     /// Reads the certificates of every listener again. Connections from now on are served with
-    /// them. Gives what could not be read; there the old ones stay in force.
+    /// them. Gives what could not be read, also of the certificates towards servers, which each core
+    /// reads when settings are put in force: of that, what was read before stays in force.
     pub fn reload_certificates(&self) -> Vec<ReloadError> {
         let mut errors = Vec::new();
         for open in self.open().iter() {
             let serving = open.listening.serving.load();
-            if let (Some(settings), Some(tls)) = (&serving.listener.tls, &serving.tls)
-                && let Err(source) = tls.reload(settings)
-            {
-                errors.push(ReloadError { listener: open.listening.name.clone(), source });
+            if let (Some(settings), Some(tls)) = (&serving.listener.tls, &serving.tls) {
+                let named =
+                    |source| ReloadError(StartError::Tls { listener: open.listening.name.clone(), source });
+                errors.extend(tls.reload(settings).into_iter().map(named));
             }
         }
+        errors.extend(upstream_faults(&self.shared.snapshot().settings).map(ReloadError));
         errors
     }
 
@@ -381,31 +391,33 @@ fn stations(groups: &[WorkerGroup]) -> Vec<Station> {
     stations
 }
 
-/// Reads the certificates and keys of every listener as a start would.
+/// Reads the certificates and keys of every listener as a start would, and those towards servers.
 ///
 /// # Errors
 ///
-/// [`StartError`] for each certificate with which the TLS of its listener cannot be set up.
+/// [`StartError`] for each certificate with which the TLS of its listener, or to its servers, cannot be set up, and for
+/// those that would be served to nobody.
 pub fn check_certificates(settings: &Settings) -> Result<(), Vec<StartError>> {
-    let ticketer = Ticketer::new(Clock::start()).map_err(|error| vec![error.into()])?;
-    let ticketer = Arc::new(ticketer);
-    let faults: Vec<_> = settings
-        .listeners
-        .iter()
-        .flat_map(by_certificate)
-        .filter_map(|listener| serving(&listener, &ticketer).err())
-        .collect();
+    let of_listener = |listener: &Listener| {
+        let name = listener.name.clone();
+        let faults = listener.tls.as_ref().map(tls::faults).unwrap_or_default();
+        faults.into_iter().map(move |source| StartError::Tls { listener: name.clone(), source })
+    };
+    let faults: Vec<_> =
+        settings.listeners.iter().flat_map(of_listener).chain(upstream_faults(settings)).collect();
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }
 
-/// A listener as often as it has certificates, with one of them each.
-fn by_certificate(listener: &Listener) -> Vec<Listener> {
-    let Some(tls) = &listener.tls else { return Vec::new() };
-    let with = |certificate: &Certificate| {
-        let tls = ListenerTls { certificates: vec![certificate.clone()], ..tls.clone() };
-        Listener { tls: Some(tls), ..listener.clone() }
-    };
-    tls.certificates.iter().map(with).collect()
+/// What is wrong with the files that the TLS to servers names; once for each set of files, however many applications
+/// name it.
+fn upstream_faults(settings: &Settings) -> impl Iterator<Item = StartError> {
+    let applications = &settings.applications;
+    applications.iter().enumerate().filter_map(|(position, application)| {
+        let tls = application.upstream.tls.as_ref()?;
+        let is_known = applications[..position].iter().any(|known| known.upstream.tls.as_ref() == Some(tls));
+        let problem = if is_known { None } else { tls_fault(tls) }?;
+        Some(StartError::Upstream { application: application.name.clone(), problem })
+    })
 }
 
 /// The files that the TLS of `settings` names: when one of a listener changes, [`Running::reload_certificates`]; those

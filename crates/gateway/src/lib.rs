@@ -5,6 +5,7 @@ mod connection;
 pub mod facts;
 mod gateway;
 mod handover;
+mod http1;
 mod listener;
 mod place;
 mod preface;

@@ -64,7 +64,7 @@ pub enum ListenError {
         address: String,
     },
     /// Something else.
-    #[error("listener {listener}: {address} cannot be listened on: {source}")]
+    #[error("listener {listener}: {address} cannot be listened on: {source}; {mend}")]
     Other {
         /// The listener.
         listener: String,
@@ -72,6 +72,8 @@ pub enum ListenError {
         address: String,
         /// What the system says.
         source: io::Error,
+        /// What helps.
+        mend: &'static str,
     },
 }
 
@@ -123,10 +125,13 @@ impl Serving {
     }
 }
 
-/// Whether a peer is of one of the networks. Who may open a Unix socket is trusted: its file says
-/// who that is.
+/// Whether a peer is of one of the networks; an IPv4 address in IPv6 is an IPv4 one. Who may open a Unix socket is
+/// trusted: its file says who that is.
 pub(crate) fn is_trusted(networks: &[IpNet], peer: Option<SocketAddr>) -> bool {
-    peer.is_none_or(|peer| networks.iter().any(|network| network.contains(&peer.ip())))
+    peer.is_none_or(|peer| {
+        let address = peer.ip().to_canonical();
+        networks.iter().any(|network| network.contains(&address))
+    })
 }
 
 impl Bound {
@@ -238,8 +243,13 @@ fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
 fn bind_unix(path: &Path) -> io::Result<Bound> {
     match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            let is_socket = path.symlink_metadata().is_ok_and(|file| file.file_type().is_socket());
-            if !is_socket || UnixStream::connect(path).is_ok() {
+            if !path.symlink_metadata().is_ok_and(|file| file.file_type().is_socket()) {
+                return Err(io::Error::new(
+                    io::ErrorKind::AlreadyExists,
+                    "a file that is no socket is there",
+                ));
+            }
+            if UnixStream::connect(path).is_ok() {
                 return Err(error);
             }
             // Left behind by a process that is no more.
@@ -270,7 +280,14 @@ fn describe(listener: &Listener, source: io::Error) -> ListenError {
             };
             ListenError::Forbidden { listener: name, address, mend }
         }
-        _ => ListenError::Other { listener: name, address, source },
+        kind => {
+            let mend = match kind {
+                io::ErrorKind::NotFound => "make the directory that it is to be in",
+                io::ErrorKind::AlreadyExists => "move it away",
+                _ => "choose another address",
+            };
+            ListenError::Other { listener: name, address, source, mend }
+        }
     }
 }
 
@@ -301,6 +318,35 @@ mod tests {
         assert!(matches!(error, ListenError::InUse { .. }), "{error}");
         let error = Bound::open(&listener("192.0.2.1:80"), 1, &mut Inherited::default()).unwrap_err();
         assert!(matches!(error, ListenError::NoSuchAddress { .. }), "{error}");
+    }
+
+    #[test]
+    fn what_is_in_the_way_of_a_unix_socket_is_said_with_its_mend() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        std::fs::write(&file, "what somebody wrote").unwrap();
+        for (path, mend) in [
+            (directory.path().join("none/app.sock"), "make the directory that it is to be in"),
+            (file.clone(), "a file that is no socket is there; move it away"),
+        ] {
+            let unix = Listener { address: Address::Unix(path), ..listener("127.0.0.1:0") };
+            let error = Bound::open(&unix, 1, &mut Inherited::default()).unwrap_err();
+            assert!(error.to_string().ends_with(mend), "{error}");
+        }
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "what somebody wrote");
+    }
+
+    #[test]
+    fn an_ipv4_address_in_ipv6_is_of_the_networks_of_ipv4() {
+        let networks = ["10.0.0.0/8".parse().unwrap(), "2001:db8::/32".parse().unwrap()];
+        for (peer, trusted) in [
+            ("10.0.0.5:1", true),
+            ("[::ffff:10.0.0.5]:1", true),
+            ("[2001:db8::1]:1", true),
+            ("[::ffff:192.0.2.1]:1", false),
+        ] {
+            assert_eq!(is_trusted(&networks, Some(peer.parse().unwrap())), trusted, "{peer}");
+        }
     }
 
     #[test]

@@ -19,6 +19,8 @@ use tokio::sync::mpsc;
 const SETTLE: Duration = Duration::from_millis(100);
 /// Longest wait for it: something else in the directory may never be quiet, such as a log.
 const SETTLE_MAX: Duration = Duration::from_secs(1);
+/// Links followed on the way to a file, as many as the system does (path_resolution(7)).
+const LINKS_MAX: usize = 40;
 /// How often files are looked at though nothing was heard: some file systems say nothing.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
@@ -90,6 +92,8 @@ impl FileWatch {
                     async { while tokio::time::timeout(SETTLE, self.heard.recv()).await.is_ok() {} };
                 let _ = tokio::time::timeout(SETTLE_MAX, settled).await;
             }
+            // A link may lead elsewhere now. Before the files are looked at, so that nothing falls in between.
+            self.watch_directories();
             let changed: Vec<PathBuf> = self
                 .files
                 .iter_mut()
@@ -100,20 +104,20 @@ impl FileWatch {
                     is_new.then(|| watched.path.clone())
                 })
                 .collect();
-            // A link may lead elsewhere now.
-            self.watch_directories();
             if !changed.is_empty() {
                 return changed;
             }
         }
     }
 
-    /// Watches the directories of the files, both as they are written and where links lead.
+    /// Watches the directories of the files and of all links on the way to them. Also those watched before: one that was
+    /// removed and made again is another, and to watch it twice does no harm.
     fn watch_directories(&mut self) {
         let Some(watcher) = &mut self.watcher else { return };
-        let written = self.files.iter().map(|watched| watched.path.clone());
-        let real = self.files.iter().filter_map(|watched| watched.path.canonicalize().ok());
-        let wanted: BTreeSet<PathBuf> = written.chain(real).map(|path| directory(&path)).collect();
+        let mut wanted = BTreeSet::new();
+        for watched in &self.files {
+            add_directories(&watched.path, &mut wanted, &mut { LINKS_MAX });
+        }
         for gone in self.directories.difference(&wanted) {
             // A directory that was removed is not watched any more.
             let _ = watcher.unwatch(gone);
@@ -121,25 +125,40 @@ impl FileWatch {
         self.directories = wanted
             .into_iter()
             .filter(|directory| {
-                self.directories.contains(directory)
-                    || watcher
-                        .watch(directory, RecursiveMode::NonRecursive)
-                        .inspect_err(|error| {
-                            tracing::warn!(directory = %directory.display(), %error, "not watched");
-                        })
-                        .is_ok()
+                watcher
+                    .watch(directory, RecursiveMode::NonRecursive)
+                    .inspect_err(|error| {
+                        tracing::warn!(directory = %directory.display(), %error, "not watched");
+                    })
+                    .is_ok()
             })
             .collect();
     }
 }
 
-/// By one name whatever it is called by: the system watches it once, and would cease to with the first of its names.
+/// Adds the directory that holds a file, and those that hold the links by which its path leads there.
+fn add_directories(path: &Path, directories: &mut BTreeSet<PathBuf>, links_left: &mut usize) {
+    directories.insert(directory(path));
+    for part in path.ancestors() {
+        if let Ok(target) = fs::read_link(part)
+            && let Some(left) = links_left.checked_sub(1)
+        {
+            *links_left = left;
+            directories.insert(directory(part));
+            let target = part.parent().unwrap_or(part).join(target);
+            add_directories(&target, directories, links_left);
+        }
+    }
+}
+
+/// The directory that holds a file, or would: of one that is not there, the nearest above that is. By one name whatever
+/// it is called by: the system watches it once, and would cease to with the first of its names.
 fn directory(path: &Path) -> PathBuf {
-    let parent = match path.parent() {
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    };
-    parent.canonicalize().unwrap_or_else(|_| parent.to_owned())
+    let there = path.ancestors().skip(1).find_map(|parent| match parent == Path::new("") {
+        true => Path::new(".").canonicalize().ok(),
+        false => parent.canonicalize().ok(),
+    });
+    there.unwrap_or_else(|| PathBuf::from("."))
 }
 
 fn content(path: &Path) -> Option<[u8; 32]> {
@@ -232,6 +251,54 @@ mod tests {
                 symlink(version, at("..data_tmp")).unwrap();
                 fs::rename(at("..data_tmp"), at("..data")).unwrap();
                 assert_eq!(watch.changed().await, [at("tls.crt")]);
+            }
+        });
+    }
+
+    /// As deployments do: the link is a directory on the way, and stands in none that a file is in.
+    #[test]
+    fn a_link_on_the_way_that_leads_elsewhere_is_a_change() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        for (release, text) in [("1", "a"), ("2", "b"), ("3", "c")] {
+            fs::create_dir_all(at("releases").join(release).join("certs")).unwrap();
+            fs::write(at("releases").join(release).join("certs/t.crt"), text).unwrap();
+        }
+        symlink("releases/1", at("current")).unwrap();
+        let file = at("current/certs/t.crt");
+        let mut watch = FileWatch::new([file.clone()]);
+        run(async {
+            for release in ["releases/2", "releases/3"] {
+                symlink(release, at("new")).unwrap();
+                fs::rename(at("new"), at("current")).unwrap();
+                assert_eq!(watch.changed().await, std::slice::from_ref(&file));
+            }
+        });
+    }
+
+    #[test]
+    fn a_directory_removed_and_made_again_is_watched_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let certs = directory.path().join("certs");
+        let file = certs.join("t.crt");
+        fs::create_dir(&certs).unwrap();
+        fs::write(&file, "a").unwrap();
+        let mut watch = FileWatch::new([file.clone()]);
+        run(async {
+            for text in ["b", "c"] {
+                fs::remove_dir_all(&certs).unwrap();
+                fs::create_dir(&certs).unwrap();
+                fs::write(&file, text).unwrap();
+                assert_eq!(watch.changed().await, std::slice::from_ref(&file));
+                // Also what comes after it.
+                fs::write(&file, "later").unwrap();
+                assert_eq!(watch.changed().await, std::slice::from_ref(&file));
+                // And where there was none for a while.
+                fs::remove_dir_all(&certs).unwrap();
+                assert_eq!(watch.changed().await, std::slice::from_ref(&file));
+                fs::create_dir(&certs).unwrap();
+                fs::write(&file, text).unwrap();
+                assert_eq!(watch.changed().await, std::slice::from_ref(&file));
             }
         });
     }

@@ -378,7 +378,8 @@ impl Worker {
         loop {
             let mut patience = self.limits().patience;
             if self.draining.get() {
-                // Whoever has not sent a request yet gets a moment to do so.
+                // Whose request may be on its way gets a moment: nobody has told him that his connection ends, and a
+                // POST he could not send again.
                 patience.keep_alive = patience.keep_alive.min(BEAT);
             }
             tokio::time::sleep(patience.interval()).await;

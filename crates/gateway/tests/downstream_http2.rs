@@ -9,12 +9,13 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tidegate_control::meters::Meter;
 
 use crate::{
+    downstream_tls::{Tls, client_config},
     frames::{
         ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, GOAWAY, HEADERS, PING, PREFACE, REQUEST,
         RST_STREAM, SETTINGS,
     },
     request_house::House,
-    support::{Bed, PATIENCE, PLAIN, eventually},
+    support::{Bed, PATIENCE, PLAIN, eventually, rest},
 };
 
 fn run<F: Future>(future: F) -> F::Output {
@@ -67,6 +68,31 @@ fn the_preface_may_come_byte_by_byte() {
     let (.., stream, head) = frames.until(HEADERS);
     // Indexed field 8: status 200.
     assert_eq!((stream, head[0]), (1, 0x88));
+}
+
+#[test]
+fn a_client_that_agrees_on_http2_and_does_not_begin_it_has_as_long_as_for_its_hello() {
+    let tls = Tls::new("hello.timeout = \"500ms\"\n", "");
+    let opens = || {
+        let mut client = tls.client(&client_config(&tls, &["h2"]), "one.example");
+        client.flush().unwrap();
+        assert_eq!(client.conn.alpn_protocol(), Some(&b"h2"[..]));
+        client
+    };
+    for begun in [0, 1, PREFACE.len()] {
+        let mut client = opens();
+        client.write_all(&PREFACE[..begun]).unwrap();
+        client.flush().unwrap();
+        rest(&mut client);
+    }
+    // One that has begun it may be idle for longer.
+    let mut frames = Frames { stream: opens() };
+    frames.stream.write_all(PREFACE).unwrap();
+    frames.send(SETTINGS, 0, 0, &[]).unwrap();
+    frames.stream.flush().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1200));
+    frames.send(HEADERS, END_STREAM | END_HEADERS, 1, REQUEST).unwrap();
+    frames.until(HEADERS);
 }
 
 #[test]

@@ -12,8 +12,9 @@ use std::{
 use tidegate_gateway::{Gateway, Inherited};
 use tidegate_runtime::Shared;
 
-use crate::support::{
-    Bed, PATIENCE, PLAIN, configuration, connect, eventually, get, origin, read_response, rest,
+use crate::{
+    request_house::{House, take},
+    support::{Bed, PATIENCE, PLAIN, configuration, connect, eventually, get, origin, read_response, rest},
 };
 
 fn block_on<F: Future>(future: F) -> F::Output {
@@ -48,6 +49,30 @@ fn a_drain_serves_what_is_under_way_and_closes_what_is_idle() {
 }
 
 #[test]
+fn a_request_on_its_way_when_a_drain_begins_is_served() {
+    let bed = Bed::plain("park.after = \"20ms\"\n");
+    let mut parked: Vec<_> = (0..4).map(|_| bed.connect()).collect();
+    for client in &mut parked {
+        assert_eq!(get(client, "/").status, 200);
+    }
+    eventually("parked", || bed.shared.parked().read() == 4);
+    let mut in_use: Vec<_> = (0..4).map(|_| bed.connect()).collect();
+    for client in &mut in_use {
+        assert_eq!(get(client, "/").status, 200);
+    }
+    let address = bed.running.address("http").unwrap();
+    let draining = std::thread::spawn(move || block_on(bed.running.drain(false)).cut);
+    eventually("draining", || TcpStream::connect(address).is_err());
+    for client in in_use.iter_mut().chain(&mut parked) {
+        // None of them was told that its connection ends.
+        let response = get(client, "/");
+        assert_eq!((response.status, response.field("connection")), (200, Some("close")));
+        assert_eq!(rest(client), b"");
+    }
+    assert_eq!(draining.join().unwrap(), 0);
+}
+
+#[test]
 fn a_drain_cuts_what_does_not_end() {
     let bed = Bed::plain("drain.timeout = \"100ms\"\n");
     let mut busy = bed.connect();
@@ -58,6 +83,22 @@ fn a_drain_cuts_what_does_not_end() {
     assert_eq!(rest(&mut busy), b"");
     assert_eq!(gate.held(), 0);
     assert_eq!(bed.shared.with_connections(|c, _| c.open() + c.in_preface()), 0);
+}
+
+#[test]
+fn a_response_that_a_drain_cuts_does_not_look_whole() {
+    let house = House::with(|_| ("drain.timeout = \"50ms\"\n".to_owned(), PLAIN.to_owned(), String::new()));
+    let mut client = house.connect();
+    // To a client of HTTP/1.0 the end of the connection ends the body.
+    client.write_all(b"GET / HTTP/1.0\r\nHost: a\r\n\r\n").unwrap();
+    let mut at_server = house.origin.next();
+    at_server.send("HTTP/1.1 200 OK\r\n\r\nhalf");
+    let mut got = Vec::new();
+    while !got.ends_with(b"half") {
+        got.extend(take(&mut client, 1));
+    }
+    assert_eq!(block_on(house.running.drain(false)).cut, 1);
+    assert_eq!(client.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::ConnectionReset);
 }
 
 #[test]

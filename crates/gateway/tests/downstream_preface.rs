@@ -68,6 +68,17 @@ fn a_proxy_header_names_the_client() {
 }
 
 #[test]
+fn an_ipv4_address_in_ipv6_is_of_the_networks_of_ipv4() {
+    let networks = "proxy_protocol = true\ntrusted = [\"127.0.0.0/8\", \"10.0.0.0/8\"]\n";
+    let bed = Bed::new("", &format!("{PLAIN}{networks}"));
+    let mut client = bed.connect();
+    client.write_all(b"PROXY TCP6 ::ffff:10.0.0.5 ::ffff:10.0.0.1 4711 443\r\n").unwrap();
+    let request = "GET / HTTP/1.1\r\nhost: a\r\nx-forwarded-for: 203.0.113.9\r\n\r\n";
+    let response = crate::support::exchange(&mut client, request);
+    assert!(response.body.contains("203.0.113.9, 10.0.0.5"), "{}", response.body);
+}
+
+#[test]
 fn a_proxy_header_may_come_in_pieces_and_with_the_request() {
     let bed = Bed::new("", &format!("{PLAIN}{PROXY}"));
     let bytes = "PROXY TCP4 192.0.2.7 198.51.100.1 4711 443\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\n";

@@ -15,11 +15,14 @@ use rustls::{
         ClientSessionMemoryCache, ClientSessionStore, Resumption, Tls12ClientSessionValue,
         Tls13ClientSessionValue,
     },
+    crypto::{
+        ActiveKeyExchange, CryptoProvider, SharedSecret, SupportedKxGroup, aws_lc_rs::kx_group::X25519,
+    },
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
     version::{TLS12, TLS13},
 };
 
-use crate::support::{Bed, connect, get, write_certificate};
+use crate::support::{Bed, connect, get, rest, write_certificate};
 
 /// A gateway with a listener `https` and certificates for one.example, two.example and
 /// *.wild.example.
@@ -263,6 +266,147 @@ fn new_certificates_are_served_and_bad_ones_are_not() {
 }
 
 #[test]
+fn what_is_broken_keeps_its_old_state_and_holds_up_the_renewal_of_nothing_else() {
+    let listener = "tls.client_certificates = \"optional\"\ntls.client_ca = \"client.pem\"\n";
+    let tls = Tls::new("", listener);
+    write_certificate(tls.path(), "two", &["two.example"]);
+    for file in ["one.key", "client.pem"] {
+        fs::write(tls.path().join(file), b"half").unwrap();
+    }
+    assert!(!serves(&tls, "two.example", "two.pem"));
+    let errors: Vec<_> = tls.bed.running.reload_certificates().iter().map(ToString::to_string).collect();
+    assert!(
+        errors.len() == 2 && errors[0].contains("one.key") && errors[1].contains("client.pem"),
+        "{errors:?}"
+    );
+    for (name, file) in [("one.example", "one.pem"), ("two.example", "two.pem")] {
+        assert!(serves(&tls, name, file), "{name}");
+    }
+    // A name that the new certificate no longer has goes with the old one.
+    assert!(!serves(&tls, "any.wild.example", "two.pem"));
+}
+
+/// Settings with an application whose servers speak TLS, and files `ca.pem`, `gateway.pem` and `gateway.key` for it.
+fn speaks_tls_to_servers() -> Tls {
+    let directory = tempfile::tempdir().unwrap();
+    write_certificate(directory.path(), "one", &["one.example"]);
+    write_certificate(directory.path(), "ca", &["ca.example"]);
+    write_certificate(directory.path(), "gateway", &["gateway.example"]);
+    let application = "[application.other]\nhosts = \"other.example\"\nservers = \"https://127.0.0.1:1\"\n\
+                       upstream.tls.ca = \"ca.pem\"\n\
+                       upstream.tls.certificate = { chain = \"gateway.pem\", key = \"gateway.key\" }\n";
+    Tls { bed: Bed::in_directory(directory, "", crate::support::PLAIN, application) }
+}
+
+#[test]
+fn what_is_wrong_with_certificates_towards_servers_is_said_before_a_request_finds_it() {
+    let tls = speaks_tls_to_servers();
+    let settings = tls.bed.shared.snapshot().settings.clone();
+    assert!(tidegate_gateway::check_certificates(&settings).is_ok());
+    assert!(tls.bed.running.reload_certificates().is_empty());
+    let one_key = fs::read(tls.path().join("one.key")).unwrap();
+    for (file, content, complaint) in [
+        ("ca.pem", &b""[..], "no certificate"),
+        ("gateway.pem", b"-----BEGIN CERTIFICATE-----\nbm9u", "gateway.pem"),
+        ("gateway.key", &one_key, "not that of the certificate"),
+    ] {
+        let before = fs::read(tls.path().join(file)).unwrap();
+        fs::write(tls.path().join(file), content).unwrap();
+        let checked = tidegate_gateway::check_certificates(&settings).unwrap_err();
+        let reloaded = tls.bed.running.reload_certificates();
+        let said: Vec<_> =
+            checked.iter().map(ToString::to_string).chain(reloaded.iter().map(ToString::to_string)).collect();
+        assert_eq!(said.len(), 2, "{said:?}");
+        for said in said {
+            assert!(
+                said.contains("application other") && said.contains(file) && said.contains(complaint),
+                "{said}"
+            );
+        }
+        fs::write(tls.path().join(file), before).unwrap();
+    }
+}
+
+#[test]
+fn a_certificate_that_is_refused_is_told_so_whatever_came_after_it() {
+    let tls = Tls::new("", "tls.client_certificates = \"required\"\ntls.client_ca = \"client.pem\"\n");
+    let chain = CertificateDer::from_pem_file(tls.path().join("one.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(tls.path().join("one.key")).unwrap();
+    let config = ClientConfig::builder_with_protocol_versions(&[&TLS13])
+        .with_root_certificates(roots(&tls))
+        .with_client_auth_cert(vec![chain], key)
+        .unwrap();
+    let StreamOwned { mut conn, mut sock } = tls.client(&Arc::new(config), "one.example");
+    while conn.is_handshaking() {
+        if conn.wants_write() {
+            conn.write_tls(&mut sock).unwrap();
+        } else {
+            conn.read_tls(&mut sock).unwrap();
+            conn.process_new_packets().unwrap();
+        }
+    }
+    // The client believes to be connected, and sends more than is read before its certificate is.
+    conn.writer().write_all(&[b'x'; 60 * 1024]).unwrap();
+    let mut flight = Vec::new();
+    while conn.wants_write() {
+        conn.write_tls(&mut flight).unwrap();
+    }
+    sock.write_all(&flight).unwrap();
+    sock.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut answer = Vec::new();
+    sock.read_to_end(&mut answer).expect("an end in good order");
+    conn.read_tls(&mut answer.as_slice()).unwrap();
+    let error = conn.process_new_packets().unwrap_err();
+    assert!(matches!(error, rustls::Error::AlertReceived(_)), "{error}");
+}
+
+#[test]
+fn a_server_name_may_end_with_a_dot() {
+    let tls = Tls::new("hello.timeout = \"1s\"\n", "");
+    // In the older version certificates can be read on the way.
+    let config = config_for(&tls, &[&TLS12], &[]);
+    let name = ServerName::try_from("two.examplex").unwrap();
+    let mut hello = Vec::new();
+    ClientConnection::new(config, name).unwrap().write_tls(&mut hello).unwrap();
+    let at = hello.windows(12).position(|window| window == b"two.examplex").unwrap();
+    hello[at + 11] = b'.';
+    let mut client = tls.connect();
+    client.write_all(&hello).unwrap();
+    let answer = rest(&mut client);
+    let wanted = CertificateDer::from_pem_file(tls.path().join("two.pem")).unwrap();
+    assert!(answer.windows(wanted.len()).any(|window| window == &wanted[..]));
+}
+
+#[test]
+fn a_check_says_what_is_wrong_with_a_listener_once_and_which_certificate_is_served_to_nobody() {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, names) in
+        [("one", "one.example"), ("two", "192.0.2.1"), ("three", "192.0.2.2"), ("client", "c")]
+    {
+        write_certificate(directory.path(), name, &[names]);
+    }
+    let pairs = |names: [&str; 2]| {
+        let pair = |name| format!("{{ chain = \"{name}.pem\", key = \"{name}.key\" }}");
+        format!(
+            "[[listener]]\nname = \"https\"\naddress = \"127.0.0.1:0\"\ntls.certificates = [{}, {}]\n\
+             tls.client_certificates = \"optional\"\ntls.client_ca = \"client.pem\"\n",
+            pair(names[0]),
+            pair(names[1])
+        )
+    };
+    let bed = Bed::in_directory(directory, "", &pairs(["two", "one"]), "");
+    let check = || tidegate_gateway::check_certificates(&bed.shared.snapshot().settings);
+    // The first serves who asks for no name.
+    assert!(check().is_ok());
+    fs::write(bed.directory.path().join("client.pem"), b"nonsense").unwrap();
+    let faults = check().unwrap_err();
+    assert!(faults.len() == 1 && faults[0].to_string().contains("client.pem"), "{faults:?}");
+    bed.publish(&pairs(["two", "three"]));
+    let faults = check().unwrap_err();
+    assert!(faults.len() == 2 && faults[0].to_string().contains("three.pem"), "{faults:?}");
+}
+
+#[test]
 fn a_check_says_what_is_wrong_with_each_certificate() {
     let tls = Tls::new("", "");
     let settings = tls.bed.shared.snapshot().settings.clone();
@@ -296,18 +440,16 @@ fn client_certificates_are_asked_for() {
     }
 }
 
-/// A store that offers whatever session it has to whichever server.
+/// A store that offers whatever session it has to whichever server, and knows no server's groups.
 #[derive(Debug)]
 struct Indiscriminate(ClientSessionMemoryCache);
 
 const NAME: &str = "one.example";
 
 impl ClientSessionStore for Indiscriminate {
-    fn set_kx_hint(&self, _: ServerName<'static>, group: NamedGroup) {
-        self.0.set_kx_hint(ServerName::try_from(NAME).unwrap(), group);
-    }
+    fn set_kx_hint(&self, _: ServerName<'static>, _: NamedGroup) {}
     fn kx_hint(&self, _: &ServerName<'_>) -> Option<NamedGroup> {
-        self.0.kx_hint(&ServerName::try_from(NAME).unwrap())
+        None
     }
     fn set_tls12_session(&self, _: ServerName<'static>, session: Tls12ClientSessionValue) {
         self.0.set_tls12_session(ServerName::try_from(NAME).unwrap(), session);
@@ -343,6 +485,55 @@ fn a_ticket_that_opens_and_does_not_serve_leads_to_a_full_handshake() {
             let kind = client.conn.handshake_kind().unwrap();
             assert_eq!(kind == HandshakeKind::Resumed, resumed, "{name} {version:?}: {kind:?}");
         }
+    }
+}
+
+/// A group that the gateway does not have, first in a client's hello: it is asked to try another.
+#[derive(Debug)]
+struct Foreign;
+
+struct ForeignShare(Box<dyn ActiveKeyExchange>);
+
+impl SupportedKxGroup for Foreign {
+    fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, rustls::Error> {
+        Ok(Box::new(ForeignShare(X25519.start()?)))
+    }
+    fn name(&self) -> NamedGroup {
+        NamedGroup::secp521r1
+    }
+}
+
+impl ActiveKeyExchange for ForeignShare {
+    fn complete(self: Box<Self>, peer: &[u8]) -> Result<SharedSecret, rustls::Error> {
+        self.0.complete(peer)
+    }
+    fn pub_key(&self) -> &[u8] {
+        self.0.pub_key()
+    }
+    fn group(&self) -> NamedGroup {
+        NamedGroup::secp521r1
+    }
+}
+
+#[test]
+fn a_ticket_that_opens_is_judged_also_where_another_key_share_is_asked_for() {
+    let tls = Tls::new("", "");
+    let provider =
+        CryptoProvider { kx_groups: vec![&Foreign, X25519], ..rustls::crypto::aws_lc_rs::default_provider() };
+    let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
+        .with_protocol_versions(&[&TLS13])
+        .unwrap()
+        .with_root_certificates(roots(&tls))
+        .with_no_client_auth();
+    config.resumption = Resumption::store(Arc::new(Indiscriminate(ClientSessionMemoryCache::new(32))));
+    let config = Arc::new(config);
+    let full = HandshakeKind::FullWithHelloRetryRequest;
+    for (name, expected) in
+        [("one.example", full), ("one.example", HandshakeKind::Resumed), ("two.example", full)]
+    {
+        let mut client = tls.client(&config, name);
+        assert_eq!(get(&mut client, "/").status, 200, "{name}");
+        assert_eq!(client.conn.handshake_kind(), Some(expected), "{name}");
     }
 }
 

@@ -22,8 +22,8 @@ pub(crate) const END_HEADERS: u8 = 4;
 pub(crate) const REQUEST: &[u8] = &[0x82, 0x86, 0x84, 0x41, 0x01, b'a'];
 
 /// One end of a connection that writes frames as it likes.
-pub(crate) struct Frames {
-    pub(crate) stream: TcpStream,
+pub(crate) struct Frames<S = TcpStream> {
+    pub(crate) stream: S,
 }
 
 impl Frames {
@@ -44,7 +44,9 @@ impl Frames {
         frames.send(SETTINGS, 0, 0, &[]).unwrap();
         frames
     }
+}
 
+impl<S: Read + Write> Frames<S> {
     pub(crate) fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> io::Result<()> {
         self.stream.write_all(&frame(kind, flags, stream, payload))
     }

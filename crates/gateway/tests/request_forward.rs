@@ -378,6 +378,19 @@ fn visitors_stay_at_their_server_by_a_cookie() {
 }
 
 #[test]
+fn a_cookie_of_who_comes_over_tls_to_a_trusted_peer_is_secure() {
+    let listener = format!("{PLAIN}trusted = \"127.0.0.0/8\"\n");
+    let house = House::with(|_| (String::new(), listener, "upstream.sticky_cookie = \"visit\"\n".to_owned()));
+    for (scheme, is_secure) in [("https", true), ("http", false)] {
+        let request = format!("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-Proto: {scheme}\r\n\r\n");
+        let (_, response) = round(&house, &request, OK);
+        let cookie = response.field("set-cookie").unwrap();
+        assert_eq!(cookie.ends_with("; Secure"), is_secure, "{cookie}");
+    }
+    house.finish();
+}
+
+#[test]
 fn a_server_that_fails_is_left_for_another_if_that_is_safe() {
     let second = crate::request_house::Origin::start();
     // The first of the two: nobody listens there, nor will, at an address that nobody else binds.

@@ -118,6 +118,39 @@ fn maintenance_shows_a_page() {
 }
 
 #[test]
+fn answers_of_our_own_have_the_fields_that_are_always_there_and_keep_theirs() {
+    let edits = "response_headers = [{ set = \"access-control-allow-origin\", value = \"*\", always = true },\n\
+         { add = \"vary\", value = \"origin\", always = true }, { set = \"x-of-servers\", value = \"1\" },\n\
+         { set = \"cache-control\", value = \"public\", always = true }]\n";
+    let ours = |response: &Response| {
+        assert_eq!(response.field("access-control-allow-origin"), Some("*"));
+        assert_eq!(response.field("vary"), Some("origin"));
+        assert_eq!(response.field("x-of-servers"), None);
+        assert_eq!(response.field("cache-control"), Some("no-store"));
+    };
+    for application in ["maintenance = true\n", "waiting_room.method = \"closed\"\n"] {
+        let house = House::new(&format!("{application}{edits}"));
+        let answer = exchange(&mut house.connect(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(answer.status, 503, "{application}");
+        ours(&answer);
+        house.finish();
+    }
+    let house = House::new(&format!("health.failures.max = \"none\"\n{edits}"));
+    let mut client = house.connect();
+    client.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").unwrap();
+    house.origin.next().stream.shutdown(std::net::Shutdown::Both).unwrap();
+    let answer = read_response(&mut client).unwrap();
+    assert_eq!(answer.status, 502);
+    ours(&answer);
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    house.origin.next().ok("");
+    let served = read_response(&mut client).unwrap();
+    assert_eq!((served.field("cache-control"), served.field("x-of-servers")), (Some("public"), Some("1")));
+    drop(client);
+    house.finish();
+}
+
+#[test]
 fn a_client_that_waits_in_vain_is_told() {
     let house = House::new(&format!("{FULL}[application.app.class.default]\nqueue.wait.max = \"50ms\"\n"));
     let mut busy = house.connect();

@@ -18,7 +18,7 @@ use tokio_tungstenite::{
 
 use crate::{
     request_house::{House, take},
-    support::{PATIENCE, PLAIN, eventually, read_response},
+    support::{PATIENCE, PLAIN, eventually, read_response, rest},
 };
 
 fn block_on<F: Future>(future: F) -> F::Output {
@@ -144,6 +144,35 @@ fn any_protocol_is_joined_byte_by_byte_and_closes_half_by_half() {
     let counted = house.finish();
     assert_eq!(counted.counts(Meter::RESPONSES), [1, 0, 0, 0, 0]);
     assert_eq!((counted.counts(Meter::BYTES_IN), counted.counts(Meter::BYTES_OUT)), (&[5][..], &[10][..]));
+}
+
+#[test]
+fn an_upgraded_connection_whose_server_has_gone_ends_though_its_client_stays() {
+    let house =
+        House::with(|_| ("body.idle_timeout = \"50ms\"\n".to_owned(), PLAIN.to_owned(), String::new()));
+    let mut client = house.connect();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n").unwrap();
+    let mut at_server = house.origin.next();
+    at_server.send("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\nbye");
+    at_server.stream.shutdown(std::net::Shutdown::Both).unwrap();
+    assert!(rest(&mut client).ends_with(b"\r\n\r\nbye"));
+    eventually("closed", || house.gate().levels().long_streams == 0);
+    let counted = house.finish();
+    assert_eq!(counted.counts(Meter::RESPONSES), [1, 0, 0, 0, 0]);
+}
+
+#[test]
+fn a_visitor_who_begins_with_an_upgrade_is_kept_at_his_server_too() {
+    let house = House::new("upstream.sticky_cookie = \"visit\"\n");
+    let mut client = house.connect();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n").unwrap();
+    let mut at_server = house.origin.next();
+    at_server.send("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n");
+    at_server.stream.shutdown(std::net::Shutdown::Write).unwrap();
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    let head = String::from_utf8(rest(&mut client)).unwrap();
+    assert!(head.starts_with("HTTP/1.1 101 ") && head.contains("\r\nset-cookie: visit="), "{head}");
+    house.finish();
 }
 
 #[test]

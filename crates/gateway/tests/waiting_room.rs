@@ -166,18 +166,66 @@ impl Member {
     }
 
     fn get(&mut self, path: &str) -> Response {
-        let request =
-            format!("GET {path} HTTP/1.1\r\nhost: app.example\r\ntidegate-pass: {}\r\n\r\n", self.pass);
+        let more = if path.starts_with("/leave") { "tidegate-pass: revoke\r\n" } else { "" };
+        self.ask(path, "", more)
+    }
+
+    fn asking(&self, path: &str, fields: &str) -> String {
+        let pass = &self.pass;
+        format!("GET {path} HTTP/1.1\r\nhost: app.example\r\ntidegate-pass: {pass}\r\n{fields}\r\n")
+    }
+
+    /// The status of a request that no server sees.
+    fn refused(&mut self, path: &str, fields: &str) -> u16 {
+        let request = self.asking(path, fields);
+        exchange(&mut self.client, &request).status
+    }
+
+    /// A request with more fields, which the server answers with more.
+    fn ask(&mut self, path: &str, fields: &str, more: &str) -> Response {
+        let request = self.asking(path, fields);
         let Self { house, client, .. } = self;
         thread::scope(|scope| {
             let answer = scope.spawn(|| exchange(client, &request));
             let mut at_origin = house.origin.next();
             assert_eq!(at_origin.request.one("tidegate-pass"), None);
-            let more = if path.starts_with("/leave") { "tidegate-pass: revoke\r\n" } else { "" };
             at_origin.send(&format!("HTTP/1.1 200 OK\r\n{more}content-length: 0\r\n\r\n"));
             answer.join().unwrap()
         })
     }
+}
+
+/// The cookie that tokens are bound to may come with the first response and change with any: who has it now keeps what he was
+/// given before.
+#[test]
+fn a_pass_goes_along_with_the_cookie_that_it_is_bound_to() {
+    let mut member = Member::new("waiting_room.bind = \"cookie:sid\"\n");
+    let of_the_network = member.pass.clone();
+    let told = member.ask("/", "", "set-cookie: a=b\r\n");
+    assert_eq!(told.field("tidegate-pass"), None, "what does not concern it changes nothing");
+    let steps = [
+        ("/", "", "sid=1; Path=/; HttpOnly", "cookie: sid=1\r\n"),
+        ("/sign-in", "cookie: sid=1\r\n", "sid=2; Path=/", "cookie: sid=2\r\n"),
+        ("/a.css", "cookie: sid=2\r\n", "sid=3; Path=/", "cookie: sid=3\r\n"),
+        ("/sign-out", "cookie: sid=3\r\n", "sid=x; Path=/; Max-Age=0", ""),
+    ];
+    for (path, before, becomes, after) in steps {
+        let told = member.ask(path, before, &format!("set-cookie: {becomes}\r\n"));
+        let pass = told.field("tidegate-pass").unwrap_or_else(|| panic!("{path}: a pass for {becomes}"));
+        member.pass = pass.to_owned();
+        assert!(told.head.contains(&format!("tidegate_pass={pass}; ")), "{}", told.head);
+        let shared = member.house.shared.clone();
+        set(&shared, Knob::ROOM_METHOD, "closed");
+        assert_eq!(member.ask("/again", after, "").status, 200, "{path}: he goes on");
+        let others = ["cookie: sid=7\r\n", before].into_iter().filter(|_| !after.is_empty());
+        for other in others {
+            assert_eq!(member.refused("/again", other), 503, "{path}: nobody else does");
+        }
+        set(&shared, Knob::ROOM_METHOD, "fifo");
+    }
+    set(&member.house.shared, Knob::ROOM_METHOD, "closed");
+    member.pass = of_the_network;
+    assert_eq!(member.ask("/again", "cookie: sid=9\r\n", "").status, 200, "a page may have set it");
 }
 
 /// An application ends a visit by any response, also of a request that needed no pass.
@@ -206,6 +254,56 @@ fn a_visit_is_ended_by_any_response() {
         let request =
             format!("GET /again HTTP/1.1\r\nhost: app.example\r\ntidegate-pass: {}\r\n\r\n", member.pass);
         assert_eq!(exchange(&mut member.client, &request).status, 503, "{path}, {choice}: his visit is over");
+    }
+}
+
+/// Who was let in and got no answer of the server's comes again with a pass: his turn is used up.
+#[test]
+fn who_is_let_in_and_meets_no_server_has_his_pass() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let house = House::new(&format!(
+        "servers = \"http://{nobody}\"\ncapacity.given = \"1000/s\"\nin_flight.algorithm = \"fixed\"\n\
+         waiting_room.method = \"fifo\"\n"
+    ));
+    let mut client = house.connect();
+    let mut answer = get(&mut client, "/");
+    // There is none before the room has heard of the capacity.
+    eventually("a pass", || {
+        answer = get(&mut client, "/");
+        answer.field("tidegate-pass").is_some()
+    });
+    assert!(matches!(answer.status, 502 | 503), "{}", answer.head);
+    let kept = answer.field("cache-control").unwrap_or_default();
+    assert!(kept.starts_with("private"), "{}", answer.head);
+    set(&house.shared, Knob::ROOM_METHOD, "closed");
+    let pass = answer.field("tidegate-pass").unwrap();
+    let again = format!("GET / HTTP/1.1\r\nhost: app.example\r\ntidegate-pass: {pass}\r\n\r\n");
+    assert_ne!(exchange(&mut client, &again).field("tidegate-reason"), Some("room_closed"), "he is in");
+    assert_eq!(get(&mut client, "/").field("tidegate-reason"), Some("room_closed"), "and nobody else is");
+}
+
+/// The servers of a generator are the check, which sends whom it does not know here: nobody is sent to and fro for ever.
+#[test]
+fn a_generator_that_is_off_or_watches_sends_everybody_to_the_check_with_a_time() {
+    let application = "waiting_room.method = \"fifo\"\nwaiting_room.role = \"generate\"\ncapacity.floor = \"1/s\"\n\
+                       waiting_room.check_url = \"http://check.example\"\n";
+    for (knob, choice) in [(Knob::ROOM_METHOD, "off"), (Knob::MODE, "off"), (Knob::MODE, "watch")] {
+        let bed = Bed::with_application("", PLAIN, application);
+        let mut client = bed.connect();
+        let held = (0..50).map(|_| get(&mut client, "/")).last().unwrap();
+        let held: Json = serde_json::from_str(&held.body).unwrap();
+        assert!(held["left_ms"].as_u64().unwrap() > 10_000, "{held}");
+        set(&bed.shared, knob, choice);
+        let before = format!("/a?tidegate_turn={}", held["token"].as_str().unwrap());
+        for (path, most_ms) in [("/a", 0), (before.as_str(), 1_000)] {
+            let told = get(&mut client, path);
+            assert_eq!((told.status, told.field("tidegate-reason")), (503, Some("waiting_room")), "{choice}");
+            let said: Json = serde_json::from_str(&told.body).unwrap();
+            let token = said["token"].as_str().unwrap();
+            assert_eq!(said["to"], format!("http://check.example:80/a?tidegate_turn={token}"), "{choice}");
+            assert!(said["left_ms"].as_u64().unwrap() <= most_ms, "{choice}: {said}");
+        }
+        assert_eq!(get(&mut client, "/a.css").status, 200, "what needs no time goes on");
     }
 }
 
@@ -335,6 +433,91 @@ fn who_has_to_send_a_form_again_is_led_on() {
         let kept = post("same-origin");
         assert_eq!(kept.field("refresh"), None, "going elsewhere would lose it");
         assert!(kept.body.contains("method=\"post\" action=\"/buy&#63;x&#61;1"), "{}", kept.body);
+    }
+}
+
+/// A page asks how things stand and is not loaded again for hours: where doors are put off, the cookie of its lot lasts on.
+#[test]
+fn a_lot_is_kept_by_who_only_asks_how_it_stands() {
+    let class =
+        "[application.app.class.sale]\n[[application.app.rule]]\nclass = \"sale\"\npath_prefix = \"/sale\"\n";
+    let doors = format!("waiting_room.method = \"event\"\nwaiting_room.opens_at = 4102444800\n{class}");
+    let bed = Bed::with_application("", PLAIN, &doors);
+    let mut client = bed.connect();
+    let told = get(&mut client, "/sale");
+    let cookie = told.field("set-cookie").unwrap();
+    let (pair, lasts_s) = lot_of(cookie);
+    let opens = Value::Count(4_102_444_800 + 86_400);
+    bed.shared
+        .edit(|settings| settings.applications[0].values.set(Knob::ROOM_OPENS_AT, opens).unwrap())
+        .unwrap();
+    let ask = |cookie: &str| {
+        format!("GET {ASK}?class=sale HTTP/1.1\r\nhost: app.example\r\ncookie: {cookie}\r\n\r\n")
+    };
+    let standing = exchange(&mut client, &ask(&pair));
+    let (again, lasts_on_s) = lot_of(standing.field("set-cookie").expect("his lot is kept"));
+    assert_eq!(again, pair, "the same lot, in the cookie of its class");
+    assert!((86_000..=86_400).contains(&(lasts_on_s - lasts_s)), "{lasts_s}, {lasts_on_s}");
+    assert_eq!(exchange(&mut client, &ask("tidegate_turn_sale=C")).field("set-cookie"), None);
+}
+
+/// A cookie without its attributes, and how many seconds it lasts.
+fn lot_of(cookie: &str) -> (String, i64) {
+    let (pair, attributes) = cookie.split_once(';').unwrap();
+    let lasts_s = attributes.split("; ").find_map(|attribute| attribute.strip_prefix("Max-Age="));
+    (pair.to_owned(), lasts_s.unwrap().parse().unwrap())
+}
+
+/// TLS may end at a proxy before us: cookies are for TLS all the same, and pages and forms of the host are known as its own.
+#[test]
+fn who_comes_over_tls_to_a_trusted_peer_is_told_as_over_tls() {
+    let listener = format!("{PLAIN}trusted = \"127.0.0.0/8\"\n");
+    let doors = "waiting_room.method = \"event\"\nwaiting_room.opens_at = 4102444800\n";
+    let bed = Bed::with_application("", &listener, doors);
+    let post = |scheme: &str, origin: &str| {
+        let request = format!(
+            "POST /buy HTTP/1.1\r\nhost: app.example\r\nx-forwarded-proto: {scheme}\r\naccept: text/html\r\n\
+             origin: {origin}\r\nreferer: https://app.example/cart\r\n\
+             content-type: application/x-www-form-urlencoded\r\ncontent-length: 3\r\n\r\na=b"
+        );
+        exchange(&mut bed.connect(), &request)
+    };
+    let kept = post("https", "https://app.example");
+    assert!(kept.body.contains("<form id=\"form\""), "{}", kept.body);
+    assert!(kept.field("set-cookie").unwrap().ends_with("; Secure"), "{}", kept.head);
+    let lost = post("https", "null");
+    assert!(lost.field("refresh").unwrap().ends_with("; url=/cart"), "{}", lost.head);
+    let plain = post("http", "https://app.example");
+    assert!(
+        !plain.body.contains("<form") && !plain.field("set-cookie").unwrap().contains("Secure"),
+        "{}",
+        plain.head
+    );
+}
+
+/// A page of the operator's that has no place for a form cannot send it again: its visitor is led on as one whose form was lost.
+#[test]
+fn a_page_without_a_place_for_forms_keeps_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("wait.html");
+    for (text, keeps) in [("<p>{{left}}</p>", false), ("<p>{{left}}</p>{{form}}", true)] {
+        std::fs::write(&page, text).unwrap();
+        let application = format!(
+            "waiting_room.method = \"event\"\nwaiting_room.opens_at = 4102444800\nwaiting_room.page = {page:?}\n"
+        );
+        let bed = Bed::with_application("", PLAIN, &application);
+        let told = exchange(
+            &mut bed.connect(),
+            "POST /buy HTTP/1.1\r\nhost: app.example\r\naccept: text/html\r\nreferer: http://app.example/cart\r\n\
+             sec-fetch-site: same-origin\r\ncontent-type: application/x-www-form-urlencoded\r\ncontent-length: 3\r\n\r\na=b",
+        );
+        let refresh = told.field("refresh").unwrap_or_default();
+        assert_eq!(
+            (told.body.contains("<form"), refresh.ends_with("; url=/cart")),
+            (keeps, !keeps),
+            "{}",
+            told.head
+        );
     }
 }
 

@@ -1,7 +1,7 @@
 //! `tidegate lab`: list, run, swarm.
 
 use std::{
-    io::{IsTerminal, Write as _},
+    io::{self, IsTerminal, Write as _},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -98,7 +98,8 @@ pub fn run(arguments: &Arguments, tidegate: &Path) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("tidegate: {error}");
+            // Who has closed standard error still has the code.
+            let _ = writeln!(io::stderr(), "tidegate: {error}");
             error.exit_code()
         }
     }
@@ -265,21 +266,22 @@ fn swarm(arguments: &SwarmArguments) -> Result<bool, LabError> {
 
 /// A line that is written over, on a terminal; nothing in a pipe.
 fn progress() -> impl Fn(usize, usize) + Sync {
-    let shown = std::io::stderr().is_terminal();
+    let shown = io::stderr().is_terminal();
     move |done, total| {
         let step = (total / 200).max(1);
         if shown && (done.is_multiple_of(step) || done == total) {
             let end = if done == total { "\r\x1b[K" } else { "" };
-            eprint!("\r{done} of {total} runs{end}");
+            // The line is for the eye only.
+            let _ = write!(io::stderr(), "\r{done} of {total} runs{end}");
         }
     }
 }
 
 fn print(text: &str) -> Result<(), LabError> {
-    let mut out = std::io::stdout().lock();
+    let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         // A reader that has closed the pipe has seen what it wanted.
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(LabError::Output(error)),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(LabError::Output(error)),
         _ => Ok(()),
     }
 }

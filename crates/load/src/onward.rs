@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode, Uri, header, uri::Authority};
 
+use crate::request::RequestTemplate;
+
 /// What a client was told to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Onward {
@@ -111,16 +113,15 @@ fn locate(target: &str, path: &str, authority: &Authority) -> Place {
     } else if target.starts_with("//") || target.split(['/', '?']).next().is_some_and(|it| it.contains(':')) {
         let absolute = if target.starts_with("//") { format!("http:{target}") } else { target.to_owned() };
         let Ok(uri) = absolute.parse::<Uri>() else { return Place::Elsewhere };
-        match (uri.authority(), uri.path_and_query()) {
-            (Some(other), Some(path)) if other == authority => path.as_str().to_owned(),
-            (Some(other), None) if other == authority => "/".to_owned(),
+        match uri.authority() {
+            Some(other) if other == authority => RequestTemplate::origin_form(&uri),
             _ => return Place::Elsewhere,
         }
     } else {
         let directory = bare_path.rfind('/').and_then(|end| bare_path.get(..=end)).unwrap_or("/");
         format!("{directory}{target}")
     };
-    match crate::request::RequestTemplate::parse_target(&reference) {
+    match RequestTemplate::parse_target(&reference) {
         Some(target) => Place::Path(target.as_str().into()),
         None => Place::Elsewhere,
     }
@@ -164,6 +165,7 @@ mod tests {
             ("1;url=?d", 1, path("/a/b?d")),
             ("1;url=http://127.0.0.1:80/q#f", 1, path("/q")),
             ("1;url=//127.0.0.1:80", 1, path("/")),
+            ("1;url=http://127.0.0.1:80?t=1", 1, path("/?t=1")),
             ("1;url=http://elsewhere/q", 1, Place::Elsewhere),
             ("1;url=javascript:x", 1, Place::Elsewhere),
         ] {

@@ -226,7 +226,9 @@ fn request(at: At, method: &str, target: &str) -> Result<Line, String> {
     }
     let read = Method::from_bytes(method.as_bytes()).map_err(|_| format!("`{method}` is no method"))?;
     let target = match target.parse::<Uri>() {
-        Ok(uri) if uri.authority().is_some() => uri.path_and_query().cloned(),
+        Ok(uri) if uri.scheme().is_some() => {
+            RequestTemplate::parse_target(&RequestTemplate::origin_form(&uri))
+        }
         _ => RequestTemplate::parse_target(target),
     }
     .ok_or_else(|| format!("`{target}` is no path"))?;

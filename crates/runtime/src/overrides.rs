@@ -72,12 +72,11 @@ impl Layers {
         Self { configured, configurations: 1, overrides: BTreeMap::new() }
     }
 
-    /// Newly configured settings with the changed values over them; those that fit no more are left out.
+    /// Newly configured settings with the changed values over them, as one; those that fit no more are left out.
     pub(crate) fn over(&self, mut configured: Settings) -> Settings {
-        for (path, changed) in &self.overrides {
-            if let Err(fault) = configured.set(path, changed.value) {
-                tracing::warn!(%fault, "a changed knob no longer fits the configuration, which stands");
-            }
+        let values = self.overrides.iter().map(|(path, changed)| (path.clone(), changed.value)).collect();
+        for fault in configured.set_fitting(values) {
+            tracing::warn!(%fault, "a changed knob does not fit the configuration, which stands");
         }
         configured
     }
@@ -86,33 +85,40 @@ impl Layers {
 impl Shared {
     /// Changes several knobs as one, or none: every request sees all of the values or none of them.
     /// `None` takes back what was changed: the configured value stands again. What is changed stays
-    /// so when the configuration is read again. `dry_run`: says what would change and changes nothing.
+    /// so when the configuration is read again. Each has an origin of its own, as what is given back is by whoever had set
+    /// it. `dry_run`: says what would change and changes nothing.
     ///
     /// # Errors
     ///
     /// [`ChangeError`]; nothing changes.
     pub fn change_knobs(
         &self,
-        changes: &[(KnobPath, Option<Value>)],
-        origin: &Origin,
+        changes: &[(KnobPath, Option<Override>)],
         dry_run: bool,
     ) -> Result<Vec<KnobChange>, ChangeError> {
         let mut known = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
         let mut layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
         let mut settings = Settings::clone(&self.snapshot().settings);
-        let (mut done, mut faults) = (Vec::with_capacity(changes.len()), Vec::new());
-        for (path, value) in changes {
-            match settings.get(path) {
-                Ok(from) => {
-                    // What is not configured, such as a server that was added, began with the default.
-                    let configured = || layers.configured.get(path).unwrap_or_else(|_| path.knob.default());
-                    let to = value.unwrap_or_else(configured);
-                    done.push(KnobChange { path: path.clone(), from, to, is_cleared: value.is_none() });
+        let (mut done, mut values, mut faults) = (Vec::with_capacity(changes.len()), Vec::new(), Vec::new());
+        for (path, changed) in changes {
+            // What is not configured, such as a server that was added, began with the default.
+            let configured = || layers.configured.get(path).unwrap_or_else(|_| path.knob.default());
+            let to = changed.as_ref().map_or_else(configured, |changed| changed.value);
+            let taken_back = layers.overrides.get(path).filter(|_| changed.is_none());
+            let from = match (settings.get(path), taken_back) {
+                (Ok(from), _) => {
+                    values.push((path.clone(), to));
+                    from
                 }
-                Err(fault) => faults.push(fault),
-            }
+                // Of what is configured no more it is in force nowhere.
+                (Err(_), Some(waiting)) => waiting.value,
+                (Err(fault), None) => {
+                    faults.push(fault);
+                    continue;
+                }
+            };
+            done.push(KnobChange { path: path.clone(), from, to, is_cleared: changed.is_none() });
         }
-        let values: Vec<_> = done.iter().map(|change| (change.path.clone(), change.to)).collect();
         if let Err(more) = settings.set_all(&values) {
             faults.extend(more);
         }
@@ -123,16 +129,29 @@ impl Shared {
             return Ok(done);
         }
         self.put_in_force(settings, &mut known, Files::AsRead)?;
-        for (path, value) in changes {
-            match value {
-                Some(value) => {
-                    let changed = Override { value: *value, origin: origin.clone() };
-                    layers.overrides.insert(path.clone(), changed);
-                }
+        for (path, changed) in changes {
+            match changed {
+                Some(changed) => drop(layers.overrides.insert(path.clone(), changed.clone())),
                 None => drop(layers.overrides.remove(path)),
             }
         }
         Ok(done)
+    }
+
+    /// Takes up what was changed in a process before this one, as one, over what is configured; what does not fit is
+    /// said, and tried again when the configuration is read again.
+    ///
+    /// # Errors
+    ///
+    /// [`PublishError`]; the configuration stands until it is read again.
+    pub fn restore_overrides(
+        &self,
+        lasting: impl IntoIterator<Item = (KnobPath, Override)>,
+    ) -> Result<(), PublishError> {
+        let mut known = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
+        layers.overrides.extend(lasting);
+        self.put_in_force(layers.over(layers.configured.clone()), &mut known, Files::AsRead)
     }
 
     /// What was changed so could not be kept: it ends with the process.
@@ -187,6 +206,10 @@ mod tests {
         Origin { who: "test".to_owned(), why: String::new(), at: Timestamp::EPOCH, lasting: false }
     }
 
+    fn to(value: Value) -> Option<Override> {
+        Some(Override { value, origin: origin() })
+    }
+
     fn path(text: &str) -> KnobPath {
         KnobPath::parse(text).unwrap()
     }
@@ -201,20 +224,15 @@ mod tests {
         let (limit, min, max) =
             (path("app/in_flight.limit"), path("app/in_flight.min"), path("app/in_flight.max"));
         let version = shared.version();
-        let changes = [(limit.clone(), Some(Value::Count(70))), (max.clone(), Some(Value::Count(0)))];
-        assert!(
-            matches!(shared.change_knobs(&changes, &origin(), false), Err(ChangeError::Knobs(f)) if f.len() == 1)
-        );
+        let changes = [(limit.clone(), to(Value::Count(70))), (max.clone(), to(Value::Count(0)))];
+        assert!(matches!(shared.change_knobs(&changes, false), Err(ChangeError::Knobs(f)) if f.len() == 1));
         assert_eq!(shared.version(), version);
 
-        let changes = [
-            (min, Some(Value::Count(50))),
-            (max, Some(Value::Count(90))),
-            (limit.clone(), Some(Value::Count(70))),
-        ];
-        let dry = shared.change_knobs(&changes, &origin(), true).unwrap();
+        let changes =
+            [(min, to(Value::Count(50))), (max, to(Value::Count(90))), (limit.clone(), to(Value::Count(70)))];
+        let dry = shared.change_knobs(&changes, true).unwrap();
         assert_eq!((dry.len(), shared.version()), (3, version));
-        assert_eq!(shared.change_knobs(&changes, &origin(), false).unwrap(), dry);
+        assert_eq!(shared.change_knobs(&changes, false).unwrap(), dry);
         assert_eq!(shared.version(), version + 1, "one version for all");
         assert_eq!(shared.snapshot().settings.get(&limit), Ok(Value::Count(70)));
     }
@@ -230,7 +248,7 @@ mod tests {
         let same = |one: &Arc<crate::Application>, other: &Arc<crate::Application>| Arc::ptr_eq(one, other);
         let servers = before.applications[1].state.servers().version();
         let change = |path: &str, value| {
-            shared.change_knobs(&[(self::path(path), Some(value))], &origin(), false).unwrap();
+            shared.change_knobs(&[(self::path(path), to(value))], false).unwrap();
             shared.snapshot()
         };
         let after = change("two/default/weight", Value::Count(7));
@@ -259,9 +277,8 @@ mod tests {
         let (limit, min) = (path("app/in_flight.limit"), path("app/in_flight.min"));
         let over = AtomicBool::new(false);
         let set = |n: u64| {
-            let changes =
-                [(min.clone(), Some(Value::Count(n))), (limit.clone(), Some(Value::Count(n + 100)))];
-            shared.change_knobs(&changes, &origin(), false).unwrap();
+            let changes = [(min.clone(), to(Value::Count(n))), (limit.clone(), to(Value::Count(n + 100)))];
+            shared.change_knobs(&changes, false).unwrap();
         };
         set(1);
         std::thread::scope(|threads| {
@@ -300,8 +317,7 @@ mod tests {
         let (priority, weight) = (path("app/default/priority"), path("app/default/weight"));
         shared
             .change_knobs(
-                &[(priority.clone(), Some(Value::Count(6))), (weight.clone(), Some(Value::Count(9)))],
-                &origin(),
+                &[(priority.clone(), to(Value::Count(6))), (weight.clone(), to(Value::Count(9)))],
                 false,
             )
             .unwrap();
@@ -312,7 +328,7 @@ mod tests {
         assert_eq!(shared.snapshot().settings.get(&priority), Ok(Value::Count(6)));
         assert_eq!(shared.configured(), configured);
 
-        let back = shared.change_knobs(&[(priority.clone(), None)], &origin(), false).unwrap();
+        let back = shared.change_knobs(&[(priority.clone(), None)], false).unwrap();
         assert_eq!(
             back,
             [KnobChange {
@@ -323,5 +339,42 @@ mod tests {
             }]
         );
         assert_eq!(shared.overrides().into_keys().collect::<Vec<_>>(), [weight]);
+    }
+
+    #[test]
+    fn what_fits_together_is_restored_and_read_again_together() {
+        let range = |floor: f64, ceiling: f64| {
+            [("app/capacity.floor", floor), ("app/capacity.ceiling", ceiling)]
+                .map(|(text, per_s)| (path(text), Value::Rate(per_s)))
+        };
+        let values =
+            |shared: &Shared| range(0.0, 0.0).map(|(path, _)| shared.snapshot().settings.get(&path).unwrap());
+        let shared = shared();
+        let mut configured = shared.configured();
+        configured.set_all(&range(100.0, 200.0)).unwrap();
+        shared.publish(configured.clone()).unwrap();
+        // Below what is configured, then above it: one at a time, the first of either would not fit.
+        for (floor, ceiling) in [(10.0, 50.0), (300.0, 500.0)] {
+            let lasting =
+                range(floor, ceiling).map(|(path, value)| (path, Override { value, origin: origin() }));
+            shared.restore_overrides(lasting).unwrap();
+            assert_eq!(values(&shared), [floor, ceiling].map(Value::Rate));
+            shared.publish(configured.clone()).unwrap();
+            assert_eq!(values(&shared), [floor, ceiling].map(Value::Rate));
+        }
+    }
+
+    #[test]
+    fn what_waits_for_its_class_can_be_taken_back_and_nothing_else_can_be_changed_of_it() {
+        let shared = shared();
+        let gone = path("app/gone/weight");
+        let lasting = Override { value: Value::Count(9), origin: origin() };
+        shared.restore_overrides([(gone.clone(), lasting.clone())]).unwrap();
+        assert_eq!(shared.overrides().get(&gone), Some(&lasting), "it waits");
+        assert!(shared.change_knobs(&[(gone.clone(), to(Value::Count(8)))], false).is_err());
+        let back = shared.change_knobs(&[(gone.clone(), None)], false).unwrap();
+        assert_eq!((back[0].from, back[0].is_cleared), (Value::Count(9), true));
+        assert!(shared.overrides().is_empty());
+        assert!(shared.change_knobs(&[(gone, None)], false).is_err(), "there is nothing to take back");
     }
 }

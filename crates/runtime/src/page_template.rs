@@ -111,6 +111,12 @@ impl PageTemplate {
         Ok(Self { parts })
     }
 
+    /// Whether a value has a place in it.
+    #[must_use]
+    pub fn has(&self, value: PageValue) -> bool {
+        self.parts.contains(&Part::Value(value))
+    }
+
     /// The page with its values, which `write` writes: escaped, but for [`PageValue::Form`].
     #[must_use]
     pub fn fill(&self, mut write: impl FnMut(PageValue, &mut String)) -> String {
@@ -133,6 +139,7 @@ mod tests {
     fn values_stand_where_they_are_named() {
         let page = PageTemplate::parse("a{{time}}b{{ ahead }}{{time}}c").unwrap();
         assert_eq!(page.fill(|value, page| page.push_str(value.name())), "atimebaheadtimec");
+        assert!(page.has(PageValue::Ahead) && !page.has(PageValue::Form));
         assert_eq!(PageTemplate::parse("{a}}").unwrap().fill(|_, _| {}), "{a}}");
     }
 

@@ -179,7 +179,7 @@ impl<F: FnOnce(Archives) -> Vec<Batch>> Work<F> {
             database = another;
         }
         self.write(&mut database);
-        self.record_noted(&mut database);
+        let _ = self.record_noted(&mut database);
     }
 
     fn follow(&mut self, order: Order, database: &mut Database) {
@@ -188,10 +188,14 @@ impl<F: FnOnce(Archives) -> Vec<Batch>> Work<F> {
                 self.unwritten.push_back(batch);
                 self.write(database);
             }
-            Order::Record(change, reply) => drop(reply.send(database.record(&change))),
+            Order::Record(change, reply) => {
+                // What took effect before may be of the same knob.
+                let recorded = self.record_noted(database).and_then(|()| database.record(&change));
+                drop(reply.send(recorded));
+            }
             Order::Note(change) => {
                 self.keep_for_later(*change);
-                self.record_noted(database);
+                let _ = self.record_noted(database);
             }
             Order::Changes { before, limit, reply } => {
                 drop(reply.send(self.changes(database, before, limit)))
@@ -258,7 +262,9 @@ impl<F: FnOnce(Archives) -> Vec<Batch>> Work<F> {
             }
             self.unwritten.pop_front();
         }
-        self.record_noted(database);
+        if self.record_noted(database).is_err() {
+            return;
+        }
         if *self.status.lock().unwrap_or_else(PoisonError::into_inner) != Status::Open {
             tracing::info!(directory = %self.directory.display(), "state directory can be written again");
             self.set(Status::Open);
@@ -279,13 +285,12 @@ impl<F: FnOnce(Archives) -> Vec<Batch>> Work<F> {
     }
 
     /// Records what was only noted, in the order in which it came.
-    fn record_noted(&mut self, database: &mut Database) {
+    fn record_noted(&mut self, database: &mut Database) -> Result<(), Error> {
         while let Some(change) = self.unrecorded.front() {
-            if let Err(error) = database.record(change) {
-                return self.fails(&error);
-            }
+            database.record(change).inspect_err(|error| self.fails(error))?;
             self.unrecorded.pop_front();
         }
+        Ok(())
     }
 
     /// Recorded changes; those that are only noted have numbers below zero and come first.

@@ -7,7 +7,7 @@ use tidegate_control::{
     controller::{Before, Beneath, Change, Host, HostError, Level, Measure, measure},
     knobs::{Knob, Value},
 };
-use tidegate_runtime::{Origin, Shared, Snapshot};
+use tidegate_runtime::{Origin, Override, Shared, Snapshot};
 
 use crate::{
     events::{Events, Kind},
@@ -19,7 +19,7 @@ pub(super) struct GatewayHost<'h> {
     shared: &'h Shared,
     knobs: &'h Knobs,
     events: &'h Events,
-    beneath: &'h mut Beneath,
+    beneath: &'h mut Beneath<Override>,
     /// The controller, for record, log and events.
     name: &'h str,
 }
@@ -29,7 +29,7 @@ impl<'h> GatewayHost<'h> {
         shared: &'h Shared,
         knobs: &'h Knobs,
         events: &'h Events,
-        beneath: &'h mut Beneath,
+        beneath: &'h mut Beneath<Override>,
         name: &'h str,
     ) -> Self {
         Self { shared, knobs, events, beneath, name }
@@ -64,36 +64,53 @@ impl Host for GatewayHost<'_> {
     }
 
     fn beneath(&self, path: &str) -> Option<Value> {
-        match self.beneath.before(path, self.knob(path).ok()?.1)? {
-            Before::Configured => self.shared.configured().get(&KnobPath::parse(path).ok()?).ok(),
-            Before::Changed(value) => Some(value),
+        let knob = KnobPath::parse(path).ok()?;
+        match self.beneath.before(path, self.shared.overrides().get(&knob)?)? {
+            Before::Configured => self.shared.configured().get(&knob).ok(),
+            Before::Changed(changed) => Some(changed.value),
         }
+    }
+
+    fn is_of_controller(&self, path: &str) -> bool {
+        let Ok(knob) = KnobPath::parse(path) else { return false };
+        self.shared.overrides().get(&knob).is_some_and(|present| self.beneath.before(path, present).is_some())
     }
 
     fn apply(&mut self, changes: &[Change]) -> Result<(), HostError> {
         let (configured, changed) = (self.shared.configured(), self.shared.overrides());
-        let (mut wanted, mut presents) =
-            (Vec::with_capacity(changes.len()), Vec::with_capacity(changes.len()));
-        for change in changes {
-            let path = KnobPath::parse(&change.path).map_err(knob_fault)?;
-            presents.push(self.shared.snapshot().settings.get(&path).map_err(knob_fault)?);
-            // What is given back as it is configured is no override any more.
-            let is_configured = configured.get(&path) == Ok(change.value);
-            wanted.push((path, (!is_configured).then_some(change.value)));
-        }
         let origin = Origin {
             who: format!("controller {}", self.name),
             why: reasons(changes),
             at: self.now(),
             lasting: false,
         };
-        let done = self.knobs.change_by(&wanted, origin);
+        let (mut wanted, mut befores) =
+            (Vec::with_capacity(changes.len()), Vec::with_capacity(changes.len()));
+        for change in changes {
+            let path = KnobPath::parse(&change.path).map_err(knob_fault)?;
+            let before = changed.get(&path).map_or(Before::Configured, |present| {
+                let before = self.beneath.before(&change.path, present);
+                before.cloned().unwrap_or_else(|| Before::Changed(present.clone()))
+            });
+            let ours = Override { value: change.value, origin: origin.clone() };
+            let to = match &before {
+                // What is given back as it is configured is no override any more.
+                Before::Configured => (configured.get(&path) != Ok(change.value)).then_some(ours),
+                // What somebody has set is theirs again, and lasts if it did.
+                Before::Changed(theirs) if theirs.value == change.value => Some(theirs.clone()),
+                Before::Changed(_) => Some(ours),
+            };
+            wanted.push((path, to));
+            befores.push(before);
+        }
+        let done = self.knobs.change_by(&wanted, &origin);
         done.map_err(|error| HostError::Knob(error.to_string().replace('\n', "; ")))?;
-        for ((change, present), (path, value)) in changes.iter().zip(presents).zip(wanted) {
-            let before = changed.get(&path).map_or(Before::Configured, |old| Before::Changed(old.value));
-            match value {
-                Some(to) => self.beneath.changed(&change.path, present, before, to),
-                None => self.beneath.given_back(&change.path),
+        for ((change, before), (_, to)) in changes.iter().zip(befores).zip(wanted) {
+            match to {
+                Some(to) if before != Before::Changed(to.clone()) => {
+                    self.beneath.changed(&change.path, before, to);
+                }
+                Some(_) | None => self.beneath.given_back(&change.path),
             }
         }
         Ok(())

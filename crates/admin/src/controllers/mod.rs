@@ -20,7 +20,7 @@ use tidegate_control::{
     Timestamp,
     controller::{Beneath, Controller as _, Standing},
 };
-use tidegate_runtime::Shared;
+use tidegate_runtime::{Override, Shared};
 use tidegate_scripts::{Engine, Limits, LoadError, Status};
 
 use crate::{
@@ -163,7 +163,7 @@ struct Crew {
     events: Arc<Events>,
     board: Board,
     members: Vec<Member>,
-    beneath: Beneath,
+    beneath: Beneath<Override>,
 }
 
 /// One controller.

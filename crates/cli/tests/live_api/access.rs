@@ -1,6 +1,11 @@
 //! Who may use the admin interface.
 
-use std::{fs, os::unix::fs::PermissionsExt as _};
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _},
+    os::unix::fs::PermissionsExt as _,
+    process::{Command, Stdio},
+};
 
 use crate::{
     Front, path,
@@ -120,8 +125,37 @@ fn over_tls_a_certificate_is_as_good_as_a_token() {
     // One that nobody vouches for is no certificate, and ours is not vouched for by the system.
     let (code, ..) = run(get, &["--admin-cert", path(&chain), "--admin-key", path(&key)]);
     assert_eq!(code, Some(1));
-    assert_eq!(tidegate(&["get", "--admin", &admin]).0, Some(1));
+    let (code, _, said) = tidegate(&["get", "--admin", &admin]);
+    assert!(code == Some(1) && said.contains("--admin-ca") && !said.contains("start it"), "{said}");
+    // Who speaks TLS where it is not spoken, or does not where it is, is told so.
+    let (code, _, said) = tidegate(&["get", "--admin", &front.admin.to_string()]);
+    assert!(code == Some(1) && said.contains("https:// where it speaks TLS"), "{said}");
+    let plain = Front::start("", "", &[]);
+    let (code, _, said) = tidegate(&["get", "--admin", &format!("https://{}", plain.admin)]);
+    assert!(code == Some(1) && said.contains("if it speaks plain HTTP"), "{said}");
+    plain.gateway.stop_sound();
+    let (code, _, said) = tidegate(&["get", "--admin", &admin, "--admin-ca", path(&key)]);
+    assert!(code == Some(2) && said.contains("no certificate stands in it"), "{said}");
+
+    // The end of the gateway is the end of its events, as without TLS.
+    let mut events = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["events", "--all"])
+        .args(base)
+        .args(certificate)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut out = BufReader::new(events.stdout.take().expect("piped"));
+    let mut told = String::new();
+    while !told.contains("app/mode: enforce -> watch") {
+        assert_ne!(out.read_line(&mut told).expect("text"), 0, "it ended: {told}");
+    }
     front.gateway.stop_sound();
+    out.read_to_string(&mut told).expect("text");
+    assert!(told.contains("the gateway drains and ends"), "{told}");
+    let end = events.wait_with_output().expect("its end");
+    assert_eq!(end.status.code(), Some(0), "{}", String::from_utf8_lossy(&end.stderr));
 }
 
 #[test]

@@ -85,6 +85,7 @@ fn a_full_disk_is_said_measured_over_and_made_up_for() {
     events.next_where("recording", |data| data["kept"] == true);
     let mut client = Client::connect(front.listen).expect("connect");
     serve(&front, &mut client, 20);
+    front.change(r#"{"changes": {"app/retries.max": 5}, "lasting": true}"#);
     disk.fill();
     let failing = events.next_where("recording", |data| data["kept"] == false);
     let why = failing.data["why"].as_str().unwrap_or_default().to_owned();
@@ -104,11 +105,20 @@ fn a_full_disk_is_said_measured_over_and_made_up_for() {
         "{}",
         answer.text()
     );
+    front.gateway.log.await_line("for good", 1);
     assert!(front.gateway.log.lines_with("for good")[0].contains("lasting=false"));
     let changed = front.ask("/api/v1/knobs?changed=true");
     let changed = changed["knobs"].as_array().expect("knobs");
     let changed = changed.iter().find(|knob| knob["path"] == "app/in_flight.max").expect("the knob");
     assert_eq!(changed["changed"]["lasting"], false, "{changed}");
+    // Nor is what lasts forgotten before it can be.
+    let back = api(front.admin, "PATCH", "/api/v1/knobs", r#"{"changes": {"app/retries.max": null}}"#);
+    assert!(
+        back.status == 500 && back.text().contains("comes again with the next process unless"),
+        "{}",
+        back.text()
+    );
+    assert_eq!(front.ask("/api/v1/knobs?path=app/retries.max")["knobs"][0]["drift"], false);
 
     fs::remove_file(disk.path().join("filling")).expect("make room");
     events.next_where("recording", |data| data["kept"] == true);
@@ -122,6 +132,8 @@ fn a_full_disk_is_said_measured_over_and_made_up_for() {
         .next_where("recording", |data| data["kept"] == true);
     let all = again.ask("/api/v1/measurements?meter=arrived&class=app/default&stat=sum");
     assert_eq!(all["points"][0]["sum"], 60.0, "what was measured meanwhile was written when it could be");
+    let retries = &again.ask("/api/v1/knobs?path=app/retries.max")["knobs"][0];
+    assert_eq!(retries["drift"], false, "what was taken back meanwhile is forgotten: {retries}");
     again.gateway.stop_sound();
 }
 

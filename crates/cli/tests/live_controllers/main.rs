@@ -7,7 +7,7 @@ use std::{fs, net::SocketAddr, path::Path, process::Command};
 
 use support::{
     Gateway, Start,
-    admin::{Metrics, await_metrics},
+    admin::{Metrics, api, await_metrics},
     client::{Client, get},
     free_address,
     origin::Origin,
@@ -47,6 +47,15 @@ impl Front {
         }
         let gateway = Gateway::run_in(directory, &configuration, &Start::default());
         Self { gateway, listen, admin, _origin: origin }
+    }
+
+    /// Changes knobs as somebody does, and waits until it has been done: the state directory may still be being read.
+    fn change(&self, body: &str) {
+        let done = (0..600).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            api(self.admin, "PATCH", "/api/v1/knobs", body).status == 200
+        });
+        assert!(done, "{body}");
     }
 
     /// Replaces a script, whole or not at all.
@@ -122,6 +131,58 @@ fn what_scripts_leave_is_what_is_configured_by_then() {
     front.gateway.write_configuration(edited.split("[[controller]]").next().expect("a part before it"));
     log.await_line("app/in_flight.min: 6 -> 2", 1);
     front.gateway.stop_sound();
+}
+
+#[test]
+fn what_somebody_has_set_is_theirs_and_lasts_whatever_a_script_makes_of_it() {
+    let state = tempfile::tempdir().expect("a directory");
+    // Seen at 5, it is set to what is configured for a time; the other knob is set until the script is another.
+    let law = "every(\"100ms\", function()\n  set(\"app/in_flight.max\", 70)\n  set(\"app/in_flight.limit\", 60)\n  \
+               if get(\"app/in_flight.min\") == 5 and not state.done then\n    \
+               state.done = set(\"app/in_flight.min\", 1, { lasts = \"1s\" })\n  end\nend)";
+    let configuration = |admin, listen, url: &str| {
+        format!(
+            "admin = \"{admin}\"\nstate_directory = {:?}\n[[listener]]\naddress = \"{listen}\"\n[application.app]\nservers = [\"{url}\"]\n",
+            state.path()
+        )
+    };
+    let (listen, admin, origin) = (free_address(), free_address(), Origin::hello());
+    let plain = configuration(admin, listen, &origin.url());
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    fs::write(directory.path().join("law.lua"), law).expect("write a script");
+    let with_law = format!("{plain}[[controller]]\nfile = \"law.lua\"\n");
+    let gateway = Gateway::run_in(directory, &with_law, &Start::default());
+    let mut front = Front { gateway, listen, admin, _origin: origin };
+    let log = &front.gateway.log;
+    log.await_line("app/in_flight.max: 1000 -> 70", 1);
+    front.change(r#"{"changes": {"app/in_flight.min": 5}, "who": "ada", "lasting": true}"#);
+    log.await_line("app/in_flight.min: 5 -> 1", 1);
+    // By ada, and then by who gives it back.
+    log.await_line("app/in_flight.min: 1 -> 5", 2);
+    let changed = || get(admin, "/api/v1/knobs?path=app&changed=true").expect("an answer").text();
+    let theirs = r#""who":"ada""#;
+    assert!(changed().contains(theirs) && changed().contains("\"lasting\":true"), "{}", changed());
+
+    // Pinned at what the script had made of it, it stays when the script lets go.
+    front.change(r#"{"changes": {"app/in_flight.max": 70}, "who": "ada"}"#);
+    front.write(
+        "law.lua",
+        "every(\"100ms\", function() clear(\"app/in_flight.max\") clear(\"app/in_flight.limit\") end)",
+    );
+    log.await_line("app/in_flight.limit: 60 -> ", 1);
+    assert!(log.lines_with("app/in_flight.max: 70 -> 1000").is_empty());
+    assert_eq!(changed().matches(theirs).count(), 2, "{}", changed());
+
+    front.gateway.signal("KILL");
+    assert_eq!(front.gateway.ended(), None, "killed, not ended");
+    drop(front.gateway);
+    let gateway = Gateway::run(&plain, &Start::default());
+    assert!(
+        changed().contains(r#""path":"app/in_flight.min","#) && changed().contains(theirs),
+        "{}",
+        changed()
+    );
+    gateway.stop_sound();
 }
 
 #[test]

@@ -59,8 +59,8 @@ fn a_full_disk_costs_log_lines_and_nothing_else() {
         assert_eq!(get(front.listen, "/").expect("an answer").status, 200);
         metrics.sum("events_lost", &[]) > 0.0
     });
+    front.gateway.log.await_line("/dev/full", 1);
     let said = front.gateway.log.lines_with("/dev/full");
-    assert!(!said.is_empty(), "the log says what cannot be written");
     assert!(said.len() < 50, "and does not say it for each line: {}", said.len());
     front.finish(500);
 }

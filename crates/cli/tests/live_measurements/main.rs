@@ -94,6 +94,19 @@ impl Front {
         (answer.status, serde_json::from_str(&answer.text()).expect("JSON"))
     }
 
+    /// Makes a change that lasts: the state directory may still be being read, and a change then says so.
+    fn change_to_last(&self, path: &str, value: impl Into<Json>) {
+        let body = json!({ "changes": { path: value.into() }, "lasting": true });
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let (status, said) = self.change(&body);
+            if status == 200 {
+                return;
+            }
+            assert!(Instant::now() < until, "{said}");
+        }
+    }
+
     fn knob(&self, path: &str) -> Json {
         let answer = get(self.admin, &format!("/api/v1/knobs?path={path}")).expect("read a knob");
         let list: Json = serde_json::from_str(&answer.text()).expect("JSON");
@@ -298,6 +311,80 @@ fn knobs_change_as_one_last_over_a_kill_and_are_taken_back() {
     let (status, said) = front.send("POST", "/api/v1/knobs/revert", &json!({ "id": sale["id"] }));
     assert_eq!(status, 409, "{said}");
     assert_eq!(front.knob("shop/front/queue.max")["value"], "5");
+    front.gateway.stop_sound();
+}
+
+#[test]
+fn what_a_revert_brings_back_lasts_if_it_did_before() {
+    let (origin, state) = (Origin::hello(), tempfile::tempdir().expect("a directory"));
+    let front = Front::start(&origin, Some(state.path()));
+    let (passing, lasting) = ("shop/front/queue.max", "shop/front/weight");
+    front.change_to_last(passing, 5);
+    front.change_to_last(lasting, 3);
+    let set = |path: &str, value: u64, lasts: bool| {
+        let (status, said) = front.change(&json!({ "changes": { path: value }, "lasting": lasts }));
+        assert_eq!(status, 200, "{said}");
+        said["id"].clone()
+    };
+    let revert = |id: &Json| {
+        let (status, said) = front.send("POST", "/api/v1/knobs/revert", &json!({ "id": id }));
+        assert_eq!(status, 200, "{said}");
+    };
+    let told = |path: &str| {
+        let knob = front.knob(path);
+        (knob["value"].clone(), knob["changed"]["lasting"].clone())
+    };
+    set(passing, 6, false);
+    revert(&set(passing, 8, true));
+    revert(&set(lasting, 4, false));
+    assert_eq!(told(passing), (json!("6"), json!(false)));
+    assert_eq!(told(lasting), (json!("3"), json!(true)));
+    let front = front.kill_and_start();
+    assert_eq!(front.knob(passing)["value"], "7", "it was to end with the process");
+    assert_eq!(front.knob(lasting)["value"], "3");
+    front.gateway.stop_sound();
+}
+
+#[test]
+fn a_change_of_what_is_configured_no_more_waits_for_it_and_can_be_taken_back() {
+    let (origin, state) = (Origin::hello(), tempfile::tempdir().expect("a directory"));
+    let mut front = Front::start(&origin, Some(state.path()));
+    let path = "shop/front/queue.wait.max";
+    front.change_to_last(path, "5s");
+    let with = front.configuration.clone();
+    let without = with.split("[application.shop.class.front]").next().expect("a part before it").to_owned();
+    front.configuration.clone_from(&without);
+    let mut front = front.kill_and_start();
+    let changed = |front: &Front| {
+        let answer = get(front.admin, "/api/v1/knobs?changed=true").expect("the changed knobs");
+        let list: Json = serde_json::from_str(&answer.text()).expect("JSON");
+        list["knobs"].as_array().cloned().unwrap_or_default()
+    };
+    let is_waiting = |front: &Front| {
+        let list = changed(front);
+        assert_eq!((list.len(), &list[0]["path"]), (1, &json!(path)), "{list:?}");
+        let told = &list[0]["changed"];
+        assert_eq!((&told["value"], &told["lasting"]), (&json!("5s"), &json!(true)), "{told}");
+        told["in_force"] == false
+    };
+    let reload = |front: &Front, configuration: &str, times| {
+        front.gateway.write_configuration(configuration);
+        front.gateway.log.await_line("new configuration in force", times);
+    };
+    assert!(is_waiting(&front));
+    reload(&front, &with, 1);
+    assert!(!is_waiting(&front));
+    assert_eq!(front.knob(path)["value"], "5s", "as after a restart");
+
+    reload(&front, &without, 2);
+    assert!(is_waiting(&front));
+    let (status, said) = front.change(&json!({ "changes": { path: null } }));
+    assert_eq!((status, &said["changes"][0]["from"]), (200, &json!("5s")), "{said}");
+    assert_eq!(changed(&front), Vec::<Json>::new());
+    front.configuration = with;
+    let front = front.kill_and_start();
+    let knob = front.knob(path);
+    assert_eq!((&knob["value"], &knob["changed"]), (&knob["configured"], &Json::Null));
     front.gateway.stop_sound();
 }
 

@@ -14,8 +14,8 @@ use crate::{
     names,
     names::ServerUrl,
     settings::{
-        Application, Class, ClassWaitingRoom, HeaderEdit, Rewrite, RoomReport, Server, ServerAddress,
-        Upstream, UpstreamProtocol, UpstreamTls, WaitingRoom,
+        Application, Class, ClassWaitingRoom, HeaderEdit, ResponseEdit, Rewrite, RoomReport, Server,
+        ServerAddress, Upstream, UpstreamProtocol, UpstreamTls, WaitingRoom,
     },
 };
 
@@ -95,8 +95,8 @@ fn application(name: &str, section: &Section<'_>) -> Application {
         servers,
         upstream: upstream(section, tls),
         client_key: section.parsed("client.key", names::client_key).unwrap_or_default(),
-        request_headers: header_edits(section, "request_headers"),
-        response_headers: header_edits(section, "response_headers"),
+        request_headers: request_edits(section),
+        response_headers: response_edits(section),
         rewrites: rewrites(section),
         maintenance_page: section.file("maintenance_page"),
         waiting_room: waiting_room(section),
@@ -194,7 +194,27 @@ fn classes(section: &Section<'_>) -> Vec<Class> {
     for (name, class) in &sections {
         judge_group(name, class, &classes);
     }
+    judge_shares(&sections, &classes);
     classes
+}
+
+/// The room keeps so many shares, and no more.
+fn judge_shares(sections: &[(&str, Section<'_>)], classes: &[Class]) {
+    let has_share = |name: &str| {
+        classes.iter().any(|class| {
+            class.name == name
+                && class.waiting_room.group.is_none()
+                && class.values.value(Knob::ROOM_SHARE) != Value::None
+        })
+    };
+    let with_shares = sections.iter().filter(|(name, _)| has_share(name));
+    for (_, class) in with_shares.skip(ClassWaitingRoom::SHARES_MAX) {
+        class.fault(
+            Knob::ROOM_SHARE.name(),
+            ClassWaitingRoom::too_many_shares(),
+            ClassWaitingRoom::FEWER_SHARES,
+        );
+    }
 }
 
 /// A group is named by one of its classes, which has what is the group's.
@@ -304,8 +324,24 @@ const OWN_FIELDS: &[&str] = &[
     "upgrade",
 ];
 
-fn header_edits(section: &Section<'_>, name: &str) -> Vec<HeaderEdit> {
-    section.tables(name).iter().filter_map(header_edit).collect()
+fn request_edits(section: &Section<'_>) -> Vec<HeaderEdit> {
+    let tables = section.tables("request_headers");
+    for table in tables.iter().filter(|table| table.is_written("always")) {
+        table.fault("always", "has no meaning for requests", "leave it out");
+    }
+    tables.iter().filter_map(header_edit).collect()
+}
+
+fn response_edits(section: &Section<'_>) -> Vec<ResponseEdit> {
+    let tables = section.tables("response_headers");
+    let edits = tables.iter().filter_map(|table| {
+        let always = table.flag("always").unwrap_or_default();
+        if always && table.is_written("remove") {
+            table.fault("always", "has no meaning with remove", "leave it out");
+        }
+        Some(ResponseEdit { edit: header_edit(table)?, always })
+    });
+    edits.collect()
 }
 
 fn header_edit(section: &Section<'_>) -> Option<HeaderEdit> {

@@ -36,7 +36,7 @@ pub(crate) static APPLICATION: Table = Table {
             name: "upstream.protocol",
             shape: Shape::Choice(UpstreamProtocol::NAMES),
             absent: Absent::Value("auto"),
-            doc: "Version of HTTP to the servers; auto: HTTP/2 where ALPN chooses it, else HTTP/1.1.",
+            doc: "Version of HTTP to the servers; auto: HTTP/2 where ALPN chooses it, else HTTP/1.1. Upgrades, such as to WebSocket, go by HTTP/1.1; with http2 the servers do not see them.",
         },
         Row {
             name: "upstream.host",
@@ -72,7 +72,7 @@ pub(crate) static APPLICATION: Table = Table {
             name: "upstream.tls.ca",
             shape: Shape::Text("a file's path"),
             absent: Absent::Means("the system's"),
-            doc: "Authorities of the servers' certificates, PEM.",
+            doc: "Authorities of the servers' certificates, or those certificates themselves, PEM.",
         },
         Row {
             name: "upstream.tls.certificate",

@@ -6,7 +6,7 @@ use crate::shape::{Absent, Row, Shape, Table};
 
 /// An edit of a header section.
 pub(crate) static HEADER_EDIT: Table = Table {
-    title: "{ set | add | remove, value }",
+    title: "{ set | add | remove, value, always }",
     doc: "An edit of one header field: exactly one of set, add and remove.",
     scope: None,
     rows: &[
@@ -33,6 +33,12 @@ pub(crate) static HEADER_EDIT: Table = Table {
             shape: Shape::Text("a header's value"),
             absent: Absent::Means("required with set and add"),
             doc: "The value.",
+        },
+        Row {
+            name: "always",
+            shape: Shape::Flag,
+            absent: Absent::Value("false"),
+            doc: "In response_headers, with set and add: also on the gateway's own answers about this application (refusals, waiting room, errors of its servers), whose own fields stay.",
         },
     ],
 };

@@ -165,6 +165,14 @@ fn header_edits() -> impl Strategy<Value = Vec<HeaderEdit>> {
     )
 }
 
+fn response_edits() -> impl Strategy<Value = Vec<ResponseEdit>> {
+    let always = |edit| {
+        let may_be = !matches!(edit, HeaderEdit::Remove { .. });
+        any::<bool>().prop_map(move |always| ResponseEdit { edit: edit.clone(), always: always && may_be })
+    };
+    header_edits().prop_flat_map(move |edits| edits.into_iter().map(always).collect::<Vec<_>>())
+}
+
 fn fields() -> impl Strategy<Value = Vec<FieldSpec>> {
     let value = prop_oneof![
         Just(ValueSpec::Present),
@@ -258,7 +266,7 @@ fn application(number: u16) -> impl Strategy<Value = Application> {
     });
     (
         (knobs_of(Scope::Application), classes(), vec(rule(), 0..3), servers, upstream(), client_key()),
-        (header_edits(), header_edits(), rewrites, option::of(file()), waiting_room()),
+        (header_edits(), response_edits(), rewrites, option::of(file()), waiting_room()),
     )
         .prop_map(
             move |(

@@ -14,7 +14,10 @@ struct Table {
     applied: Vec<Vec<Change>>,
     lines: Vec<(Level, String)>,
     refuses: bool,
-    beneath: Beneath,
+    beneath: Beneath<(Value, usize)>,
+    /// By whose change each knob is what it is: its value, and its number among all changes.
+    changed: BTreeMap<String, (Value, usize)>,
+    changes: usize,
     /// What knobs are without changes, if anything is configured.
     configured: Option<Value>,
 }
@@ -29,12 +32,26 @@ impl Table {
             lines: Vec::new(),
             refuses: false,
             beneath: Beneath::default(),
+            changed: BTreeMap::new(),
+            changes: 0,
             configured: None,
         }
     }
 
     fn rate(&self) -> Value {
         self.home.value(Knob::INGRESS_RATE)
+    }
+
+    /// An operator sets the rate.
+    fn pin(&mut self, rate: Value) {
+        self.home.set(Knob::INGRESS_RATE, rate).expect("a rate");
+        let _ = self.change(RATE, rate);
+    }
+
+    fn change(&mut self, path: &str, value: Value) -> (Value, usize) {
+        self.changes += 1;
+        self.changed.insert(path.to_owned(), (value, self.changes));
+        (value, self.changes)
     }
 
     fn pass(&mut self, time: Duration) {
@@ -76,10 +93,14 @@ impl Host for Table {
     }
 
     fn beneath(&self, path: &str) -> Option<Value> {
-        match self.beneath.before(path, self.knob(path).ok()?.1)? {
+        match self.beneath.before(path, self.changed.get(path)?)? {
             Before::Configured => self.configured,
-            Before::Changed(value) => Some(value),
+            Before::Changed((value, _)) => Some(*value),
         }
+    }
+
+    fn is_of_controller(&self, path: &str) -> bool {
+        self.changed.get(path).is_some_and(|present| self.beneath.before(path, present).is_some())
     }
 
     fn apply(&mut self, changes: &[Change]) -> Result<(), HostError> {
@@ -88,8 +109,16 @@ impl Host for Table {
         }
         for change in changes {
             let (knob, present) = self.knob(&change.path)?;
-            let before = self.configured.map_or(Before::Changed(present), |_| Before::Configured);
-            self.beneath.changed(&change.path, present, before, change.value);
+            let unset = || self.configured.map_or(Before::Changed((present, 0)), |_| Before::Configured);
+            let before = self.changed.get(&change.path).map(|holds| {
+                self.beneath.before(&change.path, holds).copied().unwrap_or(Before::Changed(*holds))
+            });
+            let before = before.unwrap_or_else(unset);
+            let to = self.change(&change.path, change.value);
+            match before {
+                Before::Changed((value, _)) if value == change.value => self.beneath.given_back(&change.path),
+                before => self.beneath.changed(&change.path, before, to),
+            }
             self.home.set(knob, change.value).expect("a turn sets what the row allows");
         }
         self.applied.push(changes.to_vec());
@@ -160,10 +189,23 @@ fn clearing_gives_back_the_value_before_and_leaves_alone_what_others_have_set() 
     assert_eq!(host.rate(), Value::Rate(80.0), "the value before the first set");
 
     turn(&mut host, &mut memory, |turn| turn.set(RATE, Value::Rate(50.0), None).unwrap());
-    host.home.set(Knob::INGRESS_RATE, Value::Rate(60.0)).unwrap();
+    host.pin(Value::Rate(60.0));
     turn(&mut host, &mut memory, |turn| turn.clear(RATE).unwrap());
     assert_eq!(host.rate(), Value::Rate(60.0), "an operator has set it since");
     assert_eq!(memory.held().count(), 0);
+
+    // To what the law had made it at that moment: it is the operator's all the same.
+    for sets_again in [false, true] {
+        turn(&mut host, &mut memory, |turn| turn.set(RATE, Value::Rate(50.0), None).unwrap());
+        host.pin(Value::Rate(50.0));
+        if sets_again {
+            turn(&mut host, &mut memory, |turn| turn.set(RATE, Value::Rate(50.0), None).unwrap());
+            turn(&mut host, &mut memory, |turn| turn.set(RATE, Value::Rate(40.0), None).unwrap());
+        }
+        turn(&mut host, &mut memory, |turn| turn.clear(RATE).unwrap());
+        assert_eq!(host.rate(), Value::Rate(50.0), "it is pinned: {sets_again}");
+        host.pin(Value::Rate(60.0));
+    }
 }
 
 #[test]

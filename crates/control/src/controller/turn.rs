@@ -31,7 +31,7 @@ pub struct Memory {
 struct Held {
     /// Its value before this controller, or any other, set it.
     before: Value,
-    /// What it was set to; another value now means that somebody else has changed it since.
+    /// What it was set to; another value now, or one of nobody's law, means that somebody else has changed it since.
     ours: Value,
     /// When it goes back by itself.
     until: Option<Timestamp>,
@@ -282,7 +282,7 @@ impl<'t> Turn<'t> {
 
     /// What a knob would be if this controller had not set it; `None` if it did not set what it is.
     fn before(&self, held: &BTreeMap<String, Held>, path: &str, present: Value) -> Option<Value> {
-        let held = held.get(path).filter(|held| held.ours == present)?;
+        let held = held.get(path).filter(|held| held.ours == present && self.host.is_of_controller(path))?;
         Some(self.host.beneath(path).unwrap_or(held.before))
     }
 

@@ -111,13 +111,13 @@ knobs! {
         CONNECTIONS_PER_CLIENT_MAX: Option<u64> = "connections.per_client.max", count(1, 10_000_000), Value::None,
             "Client connections open at once from one address (IPv6: one /64).";
         HELLO_TIMEOUT: Span = "hello.timeout", span(MS, HOUR), Value::Span(Duration::from_secs(5)),
-            "Time from accept until the preface (PROXY header, TLS hello, HTTP/2 preface) and the TLS handshake are complete.";
+            "Time from accept until PROXY header, TLS hello and TLS handshake are complete; and from then until a client of HTTP/2 has begun to speak it.";
         TLS_HANDSHAKES_MAX: Option<u64> = "tls.handshakes.max", count(1, 1024), Value::None,
             "Full TLS handshakes computed at once, on threads of their own, so that they hold up no request; further ones wait within hello.timeout. none: one for every two worker threads.";
         HEAD_TIMEOUT: Span = "head.timeout", span(MS, HOUR), Value::Span(Duration::from_secs(10)),
             "Time from a request's first byte until its head is complete, over HTTP/1.";
         KEEP_ALIVE_TIMEOUT: Span = "keep_alive.timeout", span(MS, HOUR), Value::Span(Duration::from_secs(60)),
-            "How long a client connection may be idle between requests.";
+            "How long a client connection may be idle between requests. One of HTTP/2 is told so then, and cut after body.idle_timeout more.";
         PARK_AFTER: Span = "park.after", span(MS, HOUR), Value::Span(S),
             "After this long idle a plain HTTP/1 connection keeps its socket only and gives up its buffers.";
         HEAD_BYTES_MAX: Bytes = "head.bytes.max", size(KIB, MIB), Value::Size(32 * KIB),
@@ -367,7 +367,7 @@ knobs! {
         CLASS_ROOM_ROUND: Option<Span> = "waiting_room.round", span(S, HOUR), Value::None,
             "Method random: length of their rounds; none: as the application's waiting_room.round says.";
         ROOM_SHARE: Option<f64> = "waiting_room.share", ratio(0.001, 1.0), Value::None,
-            "Share of each slot kept for the class and those that name it in waiting_room.group; where they add up to more than one, each gets its part, and nobody else can be promised a place. What none of them has taken when the slot comes goes to newcomers who overtake nobody by it; while others wait it stays free.";
+            "Share of each slot kept for the class and those that name it in waiting_room.group, for up to 8 classes; where they add up to one or more, each gets its part, and nobody else can be promised a place: who cannot go on at once is refused (horizon_full). What none of them has taken when the slot comes goes to newcomers who overtake nobody by it; while others wait it stays free.";
     }
     Server {
         SERVER_WEIGHT: u64 = "weight", count(1, 10_000), Value::Count(100),

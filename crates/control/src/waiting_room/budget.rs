@@ -148,11 +148,6 @@ impl Room {
     }
 }
 
-/// Work to be expected of somebody who does not come with probability `share`.
-pub(super) fn expected(work: Work, share: f64) -> Work {
-    thousandths(units(work) * (1.0 - share.clamp(0.0, 0.99))).max(1)
-}
-
 #[expect(clippy::cast_precision_loss, reason = "work for people to look at, or for a ratio")]
 pub(super) fn units(work: Work) -> f64 {
     work as f64 / 1e3

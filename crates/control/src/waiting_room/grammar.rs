@@ -246,6 +246,8 @@ impl Driver {
             Op::Replay(position) => {
                 if let Some(position) = position.checked_rem(self.used.len()) {
                     let promise = self.used[position];
+                    // What one with nothing in his hand would be answered at this moment.
+                    let newcomer = self.room.clone().ask(self.now, promise.class);
                     let answer = self.room.come_back(self.now, promise.class, &promise);
                     if let Answer::Enter(entry) = answer
                         && self.restarts == 0
@@ -253,7 +255,14 @@ impl Driver {
                         && promise.kind == Kind::Place
                     {
                         assert_ne!(entry.how, How::Kept, "nobody comes in twice with one promise");
+                        let gains = entry.how == How::Direct && !matches!(newcomer, Answer::Enter(_));
+                        assert!(!gains, "he is in where a newcomer is not: {newcomer:?}");
                     }
+                    assert!(
+                        !matches!(newcomer, Answer::Enter(_))
+                            || !matches!(answer, Answer::Wait(place) if !place.estimate.early),
+                        "a newcomer would go on, and he is held: {answer:?}"
+                    );
                     if let Answer::Wait(place) = answer
                         && self.restarts == 0
                         && self.unchanged

@@ -33,6 +33,7 @@ mod draws;
 pub mod grammar;
 mod no_shows;
 mod passage;
+mod promises;
 mod replay;
 mod report;
 mod room;

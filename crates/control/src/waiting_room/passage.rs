@@ -30,8 +30,9 @@ impl Room {
                 }
             }
             let idle = u32::try_from(to - from - 1).unwrap_or(u32::MAX);
-            self.issued_work_lately = self.issued_work_lately().checked_shr(idle).unwrap_or(0);
-            self.issued_work = 0;
+            self.issued_work_lately =
+                self.issued_work_lately().map(|work| work.checked_shr(idle).unwrap_or(0));
+            self.issued_work = [0; LANES_MAX];
             self.set_budget(false);
         }
         self.draw();

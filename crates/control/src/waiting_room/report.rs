@@ -8,7 +8,7 @@
 //! `waiting_room.extra` of each slot.
 
 use super::{
-    Kind, Promise, Room, RoomCount, Work,
+    Kind, Place, Promise, Room, RoomCount, Work,
     between::{Answered, Mark, Revoked, Used},
     draws::Lot,
 };
@@ -158,7 +158,8 @@ impl Room {
             let slot = self.table.take_again_in(self.table.slot_of(entry.slot), entry.work, entry.people);
             self.no_shows.promised(slot, class, entry.people);
             self.count_many(class, RoomCount::Promised, u64::from(entry.people));
-            self.issued_work = self.issued_work.saturating_add(entry.work);
+            // Places that are owed lie in everybody's lane.
+            self.issued_work[0] = self.issued_work[0].saturating_add(entry.work);
         }
         let present = self.table.present();
         for entry in report.returned.iter().take(RETURNED_MAX) {
@@ -195,6 +196,28 @@ impl Room {
         if !is_used {
             self.returned(slot, self.known(promise.class));
         }
+    }
+
+    /// Role `generate`, where nobody is held back since the room is off or only watches: a check asks for a time whatever is so
+    /// here, so everybody is told to be there now. Whose time has come has it already.
+    pub fn sends_on(&mut self, now: Timestamp, class: ClassId, promise: Option<&Promise>) -> Place {
+        self.advance(now);
+        let class = self.known(class);
+        let (mut since, mut renewed) = (self.now, 0);
+        if let Some(promise) = promise {
+            let slot = self.table.slot_of(promise.at);
+            let ends = self.table.begin(slot.saturating_add(1));
+            let is_due = self.opens(slot) <= self.now
+                && self.now < ends + self.settings.clock_tolerance + self.settings.grace;
+            if promise.kind == Kind::Place && promise.class == class && is_due {
+                return self.place(*promise);
+            }
+            self.goes_on(now, promise);
+            (since, renewed) = (promise.since, promise.renewed);
+        }
+        let (present, work) = (self.table.present(), self.cost(class) + self.follow());
+        let promise = self.new_promise(class, present, 0, work, since, renewed);
+        self.place(promise)
     }
 
     pub(super) fn returned(&mut self, slot: u64, class: ClassId) {

@@ -3,13 +3,11 @@
 use std::{ops::Range, time::Duration};
 
 use super::{
-    ALL_COUNTS, Again, Answer, BYPASS_MAX, Block, Bypass, Capacity, Entry, Estimate, How, Kind, Pass,
-    PassAnswer, Place, Places, Promise, Returned, RoomCount, RoomSettings, SessionSettings, SlotTable, Work,
+    ALL_COUNTS, Again, Answer, BYPASS_MAX, Block, Bypass, Capacity, Entry, Estimate, How, Kind, LANES_MAX,
+    Pass, PassAnswer, Place, Promise, Returned, RoomCount, RoomSettings, SessionSettings, SlotTable, Work,
     between::{Learned, Untold},
-    budget::expected,
     checks::Check,
     draws::{Draws, Lot},
-    mix,
     no_shows::NoShows,
     pass_lasts,
     replay::Replay,
@@ -87,12 +85,13 @@ pub struct Room {
     pub(super) draws: Draws,
     pub(super) sessions: Sessions,
     pub(super) counts: Vec<[u64; ALL_COUNTS.len()]>,
-    issued: u64,
+    pub(super) issued: u64,
     /// When newcomers were made to wait last.
     pub(super) held_back: Option<Timestamp>,
-    /// Work promised in the present slot, and [`issued_work_lately`](Self::issued_work_lately) at its begin.
-    pub(super) issued_work: Work,
-    pub(super) issued_work_lately: Work,
+    /// Work promised in the present slot to classes of each lane, and [`issued_work_lately`](Self::issued_work_lately) at its
+    /// begin.
+    pub(super) issued_work: [Work; LANES_MAX],
+    pub(super) issued_work_lately: [Work; LANES_MAX],
     /// Role `generate`: the checks that report, and what they say together of sessions.
     pub(super) checks: Vec<Check>,
     pub(super) reported_excess: f64,
@@ -135,8 +134,8 @@ impl Room {
             blocks: Vec::new(),
             issued: 0,
             held_back: None,
-            issued_work: 0,
-            issued_work_lately: 0,
+            issued_work: [0; LANES_MAX],
+            issued_work_lately: [0; LANES_MAX],
             checks: Vec::new(),
             reported_excess: 0.0,
             reported_follow: 0,
@@ -215,29 +214,20 @@ impl Room {
                 self.count(class, RoomCount::Closed);
                 Answer::Refuse(Refusal::RoomClosed)
             }
-            RoomMethod::Event if doors.opens_at.is_none_or(|opens| now < opens) => {
+            RoomMethod::Event if doors.opens_at.is_none_or(|opens| self.now < opens) => {
                 self.lot(class, doors.opens_at.unwrap_or(Timestamp::FAR_FUTURE), doors.order)
             }
+            _ if self.goes_straight_in(class) => self.enter(class, How::Direct, true),
             RoomMethod::Random if self.counted_on().is_some() => {
-                let nobody_waits =
-                    self.table.waiting() == 0 && self.draws.people_of(self.settings.group_of(class)) == 0;
-                if nobody_waits && self.take_now(class) {
-                    return self.enter(class, How::Direct, true);
-                }
                 self.held_back = Some(self.now);
-                let round = nanos(doors.round).max(1);
-                let closes = Timestamp::from_nanos((self.now.as_nanos() / round + 1).saturating_mul(round));
-                self.lot(class, closes, RoomOrder::Shuffled)
+                self.lot(class, self.round_closes(doors.round, self.now), RoomOrder::Shuffled)
             }
             // Nobody is given a lot that may never be drawn.
-            RoomMethod::Wait | RoomMethod::Random => self.book(class, self.now, 0),
-            RoomMethod::Off | RoomMethod::Fifo | RoomMethod::Event => {
-                if self.take_now(class) {
-                    self.enter(class, How::Direct, true)
-                } else {
-                    self.book(class, self.now, 0)
-                }
-            }
+            RoomMethod::Off
+            | RoomMethod::Fifo
+            | RoomMethod::Event
+            | RoomMethod::Wait
+            | RoomMethod::Random => self.book(class, self.now, 0),
         }
     }
 
@@ -442,15 +432,19 @@ impl Room {
     }
 
     fn concerns(&self, class: ClassId) -> bool {
+        self.settings.is_on()
+            && self.settings.classes.get(class.index()).is_some_and(|class| class.queues)
+            && (self.holds_everybody(class) || self.is_limited())
+    }
+
+    /// Whether doors let in nobody who was not promised it, whatever room there is.
+    fn holds_everybody(&self, class: ClassId) -> bool {
         let doors = self.settings.doors_of(Some(class));
-        let holds_all = match doors.method {
+        match doors.method {
             RoomMethod::Wait | RoomMethod::Closed => true,
             RoomMethod::Event => doors.opens_at.is_none_or(|opens| self.now < opens),
             RoomMethod::Off | RoomMethod::Fifo | RoomMethod::Random => false,
-        };
-        self.settings.is_on()
-            && self.settings.classes.get(class.index()).is_some_and(|class| class.queues)
-            && (holds_all || self.is_limited())
+        }
     }
 
     /// Whether there is a capacity within which places are given. Times that are given elsewhere are kept whatever it is.
@@ -463,109 +457,35 @@ impl Room {
         if class.index() < self.settings.classes.len() { class } else { ClassId(0) }
     }
 
-    fn lane(&self, class: ClassId) -> usize {
+    pub(super) fn lane(&self, class: ClassId) -> usize {
         self.lanes.get(class.index()).copied().unwrap_or(0)
     }
 
+    /// Takes a place of the present slot for a newcomer, where doors are open and nobody waits before whom he would come in.
+    fn goes_straight_in(&mut self, class: ClassId) -> bool {
+        let doors = self.settings.doors_of(Some(class));
+        let is_open = match doors.method {
+            RoomMethod::Closed | RoomMethod::Wait => false,
+            RoomMethod::Event => doors.opens_at.is_some_and(|opens| self.now >= opens),
+            RoomMethod::Random => self.counted_on().is_some() && self.nobody_is_before(class),
+            RoomMethod::Off | RoomMethod::Fifo => true,
+        };
+        is_open && self.take_now(class)
+    }
+
     fn take_now(&mut self, class: ClassId) -> bool {
-        if self.settings.role == RoomRole::Generate {
-            return false;
-        }
         let work = self.cost(class) + self.follow();
-        self.table.take_now(self.now, self.lane(class), work)
+        self.lets_newcomers_in() && self.table.take_now(self.now, self.lane(class), work)
     }
 
-    /// A newcomer's place, or one at the end of the line.
-    fn book(&mut self, class: ClassId, since: Timestamp, renewed: u8) -> Answer {
-        let share = self.no_shows.share(class).min(self.settings.overbook_max);
-        let work = expected(self.cost(class) + self.follow(), share);
-        if self.sends_at_once() {
-            return self.promise_in(class, self.table.present(), 0, work, since, renewed);
-        }
-        if !self.is_limited() {
-            return self.promise_in(class, self.table.present() + 1, 0, work, since, renewed);
-        }
-        let Some(block) = self.place_of(class, work) else {
-            self.held_back = Some(self.now);
-            self.count(class, RoomCount::HorizonFull);
-            return Answer::Refuse(Refusal::HorizonFull);
-        };
-        // Where times are given for other processes, the next slot is the first there is.
-        let first = self.table.present() + u64::from(self.settings.role == RoomRole::Generate);
-        if block.slot > first {
-            self.held_back = Some(self.now);
-        }
-        self.promise_in(class, block.slot, block.offset, block.work, since, renewed)
+    pub(super) fn has_room_now(&self, class: ClassId, now: Timestamp) -> bool {
+        let work = self.cost(class) + self.follow();
+        self.lets_newcomers_in() && self.table.has_room_now(now, self.lane(class), work)
     }
 
-    /// One place, from the block at hand or from a new one.
-    fn place_of(&mut self, class: ClassId, work: Work) -> Option<Block> {
-        let lane = self.lane(class);
-        if self.settings.block <= 1 {
-            return self.table.take(lane, work, 1);
-        }
-        let kept = self.blocks[class.index()].take().filter(|block| block.places > 0);
-        let mut block = match kept {
-            Some(block) => block,
-            None => self.table.take(lane, work, self.settings.block)?,
-        };
-        let place = Block { places: 1, ..block };
-        block.places -= 1;
-        let step = u128::from(block.work) * 1_000_000 / u128::from(self.table.budget().max(1));
-        block.offset = block.offset.saturating_add(u32::try_from(step).unwrap_or(999_999)).min(999_999);
-        self.blocks[class.index()] = Some(block);
-        Some(place)
-    }
-
-    fn promise_in(
-        &mut self,
-        class: ClassId,
-        slot: u64,
-        offset: u32,
-        work: Work,
-        since: Timestamp,
-        renewed: u8,
-    ) -> Answer {
-        self.table.note(slot, 1);
-        self.no_shows.promised(slot, class, 1);
-        self.issued_work = self.issued_work.saturating_add(work);
-        self.count(class, RoomCount::Promised);
-        let promise = Promise {
-            kind: Kind::Place,
-            class,
-            since: whole_ms(since),
-            at: whole_ms(self.table.within(slot, offset)).max(self.table.begin(slot)),
-            work: u32::try_from(work).unwrap_or(u32::MAX),
-            renewed,
-            number: self.number(),
-        };
-        self.wait(promise)
-    }
-
-    fn lot(&mut self, class: ClassId, closes: Timestamp, order: RoomOrder) -> Answer {
-        let share = self.no_shows.share(class).min(self.settings.overbook_max);
-        let work = expected(self.cost(class) + self.follow(), share);
-        // Between a draw that could not be made for want of capacity and the next, lots go on into the same round.
-        let closes = whole_ms(closes);
-        let drawn = self.number();
-        let group = self.settings.group_of(class);
-        let round = self.draws.open(group, closes, order);
-        let (number, at) = match round.order {
-            RoomOrder::InOrder => (round.next_in_order(self.secrets[1]), round.key),
-            RoomOrder::Shuffled => (drawn, round.key),
-        };
-        round.work = round.work.saturating_add(work);
-        round.people += 1;
-        self.count(class, RoomCount::Promised);
-        self.wait(Promise {
-            kind: Kind::Lot,
-            class,
-            since: whole_ms(self.now),
-            at,
-            work: u32::try_from(work).unwrap_or(u32::MAX),
-            renewed: 0,
-            number,
-        })
+    /// A check has no newcomers, and a generator lets nobody in.
+    const fn lets_newcomers_in(&self) -> bool {
+        matches!(self.settings.role, RoomRole::Both)
     }
 
     fn early(&mut self, promise: &Promise) -> Answer {
@@ -573,8 +493,12 @@ impl Room {
         self.wait(*promise)
     }
 
-    fn wait(&self, promise: Promise) -> Answer {
-        Answer::Wait(Place { promise, estimate: self.look(self.now, &promise) })
+    pub(super) fn wait(&self, promise: Promise) -> Answer {
+        Answer::Wait(self.place(promise))
+    }
+
+    pub(super) fn place(&self, promise: Promise) -> Place {
+        Place { promise, estimate: self.look(self.now, &promise) }
     }
 
     /// After the grace: a new place, as far ahead of newcomers as he has waited already.
@@ -588,7 +512,7 @@ impl Room {
         }
         self.spend(promise.at, promise.number);
         self.count(class, RoomCount::Late);
-        if matches!(self.settings.method_of(class), RoomMethod::Closed | RoomMethod::Wait) {
+        if self.holds_everybody(class) {
             // Late is not a promise any more.
             return self.ask(self.now, class);
         }
@@ -600,8 +524,7 @@ impl Room {
         let credit = nanos(promise.at.since(promise.since)) / nanos(self.table.length());
         let ahead = self.table.next(self.lane(class)).unwrap_or(self.table.horizon());
         let target = ahead.saturating_sub(credit).max(1);
-        let share = self.no_shows.share(class).min(self.settings.overbook_max);
-        let work = expected(self.cost(class) + self.follow(), share);
+        let work = self.booked(class);
         if target < ahead
             && let Some(slot) =
                 self.table.take_owed(work, self.owed_most(), self.table.present() + target - 1)
@@ -611,11 +534,15 @@ impl Room {
         self.book(class, promise.since, promise.renewed)
     }
 
-    /// A promise that seems to have been used: a few are let in behind everybody, since the filter errs now and then. More
-    /// of them come again in a moment where the first one got a pass, which another tab of that browser has then too;
-    /// without passes they are newcomers.
+    /// A promise that seems to have been used. Where a newcomer would go on now, so does he: he may have left, or got no answer,
+    /// before he had his pass. Else a few are let in behind everybody, since the filter errs now and then. More of them come
+    /// again in a moment where the first one got a pass, which another tab of that browser has then too; without passes they
+    /// are newcomers.
     fn seems_used(&mut self, class: ClassId, slot: u64, promise: &Promise) -> Answer {
         self.count(class, RoomCount::Replayed);
+        if self.goes_straight_in(class) {
+            return self.enter(class, How::Direct, true);
+        }
         let most =
             u32::try_from(self.places(slot.max(self.table.present())) / 100).unwrap_or(u32::MAX).max(1);
         if self.replay.lets_again(slot, most) {
@@ -651,11 +578,6 @@ impl Room {
         });
         let priority = owed.then_some(OWED_PRIORITY);
         Answer::Enter(Entry { how, hold: self.settings.hold, priority, pass })
-    }
-
-    fn number(&mut self) -> u64 {
-        self.issued += 1;
-        mix(self.secrets[0].wrapping_add(self.issued.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
     }
 }
 

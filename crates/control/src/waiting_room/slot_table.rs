@@ -83,14 +83,24 @@ pub(super) struct Stretch {
 }
 
 impl Stretch {
-    /// Work of a slot in everybody's lane.
-    pub(super) const fn of_all(slot: u64, common: Work) -> Self {
-        Self { slot, lane: 0, own: 0, common }
-    }
-
     /// Work of a slot.
     pub(super) const fn budget(&self) -> Work {
         self.own.saturating_add(self.common)
+    }
+}
+
+/// What newcomers find of the present slot.
+struct Left {
+    /// What has gone by unused and was not known to have.
+    unused: Work,
+    room: Work,
+    /// What may be taken of the next slot where there is no room; `None`: nothing, however little.
+    borrowable: Option<Work>,
+}
+
+impl Left {
+    fn holds(&self, work: Work) -> bool {
+        self.room > 0 || self.borrowable.is_some_and(|most| work <= most)
     }
 }
 
@@ -294,28 +304,13 @@ impl SlotTable {
     /// the slot can do is due in the next.
     #[must_use]
     pub fn take_now(&mut self, now: Timestamp, lane: usize, work: Work) -> bool {
-        let at = self.index(self.present);
-        let used = self.booked.iter().map(|lane| lane[at]).sum::<Work>() + self.direct;
-        let elapsed = now.as_nanos().saturating_sub(self.begin(self.present).as_nanos());
-        let part = |nanos: u64| {
-            let work = u128::from(self.present_budget) * u128::from(nanos) / u128::from(self.length);
-            u64::try_from(work).unwrap_or(u64::MAX)
-        };
-        let unused = part(elapsed).saturating_sub(used);
-        self.direct += unused;
-        self.lost += unused;
-        let next = self.next(lane);
-        // Where all is kept for groups nobody else waits: there is no line for them.
-        let has_line = self.budgets[0] > 0 || self.budgets[self.lane(lane)] > 0;
-        let kept = if has_line && next != Some(1) { self.kept_for_others(lane) } else { 0 };
-        let room = self.present_budget.saturating_sub(used + unused).saturating_sub(kept);
-        let over = work.saturating_sub(room);
-        if room == 0 {
-            let most = self.lost.min(part(self.length / 4));
-            if next != Some(1) || self.borrowed.saturating_add(over) > most {
-                return false;
-            }
+        let left = self.left(now, lane);
+        self.direct += left.unused;
+        self.lost += left.unused;
+        if !left.holds(work) {
+            return false;
         }
+        let over = work.saturating_sub(left.room);
         self.direct += work - over;
         if over > 0 {
             let (lane, next) = (self.lane(lane), self.present + 1);
@@ -325,6 +320,31 @@ impl SlotTable {
             self.pour_into(lane, next, over);
         }
         true
+    }
+
+    /// Whether [`take_now`](Self::take_now) would find a place. Changes nothing.
+    #[must_use]
+    pub fn has_room_now(&self, now: Timestamp, lane: usize, work: Work) -> bool {
+        self.left(now, lane).holds(work)
+    }
+
+    fn left(&self, now: Timestamp, lane: usize) -> Left {
+        let at = self.index(self.present);
+        let used = self.booked.iter().map(|lane| lane[at]).sum::<Work>() + self.direct;
+        let elapsed = now.as_nanos().saturating_sub(self.begin(self.present).as_nanos());
+        let part = |nanos: u64| {
+            let work = u128::from(self.present_budget) * u128::from(nanos) / u128::from(self.length);
+            u64::try_from(work).unwrap_or(u64::MAX)
+        };
+        let unused = part(elapsed).saturating_sub(used);
+        let next = self.next(lane);
+        // Where all is kept for groups nobody else waits: there is no line for them.
+        let has_line = self.budgets[0] > 0 || self.budgets[self.lane(lane)] > 0;
+        let kept = if has_line && next != Some(1) { self.kept_for_others(lane) } else { 0 };
+        let room = self.present_budget.saturating_sub(used + unused).saturating_sub(kept);
+        let most = (self.lost + unused).min(part(self.length / 4));
+        let borrowable = (next == Some(1)).then(|| most.checked_sub(self.borrowed)).flatten();
+        Left { unused, room, borrowable }
     }
 
     /// Of the present slot, what is kept for other groups and nobody of theirs has taken.

@@ -14,24 +14,25 @@ use super::{
     budget::units,
     draws::{ALL_ROUNDS_MAX, Drawn, Draws, Round},
     settings::Group,
-    slot_table::{SLOTS_MAX, Stretch},
+    slot_table::SLOTS_MAX,
 };
 use crate::{ClassId, Timestamp, capacity::COST_CLASSES, knobs::RoomOrder};
 
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 /// Older versions are read too: the first is without the work of slots that are over, the second without whose a round is,
-/// which was everybody's.
+/// which was everybody's, the third without whose lane it was that work was promised to lately, which counts as everybody's.
 const FIRST: u8 = 1;
 const SECOND: u8 = 2;
+const THIRD: u8 = 3;
 
 /// The room's state, as plain data.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RoomSnapshot {
     at: Timestamp,
     slot: Duration,
-    /// Of a slot, and the most work promised in one.
+    /// Of a slot, and the most work promised in one to classes of each lane.
     budget: Work,
-    issued_work_lately: Work,
+    issued_work_lately: [Work; LANES_MAX],
     /// Of slots that are over which they could not do.
     over: Work,
     follow: (f64, f64),
@@ -132,28 +133,28 @@ impl Room {
         self.issued_work_lately = snapshot.issued_work_lately;
         // Nobody has done it meanwhile.
         self.table.go_on_with(snapshot.over);
-        // Promised after the last writing: at the end of the line, as much as in a busy slot before it.
+        // Promised after the last writing: at the end of each line, as much as in a busy slot before it.
         if self.table.budget() == 0 {
             self.table.set_budget(snapshot.budget, 0);
             self.wanted = units(snapshot.budget);
         } else {
             self.table.pour();
         }
-        let end = match self.table.next(0) {
-            Some(ahead) => self.table.present() + ahead,
-            None => self.table.present() + self.table.horizon(),
-        };
-        self.table.fill(&Stretch::of_all(end, self.table.budget()), snapshot.issued_work_lately, 0);
+        for (lane, work) in snapshot.issued_work_lately.into_iter().enumerate().filter(|(_, work)| *work > 0)
+        {
+            let stretch = self.table.stretch(lane, work, false);
+            self.table.fill(&stretch, work, 0);
+        }
         // What this second has let in already is not known either.
         let present = self.table.present();
         self.table.put(present, 0, snapshot.budget, 0);
         self.table.pour();
     }
 
-    /// The most work that was promised in a slot, halved with each slot since: as much may be promised before the next
+    /// The most work that was promised in a slot, lane by lane, halved with each slot since: as much may be promised before the next
     /// snapshot is written.
-    pub(super) fn issued_work_lately(&self) -> Work {
-        self.issued_work.max(self.issued_work_lately / 2)
+    pub(super) fn issued_work_lately(&self) -> [Work; LANES_MAX] {
+        std::array::from_fn(|lane| self.issued_work[lane].max(self.issued_work_lately[lane] / 2))
     }
 
     fn name_of(&self, group: Group) -> u64 {
@@ -171,7 +172,7 @@ impl RoomSnapshot {
     /// The last one of its process: nothing is promised after it.
     #[must_use]
     pub fn last(self) -> Self {
-        Self { issued_work_lately: 0, ..self }
+        Self { issued_work_lately: [0; LANES_MAX], ..self }
     }
 
     /// As bytes.
@@ -182,7 +183,8 @@ impl RoomSnapshot {
         put(self.at.as_nanos());
         put(super::room::nanos(self.slot));
         put(self.budget);
-        put(self.issued_work_lately);
+        let [of_all, of_lanes @ ..] = self.issued_work_lately;
+        put(of_all);
         put(self.over);
         put(self.follow.0.to_bits());
         put(self.follow.1.to_bits());
@@ -211,6 +213,8 @@ impl RoomSnapshot {
             put(round.drawn.map_or(u64::MAX, |drawn| drawn.slot));
             put(round.drawn.map_or(0, |drawn| drawn.budget));
         }
+        put(of_lanes.len() as u64);
+        of_lanes.into_iter().for_each(put);
         out
     }
 
@@ -228,7 +232,8 @@ impl RoomSnapshot {
         let at = reader.time()?;
         let slot = reader.slot()?;
         let budget = reader.work()?;
-        let issued_work_lately = reader.work()?;
+        let mut issued_work_lately = [0; LANES_MAX];
+        issued_work_lately[0] = reader.work()?;
         let over = if *version == FIRST { 0 } else { reader.work()? };
         let follow = (reader.sum()?, reader.sum()?);
         let mut no_shows = Vec::new();
@@ -258,6 +263,10 @@ impl RoomSnapshot {
             let (slot, budget) = (reader.number()?, reader.work()?);
             let drawn = (slot != u64::MAX).then_some(Drawn { slot, budget });
             rounds.push((name, Round { key, closes, order, group: None, work, people, drawn }));
+        }
+        let lanes = if *version <= THIRD { 0 } else { reader.count(LANES_MAX as u64 - 1)? };
+        for work in issued_work_lately.iter_mut().skip(1).take(usize::try_from(lanes).unwrap_or(0)) {
+            *work = reader.work()?;
         }
         if !reader.rest.is_empty() {
             return Err(reader.damaged());

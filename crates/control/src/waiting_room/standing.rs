@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use super::{
-    ALL_COUNTS, Estimate, Kind, Promise, Room, RoomCount, budget::units, draws::Lot, room::whole_ms,
+    ALL_COUNTS, Estimate, Kind, Promise, Room, RoomCount,
+    budget::units,
+    draws::Lot,
+    room::{nanos, whole_ms},
     settings::Group,
 };
 use crate::{
@@ -23,7 +26,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 pub struct Standing {
     /// People with a time to come, or a lot.
     pub waiting: u64,
-    /// Wait of the next visitor of the default class, at least; `None`: the horizon is full, or doors are closed or open at
+    /// Wait of the next visitor of the default class, at least; method `random`: until the draw he would be in. `None`: the horizon is full, or doors are closed or open at
     /// a time not known yet.
     pub next: Option<Duration>,
     /// Capacity, work units a second. Role `generate`: the one that holds, also without word from any check.
@@ -214,6 +217,12 @@ impl Room {
             _ if self.sends_at_once() => Some(Duration::ZERO),
             (RoomMethod::Wait, _) if !self.is_limited() => Some(self.table.length()),
             _ if !self.knows_capacity() && self.settings.role != RoomRole::Generate => Some(Duration::ZERO),
+            (RoomMethod::Random, _) if self.counted_on().is_some() => {
+                let straight_in = self.nobody_is_before(class) && self.has_room_now(class, now);
+                let closes = self.draws.closes_of(self.settings.group_of(class));
+                let closes = closes.unwrap_or_else(|| self.round_closes(doors.round, now));
+                Some(if straight_in { Duration::ZERO } else { closes.since(now) })
+            }
             // Nobody waits, and the next one would not either.
             (_, Some(1)) if self.table.waiting() == 0 => Some(Duration::ZERO),
             (_, Some(slots)) => {
@@ -221,6 +230,17 @@ impl Room {
             }
             (_, None) => None,
         }
+    }
+
+    /// Method `random`: whether nobody waits for a draw or for what was drawn, before whom one would come in.
+    pub(super) fn nobody_is_before(&self, class: ClassId) -> bool {
+        self.table.waiting() == 0 && self.draws.people_of(self.settings.group_of(class)) == 0
+    }
+
+    /// Method `random`: when a round ends that begins at `now`.
+    pub(super) fn round_closes(&self, round: Duration, now: Timestamp) -> Timestamp {
+        let round = nanos(round).max(1);
+        Timestamp::from_nanos((now.as_nanos() / round + 1).saturating_mul(round))
     }
 
     fn opens_of(&self, group: Group, now: Timestamp) -> Option<Timestamp> {

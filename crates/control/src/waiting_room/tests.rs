@@ -123,7 +123,7 @@ proptest! {
         if let Ok(snapshot) = RoomSnapshot::from_bytes(&bytes) {
             room_of(&settings(), 10.0).restore(s(1.0), &snapshot);
         }
-        for version in [1, 2, 3] {
+        for version in [1, 2, 3, 4] {
             let versioned = [&[version], &bytes[..]].concat();
             if let Ok(snapshot) = RoomSnapshot::from_bytes(&versioned) {
                 room_of(&settings(), 10.0).restore(s(1.0), &snapshot);
@@ -254,6 +254,34 @@ fn rounds_are_shuffled_and_nobody_is_lost() {
 }
 
 #[test]
+fn the_next_one_is_said_to_wait_for_the_draw_where_he_would_get_a_lot() {
+    let of = |method| ClassRoom { method, ..ClassRoom::default() };
+    let classes = vec![of(None), of(Some(ClassRoomMethod::Random))];
+    let settings = RoomSettings { method: RoomMethod::Random, classes, ..settings() };
+    let mut room = room_of(&settings, 2.0);
+    let round = settings.round.as_secs_f64();
+    let mut had_to_wait = 0;
+    // Nobody; lots that wait for their draw; people who were drawn; and nobody again.
+    for (at, people) in [(0.0, 0), (0.1, 40), (1.2, 0), (round + 1.2, 0), (round + 9.3, 2), (round * 6.0, 0)]
+    {
+        let now = s(at);
+        tell(&mut room, now, 2.0);
+        ask(&mut room, now, people);
+        let group = room.groups(now).next().and_then(|group| group.next);
+        for (class, said) in [(ONE, room.standing(now).next), (ClassId(1), group)] {
+            let meets = match room.clone().ask(now, class) {
+                Answer::Wait(place) => place.estimate.at.map(|at| at.since(now)),
+                Answer::Enter(_) => Some(Duration::ZERO),
+                other => panic!("{other:?}"),
+            };
+            had_to_wait += usize::from(meets > Some(Duration::ZERO));
+            assert_eq!(said, meets, "{class:?} at {now}");
+        }
+    }
+    assert!((4..12).contains(&had_to_wait), "{had_to_wait}");
+}
+
+#[test]
 fn methods_are_switched_live() {
     let mut room = room_of(&settings(), 10.0);
     let out = ask(&mut room, START, 30);
@@ -271,6 +299,21 @@ fn methods_are_switched_live() {
     assert_eq!(lot.kind, Kind::Lot);
     room.configure(s(1.5), &with(RoomMethod::Fifo));
     assert!(promise(room.come_back(s(1.6), ONE, &lot)).is_none_or(|place| place.kind == Kind::Place));
+}
+
+#[test]
+fn who_comes_late_is_not_let_in_before_doors_open() {
+    for role in [RoomRole::Both, RoomRole::Generate] {
+        let fifo = RoomSettings { role, floor: Some(10.0), grace: Duration::from_secs(1), ..settings() };
+        let mut room = room_of(&fifo, 10.0);
+        let out = ask(&mut room, START, 30);
+        let opens = s(100.0);
+        room.configure(s(1.0), &RoomSettings { method: RoomMethod::Event, opens_at: Some(opens), ..fifo });
+        for late in &out[..10] {
+            let lot = promise(room.come_back(s(20.0), ONE, late)).expect("doors hold him, too");
+            assert_eq!((lot.kind, lot.at), (Kind::Lot, opens), "{role:?}");
+        }
+    }
 }
 
 #[test]
@@ -512,9 +555,35 @@ fn what_is_promised_survives_the_process() {
     }
     assert_eq!(RoomSnapshot::from_bytes(&[9]), Err(SnapshotFault::Version { found: 9 }));
     assert!(matches!(RoomSnapshot::from_bytes(&bytes[..20]), Err(SnapshotFault::Damaged { .. })));
-    // As the first version wrote it, without the fifth number.
-    let first = [&[1], &bytes[1..33], &bytes[41..]].concat();
+    // As the first version wrote it, without the fifth number, and without lanes at the end.
+    let first = [&[1], &bytes[1..33], &bytes[41..bytes.len() - 8 * LANES_MAX]].concat();
     assert_eq!(RoomSnapshot::from_bytes(&first), RoomSnapshot::from_bytes(&bytes));
+}
+
+#[test]
+fn the_second_that_was_not_written_protects_each_class_with_a_share() {
+    for shares in [[0.5, 0.5], [0.2, 0.3]] {
+        let with = shares.map(|share| ClassRoom { share: Some(share), ..ClassRoom::default() });
+        let settings = RoomSettings { classes: [&[ClassRoom::default()][..], &with].concat(), ..settings() };
+        for class in [ClassId(1), ClassId(2)] {
+            let mut room = room_of(&settings, 10.0);
+            let told = (0..60).filter_map(|_| promise(room.ask(START, class))).count();
+            assert!(told >= 50, "{told} wait");
+            let bytes = room.snapshot(s(0.5)).to_bytes();
+            // As many in the second of which nothing is written.
+            let lost: Vec<Promise> = (0..40).filter_map(|_| promise(room.ask(s(0.9), class))).collect();
+            let mut next = Room::new(&settings, [3, 4], s(3.2));
+            tell(&mut next, s(3.2), 10.0);
+            next.restore(s(3.2), &RoomSnapshot::from_bytes(&bytes).unwrap());
+            let newcomer = promise(next.ask(s(3.2), class)).expect("he waits");
+            assert!(
+                newcomer.at >= lost[39].at,
+                "{shares:?} {class:?}: {} before {}",
+                newcomer.at,
+                lost[39].at
+            );
+        }
+    }
 }
 
 #[test]

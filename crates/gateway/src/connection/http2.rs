@@ -8,7 +8,7 @@ use hyper::{body::Incoming, service::service_fn};
 use hyper_util::rt::TokioIo;
 
 use super::{ClientIo, Connection, Protocol, io::Stream, pulse::Order, response::Guarded};
-use crate::workers::Worker;
+use crate::{body::ClientBody, workers::Worker};
 
 /// Serves a connection to its end; `before` are bytes read of it already.
 pub(super) async fn serve(worker: Rc<Worker>, connection: Rc<Connection>, stream: Stream, before: Bytes) {
@@ -21,6 +21,7 @@ pub(super) async fn serve(worker: Rc<Worker>, connection: Rc<Connection>, stream
             let exchange = connection.begin();
             let (service, connection) = (Rc::clone(&worker.service), Rc::clone(&connection));
             // Boxed: a stream's task has room twice for what it runs.
+            let request = request.map(ClientBody::of_stream);
             let response = Box::pin(service.serve(connection, request, None));
             async move {
                 let (head, body) = response.await.into_parts();

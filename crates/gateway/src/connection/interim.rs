@@ -1,11 +1,12 @@
 //! Interim responses (RFC 9110, section 15.2) of a server, on their way to a client of HTTP/1.1.
 //!
-//! The codec knows none but 100. So they go by its side, in the only moment when that is safe: when it has
-//! written all it had, and has nothing of the response yet.
+//! They wait here until the connection's task writes them, before the response they announce.
 
 use std::cell::RefCell;
 
 use http::{HeaderMap, StatusCode, header};
+
+use crate::http1::Outgoing;
 
 /// Bytes that wait; what goes beyond is left out, as a client would do with most of it anyway.
 const WAITING_MAX: usize = 64 * 1024;
@@ -38,9 +39,22 @@ impl Interim {
         }
     }
 
-    /// Takes what waits.
-    pub(super) fn take(&self) -> Vec<u8> {
-        self.bytes.take()
+    /// Adds the word that a client waits for before it sends a body.
+    pub(super) fn go_on(&self) {
+        self.bytes.borrow_mut().extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+    }
+
+    /// Moves what waits behind what is to be written.
+    pub(super) fn move_to(&self, out: &mut Outgoing) {
+        let mut bytes = self.bytes.borrow_mut();
+        if !bytes.is_empty() {
+            out.head().append(&mut bytes);
+        }
+    }
+
+    /// Nobody is told what waits.
+    pub(super) fn clear(&self) {
+        self.bytes.borrow_mut().clear();
     }
 }
 
@@ -58,12 +72,17 @@ mod tests {
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("5"));
         interim.push(StatusCode::EARLY_HINTS, &headers);
         let written = "HTTP/1.1 103 Early Hints\r\nlink: </a.css>; rel=preload\r\n\r\n";
-        assert_eq!(interim.take(), written.as_bytes());
-        assert!(interim.take().is_empty());
+        let take = || {
+            let mut out = Outgoing::default();
+            interim.move_to(&mut out);
+            out.head().clone()
+        };
+        assert_eq!(take(), written.as_bytes());
+        assert!(take().is_empty());
         for _ in 0..10_000 {
             interim.push(StatusCode::EARLY_HINTS, &headers);
         }
-        let waiting = interim.take();
+        let waiting = take();
         assert!(waiting.len() <= WAITING_MAX && waiting.len() % written.len() == 0);
     }
 }

@@ -1,17 +1,14 @@
-//! The bounds on client connections, as the knobs of one snapshot say, and the codecs made to them.
+//! The bounds on client connections, as the knobs of one snapshot say, and the codec of HTTP/2 made to them.
 
 use std::{future::Future, time::Duration};
 
-use hyper::{
-    rt::Executor,
-    server::conn::{http1, http2},
-};
+use hyper::{rt::Executor, server::conn::http2};
 use hyper_util::rt::TokioTimer;
 use tidegate_control::knobs::{Values, keys};
 
 use super::{pulse::Patience, stream};
 
-/// Bounds and codecs; one for each snapshot and core.
+/// Bounds, and that codec; one for each snapshot and core.
 pub(crate) struct Limits {
     /// The snapshot's version.
     pub(crate) version: u64,
@@ -27,7 +24,6 @@ pub(crate) struct Limits {
     pub(crate) headers_max: usize,
     /// From the wish to end until connections are cut.
     pub(crate) drain_timeout: Duration,
-    pub(super) http1: http1::Builder,
     pub(super) http2: http2::Builder<LocalExecutor>,
 }
 
@@ -43,10 +39,6 @@ impl<F: Future + 'static> Executor<F> for LocalExecutor {
     }
 }
 
-/// Header fields the codec finds room for on its stack.
-const HEADERS_ON_STACK: usize = 100;
-/// Bytes of one connection's input or output buffered by the HTTP/1 codec.
-const HTTP1_BUFFER: usize = 64 * 1024;
 /// Bytes of one HTTP/2 stream's response buffered by the codec.
 const HTTP2_SEND_BUFFER: usize = 64 * 1024;
 /// HTTP/2 pings find out clients that vanished without a word.
@@ -63,17 +55,6 @@ impl Limits {
         let head_bytes_max = size(host.get(keys::HEAD_BYTES_MAX).0);
         let headers_max = size(host.get(keys::HEADERS_MAX));
         let resets_max = host.get(keys::H2_RESETS_MAX);
-
-        let mut http1 = http1::Builder::new();
-        http1
-            .half_close(true)
-            // The sweep looks after time.
-            .header_read_timeout(None)
-            .max_header_size(head_bytes_max)
-            .max_buf_size(head_bytes_max.max(HTTP1_BUFFER));
-        if headers_max != HEADERS_ON_STACK {
-            http1.max_headers(headers_max);
-        }
 
         let streams = host.get(keys::H2_STREAMS_MAX);
         let window = host.get(keys::H2_STREAM_WINDOW).0.min(WINDOW_MAX);
@@ -97,6 +78,7 @@ impl Limits {
             hello_timeout: host.get(keys::HELLO_TIMEOUT),
             handshakes_max: host.get(keys::TLS_HANDSHAKES_MAX),
             patience: Patience {
+                opening: host.get(keys::HELLO_TIMEOUT),
                 park_after: host.get(keys::PARK_AFTER),
                 keep_alive: host.get(keys::KEEP_ALIVE_TIMEOUT),
                 head: host.get(keys::HEAD_TIMEOUT),
@@ -106,7 +88,6 @@ impl Limits {
             head_bytes_max,
             headers_max,
             drain_timeout: host.get(keys::DRAIN_TIMEOUT),
-            http1,
             http2,
         }
     }

@@ -30,17 +30,18 @@ use tidegate_control::{
     meters::{Handshake, Meter},
 };
 use tidegate_runtime::Level;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+pub(crate) use self::{
+    http1::Upload,
+    io::ClientIo,
+    limits::Limits,
+    pulse::{Pulse, Pulses},
+};
 use self::{
     interim::Interim,
     io::Stream,
     pulse::{Exchange, Registered},
-};
-pub(crate) use self::{
-    io::ClientIo,
-    limits::Limits,
-    pulse::{Pulse, Pulses},
 };
 use crate::{
     body::LINGER,
@@ -66,6 +67,8 @@ pub(crate) struct Connection {
     /// The response that is read by this connection's own task.
     in_step: RefCell<InStep>,
     interim: Rc<Interim>,
+    /// Whether the request under way has begun to wait for its turn.
+    waits: Cell<bool>,
     registered: Registered,
     _place: Place,
 }
@@ -143,6 +146,11 @@ impl Connection {
         }
     }
 
+    /// A request begins to wait for its turn: room that its connection keeps for reading and writing may go meanwhile.
+    pub(crate) fn begin_to_wait(&self) {
+        self.waits.set(true);
+    }
+
     /// Hands the connection over once the response, which is a 101, has been sent. HTTP/1 only.
     pub(crate) fn set_upgrade(&self, upgrade: Box<dyn Upgrade>) {
         self.upgrade.replace(Some(upgrade));
@@ -210,9 +218,13 @@ pub(crate) async fn serve(worker: Rc<Worker>, accepted: Accepted, serving: Arc<S
             tracing::debug!(listener = serving.listener.name, peer = ?origin.peer, reason, "preface broken");
             return;
         }
-        Ok(Err(Unopened::Handshake(reason))) => {
+        Ok(Err(Unopened::Handshake { reason, begun })) => {
             host.add_labelled(Meter::HANDSHAKES, Handshake::Failed as usize, 1);
             tracing::debug!(listener = serving.listener.name, client = ?origin.client, reason, "TLS handshake failed");
+            if begun {
+                // So that the alert arrives, whatever the client has sent after what was wrong.
+                linger(socket, || false).await;
+            }
             return;
         }
         Err(_) => {
@@ -258,7 +270,11 @@ enum Opened {
 enum Unopened {
     Refused(Refusal),
     Broken(&'static str),
-    Handshake(String),
+    /// `begun`: something of it has been read and answered.
+    Handshake {
+        reason: String,
+        begun: bool,
+    },
 }
 
 impl From<preface::Broken> for Unopened {
@@ -309,11 +325,11 @@ async fn secure(
         && worker.core.view().application_for_host(name).is_none()
     {
         preface::alert(socket, preface::Alert::UnrecognizedName);
-        return Err(Unopened::Handshake(format!("no application serves {name:?}")));
+        return Err(Unopened::Handshake { reason: format!("no application serves {name:?}"), begun: false });
     }
     drop(hello);
     let handshake = preface::handshake(buffer, present, kind, worker.handshakes(), worker.handshakes_max());
-    let stream = handshake.await.map_err(Unopened::Handshake)?;
+    let stream = handshake.await.map_err(|reason| Unopened::Handshake { reason, begun: true })?;
     let facts = crate::tls::facts(stream.get_ref().1);
     let kind = crate::tls::handshake(&facts);
     worker.core.meters().host().add_labelled(Meter::HANDSHAKES, kind as usize, 1);
@@ -357,24 +373,29 @@ impl Connection {
             departure: RefCell::default(),
             in_step: RefCell::default(),
             interim: Rc::default(),
+            waits: Cell::new(false),
             registered,
             _place: place,
         })
     }
 }
 
-/// Ends a connection so that what was sent last still arrives: says that nothing follows, then
-/// takes in what the client is still sending, for a while, since closing with unread bytes would
-/// reset the connection and destroy the response on its way.
-async fn close(mut io: ClientIo, pulse: &Pulse) {
+/// Ends a connection so that the response that was sent last still arrives.
+async fn close(io: ClientIo, pulse: &Pulse) {
+    linger(io, || pulse.has_ended()).await;
+}
+
+/// Says that nothing follows, then takes in what the client is still sending, for a while, since closing with unread
+/// bytes would reset the connection and destroy what was sent last on its way.
+async fn linger(mut stream: impl AsyncRead + AsyncWrite + Unpin, has_ended: impl Fn() -> bool) {
     const CHUNK_BYTES: usize = 16 * 1024;
     // Boxed, so that connections that are open hold nothing of it.
     let lingering = async {
-        if io.shutdown().await.is_err() || pulse.has_ended() {
+        if stream.shutdown().await.is_err() || has_ended() {
             return;
         }
         let mut buffer = vec![0; CHUNK_BYTES];
-        while matches!(io.read(&mut buffer).await, Ok(1..)) {}
+        while matches!(stream.read(&mut buffer).await, Ok(1..)) {}
     };
     let _ = Box::pin(tokio::time::timeout(LINGER, lingering)).await;
 }

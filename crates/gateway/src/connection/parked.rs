@@ -4,26 +4,27 @@
 //! The head is read through the core's scratch buffer. Once it is complete it is judged; if the
 //! request must wait, socket and head are all that is held until the verdict, and only then a codec
 //! with its buffers is set up, which gets the same bytes. What is in any way out of the ordinary
-//! goes to the codec unjudged: hyper alone decides what a request is.
+//! goes to the codec unjudged: it alone decides what a request is.
 
 use std::{
     future::poll_fn,
     io,
-    mem::MaybeUninit,
     pin::Pin,
     rc::Rc,
     task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
+use http::{HeaderName, header};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::{
     Connection,
+    http1::head::{self, Bounds, Head},
     io::Stream,
     pulse::{Order, Phase},
 };
-use crate::{request::Judged, workers::Worker};
+use crate::{http1::Room, request::Judged, workers::Worker};
 
 /// What a parked connection wakes up to.
 pub(super) enum Woken {
@@ -77,9 +78,6 @@ pub(super) async fn wait(
             }
         }
         let is_parked = pulse.phase() == Phase::Parked;
-        if is_parked && connection.is_draining() && connection.facts.requests.get() > 0 {
-            return Woken::Ended;
-        }
         let _parked = is_parked.then(|| connection.parked.enter());
         let event = poll_fn(|context| match poll_read(worker, stream, &mut partial, context) {
             Poll::Ready(read) => Poll::Ready(Event::Read(read)),
@@ -145,12 +143,9 @@ fn look(bytes: &[u8], checked: &mut usize, first: bool, head_bytes_max: usize) -
             return Look::Partial;
         }
     }
-    // An end of the head can lie across what was looked at before.
-    let from = checked.saturating_sub(3);
+    let is_head = head::may_end(bytes, *checked);
     *checked = bytes.len();
-    let new = &bytes[from..];
-    let ends = |line_end: &[u8]| new.windows(line_end.len()).any(|window| window == line_end);
-    if ends(b"\n\r\n") || ends(b"\n\n") {
+    if is_head {
         return Look::Head;
     }
     if bytes.len() >= head_bytes_max { Look::Codec } else { Look::Partial }
@@ -176,20 +171,9 @@ async fn judge(worker: &Rc<Worker>, connection: &Rc<Connection>, bytes: Vec<u8>)
 /// The verdict on a head, if it is one that can be judged without a codec.
 fn early(worker: &Rc<Worker>, connection: &Rc<Connection>, bytes: &[u8]) -> Option<Judged> {
     /// Fields that make more of a request than head and body.
-    const FIELDS_MAX: usize = 100;
-    const EXTRAORDINARY: [&str; 3] = ["upgrade", "expect", "transfer-encoding"];
-    let limits = worker.limits();
-    // More fields than these make a request extraordinary, too.
-    let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
-    let mut head = httparse::Request::new(&mut []);
-    let parsed = head.parse_with_uninit_headers(bytes, &mut fields);
-    let Ok(httparse::Status::Complete(len)) = parsed else { return None };
-    if len > limits.head_bytes_max || head.headers.len() > limits.headers_max {
-        return None;
-    }
-    let ordinary = head
-        .headers
-        .iter()
-        .all(|field| !EXTRAORDINARY.iter().any(|name| field.name.eq_ignore_ascii_case(name)));
-    ordinary.then(|| worker.service.judge(connection, &head))
+    const EXTRAORDINARY: [HeaderName; 3] = [header::UPGRADE, header::EXPECT, header::TRANSFER_ENCODING];
+    let read = head::read(bytes, &mut Room::default(), Bounds::of(&worker.limits()));
+    let Ok(Some((Head { parts, .. }, _))) = read else { return None };
+    let is_ordinary = !EXTRAORDINARY.iter().any(|name| parts.headers.contains_key(name));
+    is_ordinary.then(|| worker.service.judge(connection, &parts))
 }

@@ -14,9 +14,14 @@ use std::{
 use slab::Slab;
 use tokio::sync::Notify;
 
+/// The preface of HTTP/2 and the head of the frame that has to follow it (RFC 9113, section 3.4).
+const HTTP2_OPENING_BYTES: usize = 24 + 9;
+
 /// What a connection waits for from its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
+    /// That a client of HTTP/2 begins to speak it.
+    Opening,
     /// The next request, held by a codec with its buffers.
     Idle,
     /// The next request, with nothing but its socket.
@@ -53,6 +58,8 @@ pub(crate) enum Order {
 /// How long a client may keep us waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Patience {
+    /// Until a client of HTTP/2 has begun to speak it.
+    pub(crate) opening: Duration,
     /// Idle until parked.
     pub(crate) park_after: Duration,
     /// Idle until closed.
@@ -75,12 +82,12 @@ pub(crate) struct Pulse {
     exchanges: Cell<u32>,
     /// Streams reset before they were answered, less those answered since.
     resets: Cell<u32>,
-    /// Whether a request has come whose response has not been flushed.
-    asked: Cell<bool>,
     read_blocked: Cell<bool>,
     write_blocked: Cell<bool>,
     ended: Cell<bool>,
     multiplexed: Cell<bool>,
+    /// Bytes read in [`Phase::Opening`].
+    opened: Cell<usize>,
     in_step: Cell<Step>,
     order: Cell<Option<Order>>,
     waker: RefCell<Option<Waker>>,
@@ -127,11 +134,11 @@ impl Pulse {
             beat: Cell::new(0),
             exchanges: Cell::new(0),
             resets: Cell::new(0),
-            asked: Cell::new(false),
             read_blocked: Cell::new(false),
             write_blocked: Cell::new(false),
             ended: Cell::new(false),
             multiplexed: Cell::new(false),
+            opened: Cell::new(0),
             in_step: Cell::new(Step::No),
             order: Cell::new(None),
             waker: RefCell::new(None),
@@ -158,14 +165,13 @@ impl Pulse {
     /// The connection speaks HTTP/2.
     pub(crate) fn multiplex(&self) {
         self.multiplexed.set(true);
-        self.enter(Phase::Idle);
+        self.enter(Phase::Opening);
     }
 
     /// A request begins.
     pub(crate) fn begin(self: &Rc<Self>) -> Exchange {
         self.exchanges.set(self.exchanges.get() + 1);
         self.in_step.set(Step::No);
-        self.asked.set(true);
         self.enter(Phase::Exchange);
         Exchange { pulse: Rc::clone(self), answered: Cell::new(false) }
     }
@@ -175,29 +181,22 @@ impl Pulse {
         self.in_step.set(Step::New);
     }
 
-    /// Whether the client does not take what is written.
-    pub(super) fn is_write_blocked(&self) -> bool {
-        self.write_blocked.get()
-    }
-
     /// Whether the client has closed its sending half.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.get()
     }
 
-    /// The codec asks for bytes.
-    pub(super) fn reading(&self) {
-        // Between two requests HTTP/1 asks for bytes only once the response has been flushed.
-        if self.phase.get() == Phase::Exchange && self.exchanges.get() == 0 && !self.multiplexed.get() {
-            self.enter(Phase::Idle);
-        }
-    }
-
-    /// What came of it.
+    /// What came of reading.
     pub(super) fn read(&self, bytes: Option<usize>) {
         self.read_blocked.set(bytes.is_none());
         match (bytes, self.phase.get()) {
             (Some(0), _) => self.ended.set(true),
+            (Some(len), Phase::Opening) => {
+                self.opened.set(self.opened.get().saturating_add(len));
+                if self.opened.get() >= HTTP2_OPENING_BYTES {
+                    self.enter(Phase::Idle);
+                }
+            }
             (Some(_), Phase::Idle | Phase::Parked) if !self.multiplexed.get() => self.enter(Phase::Head),
             (Some(_), Phase::Exchange) => self.beat(),
             _ => {}
@@ -216,18 +215,6 @@ impl Pulse {
                 self.beat();
             }
         }
-    }
-
-    /// Everything written has been handed to the socket.
-    pub(super) fn flushed(&self) {
-        if self.exchanges.get() == 0 {
-            self.asked.set(false);
-        }
-    }
-
-    /// Whether what is written now can be a response.
-    pub(super) fn is_asked(&self) -> bool {
-        self.asked.get()
     }
 
     /// The next order, when there is one and it still holds.
@@ -266,6 +253,8 @@ impl Pulse {
             return Some(Order::ResetFlood);
         }
         let (limit, order) = match self.phase.get() {
+            // The codec would wait for it before it ends in good order.
+            Phase::Opening => (patience.opening, Order::Stalled),
             // What it has buffered for streams that nobody takes would keep it open for ever.
             Phase::Idle if self.multiplexed.get() && waited >= patience.keep_alive + patience.body_idle => {
                 (patience.keep_alive, Order::Stalled)
@@ -394,7 +383,8 @@ impl Patience {
     pub(crate) fn interval(&self) -> Duration {
         const SHORTEST: Duration = Duration::from_millis(5);
         const LONGEST: Duration = Duration::from_millis(250);
-        let shortest = self.park_after.min(self.keep_alive).min(self.head).min(self.body_idle);
+        let shortest =
+            self.opening.min(self.park_after).min(self.keep_alive).min(self.head).min(self.body_idle);
         (shortest / 4).clamp(SHORTEST, LONGEST)
     }
 }
@@ -405,6 +395,7 @@ mod tests {
 
     const S: Duration = Duration::from_secs(1);
     const PATIENCE: Patience = Patience {
+        opening: Duration::from_secs(5),
         park_after: S,
         keep_alive: Duration::from_secs(60),
         head: Duration::from_secs(10),
@@ -475,7 +466,7 @@ mod tests {
         assert_eq!(bed.after(S), Some(Order::Stalled));
         pulse.wrote(false);
         drop(exchange);
-        pulse.reading();
+        pulse.enter(Phase::Idle);
         assert_eq!(bed.after(S), Some(Order::Park));
     }
 
@@ -524,10 +515,21 @@ mod tests {
     }
 
     #[test]
+    fn http2_is_to_begin_in_time_however_often_a_byte_of_it_arrives() {
+        let mut bed = Bed::new();
+        bed.place.pulse().multiplex();
+        for _ in 0..4 {
+            bed.place.pulse().read(Some(1));
+            assert_eq!(bed.after(S), None);
+        }
+        assert_eq!(bed.after(S), Some(Order::Stalled));
+    }
+
+    #[test]
     fn http2_stays_whole_until_it_is_closed() {
         let mut bed = Bed::new();
         bed.place.pulse().multiplex();
-        bed.place.pulse().read(Some(17));
+        bed.place.pulse().read(Some(HTTP2_OPENING_BYTES));
         assert_eq!(bed.after(59 * S), None);
         assert_eq!(bed.after(S), Some(Order::Close));
         // A graceful end that does not come is cut short.

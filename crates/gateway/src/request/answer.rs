@@ -13,6 +13,7 @@ use tidegate_control::{
 use super::{
     Service, access_log,
     error::{self, ClientFault, Failure},
+    forward,
     head::Head,
     intake::Received,
     judgement::{Refused, Turn},
@@ -151,7 +152,7 @@ pub(super) fn refuse(mut record: Box<Record>, refused: Refused, asked: &Asked) -
     };
     let response = message.response(asked);
     record.set_status(status);
-    response.map(|body| body.with_record(record))
+    own(record, response)
 }
 
 /// The response to a request that the waiting room does not let in, with its form if it was wanted and is whole.
@@ -167,7 +168,7 @@ pub(super) fn shut(
     }
     let response = shut.response(asked, form);
     record.set_status(response.status());
-    response.map(|body| body.with_record(record))
+    own(record, response)
 }
 
 /// The response to a request whose body is at fault.
@@ -179,7 +180,7 @@ pub(super) fn bad_body(mut record: Box<Record>, fault: ClientFault, asked: &Aske
     let mut response = message.response(asked);
     // The rest of the body is not waited for.
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    response.map(|body| body.with_record(record))
+    own(record, response)
 }
 
 /// The response to a request whose exchange with a server failed.
@@ -196,7 +197,14 @@ pub(super) fn fail(mut record: Box<Record>, failure: Failure, asked: &Asked) -> 
             record.set_status(status);
             let message = Message { status, reason, public, retry_after_s: None, page: None };
             let response = message.response(asked);
-            response.map(|body| body.with_record(record))
+            own(record, response)
         }
     }
+}
+
+/// An answer of our own about a request of an application.
+fn own(record: Box<Record>, mut response: Response<ResponseBody>) -> Response<ResponseBody> {
+    let settings = &record.application().application.settings;
+    forward::edit_own(response.headers_mut(), &settings.response_headers);
+    response.map(|body| body.with_record(record))
 }

@@ -6,7 +6,7 @@ use std::{
     sync::LazyLock,
 };
 
-use http::header;
+use http::{HeaderMap, header};
 use tidegate_config::ClientKey;
 use tidegate_control::classify::cookie_values;
 
@@ -52,31 +52,73 @@ fn hash(hasher: &impl BuildHasher, key: &ClientKey, client: Option<IpAddr>, head
     }
 }
 
-/// What a client is, for signatures: its network's address, or the value of a header or cookie.
-pub(super) fn identity(key: &ClientKey, client: Option<IpAddr>, head: Head<'_>) -> Vec<u8> {
-    let value = match key {
-        ClientKey::Header(name) => head.values(name).next(),
-        ClientKey::Cookie(name) => cookie(head, name),
-        ClientKey::Network { .. } => None,
-    };
-    if let Some(value) = value {
-        return [b"v".as_slice(), value].concat();
+/// What a client is, for signatures: the value of a header or cookie, and its network's address, which counts where the value
+/// is missing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Identity {
+    value: Option<Vec<u8>>,
+    network: Vec<u8>,
+}
+
+impl Identity {
+    pub(super) fn of(key: &ClientKey, client: Option<IpAddr>, head: Head<'_>) -> Self {
+        let (value, (v4, v6)) = match key {
+            ClientKey::Header(name) => (head.values(name).next(), WHOLE_NETWORK),
+            ClientKey::Cookie(name) => (cookie(head, name), WHOLE_NETWORK),
+            ClientKey::Network { v4, v6 } => (None, (*v4, *v6)),
+        };
+        let network = match client.map(|address| address.to_canonical()) {
+            None => Vec::new(),
+            Some(IpAddr::V4(address)) => {
+                let mask = u32::MAX.checked_shl(32 - u32::from(v4.min(32))).unwrap_or(0);
+                [&b"4"[..], &(address.to_bits() & mask).to_be_bytes()].concat()
+            }
+            Some(IpAddr::V6(address)) => {
+                let mask = u128::MAX.checked_shl(128 - u32::from(v6.min(128))).unwrap_or(0);
+                [&b"6"[..], &(address.to_bits() & mask).to_be_bytes()].concat()
+            }
+        };
+        Self { value: value.map(signed), network }
     }
-    let (v4, v6) = match key {
-        ClientKey::Network { v4, v6 } => (*v4, *v6),
-        ClientKey::Header(_) | ClientKey::Cookie(_) => WHOLE_NETWORK,
-    };
-    match client.map(|address| address.to_canonical()) {
-        None => Vec::new(),
-        Some(IpAddr::V4(address)) => {
-            let mask = u32::MAX.checked_shl(32 - u32::from(v4.min(32))).unwrap_or(0);
-            [&b"4"[..], &(address.to_bits() & mask).to_be_bytes()].concat()
-        }
-        Some(IpAddr::V6(address)) => {
-            let mask = u128::MAX.checked_shl(128 - u32::from(v6.min(128))).unwrap_or(0);
-            [&b"6"[..], &(address.to_bits() & mask).to_be_bytes()].concat()
-        }
+
+    /// What is signed for it now.
+    pub(super) fn now(&self) -> &[u8] {
+        self.value.as_deref().unwrap_or(&self.network)
     }
+
+    /// As what it may have been known when something was signed for it: before it had the value it went by its network.
+    pub(super) fn all(&self) -> impl Iterator<Item = &[u8]> {
+        self.value.as_deref().into_iter().chain([self.network.as_slice()])
+    }
+
+    /// Who it is once it has a response with these fields, if that gives it another cookie to go by, or takes it away.
+    pub(super) fn after(&self, key: &ClientKey, response: &HeaderMap) -> Option<Self> {
+        let ClientKey::Cookie(name) = key else { return None };
+        let mut set =
+            response.get_all(header::SET_COOKIE).iter().filter_map(|line| set_cookie(line.as_bytes(), name));
+        let value = set.next_back()?.map(signed);
+        (value != self.value).then(|| Self { value, network: self.network.clone() })
+    }
+}
+
+/// A value as it is signed: no address looks like it.
+fn signed(value: &[u8]) -> Vec<u8> {
+    [b"v", value].concat()
+}
+
+/// What a `Set-Cookie` says of the cookie of this name: its value, or that it is taken away (RFC 6265, section 5.2).
+fn set_cookie<'a>(line: &'a [u8], name: &'a str) -> Option<Option<&'a [u8]>> {
+    let (pair, attributes) = line.split_at(line.iter().position(|byte| *byte == b';').unwrap_or(line.len()));
+    let value = cookie_values(pair, name).next()?;
+    let is_over = |attribute: &[u8]| {
+        let said = str::from_utf8(attribute).ok().and_then(|said| said.split_once('='));
+        let seconds = said.filter(|(name, _)| name.trim().eq_ignore_ascii_case("max-age"));
+        seconds
+            .and_then(|(_, seconds)| seconds.trim().parse::<i64>().ok())
+            .is_some_and(|seconds| seconds <= 0)
+    };
+    let is_gone = value.is_empty() || attributes.split(|byte| *byte == b';').any(is_over);
+    Some((!is_gone).then_some(value))
 }
 
 fn cookie<'a>(head: Head<'a>, name: &'a str) -> Option<&'a [u8]> {
@@ -89,7 +131,7 @@ const WHOLE_NETWORK: (u8, u8) = (32, 64);
 
 #[cfg(test)]
 mod tests {
-    use http::Request;
+    use http::{HeaderValue, Request};
 
     use super::*;
 
@@ -109,7 +151,7 @@ mod tests {
     #[test]
     fn an_identity_is_of_the_network_or_of_the_value() {
         let of = |key: &ClientKey, address: &str, request: &Request<()>| {
-            identity(key, Some(address.parse().unwrap()), Head::of(request))
+            Identity::of(key, Some(address.parse().unwrap()), Head::of(request)).now().to_vec()
         };
         let (network, none) = (ClientKey::Network { v4: 24, v6: 64 }, asking(None));
         assert_eq!(of(&network, "192.0.2.1", &none), of(&network, "::ffff:192.0.2.255", &none));
@@ -123,6 +165,40 @@ mod tests {
     }
 
     #[test]
+    fn an_identity_goes_on_with_the_cookie_that_a_response_sets() {
+        let session = ClientKey::Cookie("sid".into());
+        let with = |cookie: &str| {
+            let request = asking(Some(("cookie", cookie)).filter(|_| !cookie.is_empty()));
+            Identity::of(&session, Some(IpAddr::from([1, 1, 1, 1])), Head::of(&request))
+        };
+        for (before, set, after) in [
+            ("", &["sid=7; Path=/; HttpOnly"][..], Some("sid=7")),
+            ("sid=7", &["a=b", "sid=8"], Some("sid=8")),
+            ("sid=7", &["sid=8", " sid = 9 ;Max-Age=60"], Some("sid=9")),
+            ("sid=7", &["sid=7; Path=/"], None),
+            ("sid=7", &["sid=; Expires=Thu, 01 Jan 1970 00:00:00 GMT"], Some("")),
+            ("sid=7", &["sid=deleted; max-age = 0"], Some("")),
+            ("sid=7", &["sid=8; Max-Age=-1; Path=/"], Some("")),
+            ("", &["sid=; Max-Age=0"], None),
+            ("sid=7", &["asid=8", "a=sid=8", "b; sid=8", "sid"], None),
+            ("sid=7", &[], None),
+        ] {
+            let lines = set.iter().map(|line| (header::SET_COOKIE, HeaderValue::from_static(line)));
+            let response = HeaderMap::from_iter(lines);
+            assert_eq!(with(before).after(&session, &response), after.map(with), "{before}: {set:?}");
+            let network = ClientKey::default();
+            assert_eq!(with(before).after(&network, &response), None, "what is no matter does not change it");
+        }
+        let (now, before) = (with("sid=7"), with(""));
+        assert_eq!(
+            now.all().collect::<Vec<_>>(),
+            [now.now(), before.now()],
+            "it was known by its network before"
+        );
+        assert_eq!(before.all().collect::<Vec<_>>(), [before.now()]);
+    }
+
+    #[test]
     fn the_host_is_the_same_over_both_versions() {
         let host = ClientKey::Header("Host".into());
         let one = asking(Some(("host", "a.test")));
@@ -133,8 +209,9 @@ mod tests {
             assert_eq!(of(&host, client, Head::of(&one)), of(&host, client, Head::of(&same)));
             assert_ne!(of(&host, client, Head::of(&one)), of(&host, client, Head::of(&other)));
         }
-        assert_eq!(identity(&host, client, Head::of(&one)), identity(&host, client, Head::of(&same)));
-        assert_ne!(identity(&host, client, Head::of(&one)), identity(&host, client, Head::of(&other)));
+        let of = |request| Identity::of(&host, client, Head::of(request));
+        assert_eq!(of(&one), of(&same));
+        assert_ne!(of(&one), of(&other));
     }
 
     #[test]

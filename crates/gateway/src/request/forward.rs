@@ -6,7 +6,7 @@
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Uri, Version, header, request::Parts, uri::PathAndQuery,
 };
-use tidegate_config::HeaderEdit;
+use tidegate_config::{HeaderEdit, ResponseEdit};
 use tidegate_runtime::Application;
 
 use super::{
@@ -20,6 +20,8 @@ use crate::{body::RequestBody, facts::ConnectionFacts};
 #[derive(Clone, Debug)]
 pub(super) struct Forwarded {
     pub(super) request_id: HeaderValue,
+    /// Whether the client came over TLS, and is to send cookies of ours over TLS only.
+    pub(super) is_secure: bool,
     /// Whether the client wants to change the protocol, and may.
     pub(super) upgrade: bool,
     /// How the waiting room let it in.
@@ -51,6 +53,7 @@ pub(super) fn request(
         join_cookies(headers);
     }
     let host = host(parts.uri.authority(), &mut parts.headers, application);
+    let is_secure = forwarded::is_secure(facts, &parts.headers);
     forwarded::write(&mut parts.headers, facts, host);
     let given = if facts.trusted { parts.headers.get(request_id::FIELD) } else { None };
     let id = match given {
@@ -64,7 +67,7 @@ pub(super) fn request(
     edit(&mut parts.headers, &application.settings.request_headers);
     target(parts, application);
     parts.version = Version::HTTP_11;
-    Forwarded { request_id: id, upgrade: upgrades, visit: None }
+    Forwarded { request_id: id, is_secure, upgrade: upgrades, visit: None }
 }
 
 /// Announces the body as it is now: a gathered one has a length, the rest of a longer one keeps the
@@ -160,10 +163,7 @@ fn join_cookies(headers: &mut HeaderMap) {
 
 /// Applies edits in order. Names and values were checked with the settings; one that is no field is
 /// passed over.
-pub(super) fn edit(headers: &mut HeaderMap, edits: &[HeaderEdit]) {
-    let field = |name: &str, value: &str| {
-        Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?))
-    };
+pub(super) fn edit<'a>(headers: &mut HeaderMap, edits: impl IntoIterator<Item = &'a HeaderEdit>) {
     for edit in edits {
         match edit {
             HeaderEdit::Set { name, value } => {
@@ -181,6 +181,21 @@ pub(super) fn edit(headers: &mut HeaderMap, edits: &[HeaderEdit]) {
             }
         }
     }
+}
+
+/// Applies to an answer of our own the edits meant for those too. What it says itself stays: a page that is to be kept by
+/// nobody, with a policy of its own.
+pub(super) fn edit_own(headers: &mut HeaderMap, edits: &[ResponseEdit]) {
+    for ResponseEdit { edit, .. } in edits.iter().filter(|edit| edit.always) {
+        match edit {
+            HeaderEdit::Set { name, .. } if headers.contains_key(name.as_str()) => {}
+            _ => self::edit(headers, [edit]),
+        }
+    }
+}
+
+fn field(name: &str, value: &str) -> Option<(HeaderName, HeaderValue)> {
+    Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?))
 }
 
 #[cfg(test)]

@@ -48,6 +48,16 @@ pub(super) fn client(facts: &ConnectionFacts, headers: &HeaderMap) -> Option<IpA
     farthest
 }
 
+/// Whether the client itself came over TLS: to us, or as a trusted peer says to the first proxy before us.
+pub(super) fn is_secure(facts: &ConnectionFacts, headers: &HeaderMap) -> bool {
+    if !facts.trusted {
+        return facts.is_secure();
+    }
+    let first = |name: &HeaderName| headers.get(name).and_then(|value| elements(value).next());
+    let scheme = first(&PROTO).or_else(|| parameter(first(&header::FORWARDED)?, b"proto="));
+    scheme.map_or(facts.is_secure(), |scheme| scheme.eq_ignore_ascii_case(b"https"))
+}
+
 /// Writes what the server shall know of the request's way. `host` is what the client asked for,
 /// where the server is told another.
 pub(super) fn write(headers: &mut HeaderMap, facts: &ConnectionFacts, host: Option<HeaderValue>) {
@@ -139,12 +149,15 @@ fn elements(value: &HeaderValue) -> impl DoubleEndedIterator<Item = &[u8]> {
 
 /// The address of a `Forwarded` element's `for`.
 fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
+    node(parameter(element, b"for=")?)
+}
+
+/// A parameter of a `Forwarded` element, without quotes; `name` with its sign.
+fn parameter<'a>(element: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     element.split(|byte| *byte == b';').find_map(|pair| {
-        let pair = pair.trim_ascii();
-        let (name, value) = pair.split_at_checked(4)?;
-        name.eq_ignore_ascii_case(b"for=").then(|| {
-            node(value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value))
-        })?
+        let (found, value) = pair.trim_ascii().split_at_checked(name.len())?;
+        let unquoted = || value.strip_prefix(b"\"")?.strip_suffix(b"\"");
+        found.eq_ignore_ascii_case(name).then(|| unquoted().unwrap_or(value))
     })
 }
 
@@ -243,6 +256,21 @@ mod tests {
                 ("forwarded", "for=10.0.0.2;proto=http"),
             ])
         );
+    }
+
+    #[test]
+    fn a_trusted_peer_says_whether_the_client_came_over_tls() {
+        for (trusted, fields, is) in [
+            (true, &[("x-forwarded-proto", "https")][..], true),
+            (true, &[("x-forwarded-proto", "HTTPS, http")], true),
+            (true, &[("x-forwarded-proto", "http"), ("forwarded", "proto=https")], false),
+            (true, &[("forwarded", "for=1.1.1.1; Proto=\"https\", for=10.0.0.9;proto=http")], true),
+            (true, &[("forwarded", "for=1.1.1.1")], false),
+            (true, &[], false),
+            (false, &[("x-forwarded-proto", "https"), ("forwarded", "proto=https")], false),
+        ] {
+            assert_eq!(is_secure(&facts("10.0.0.2:999", trusted), &map(fields)), is, "{trusted} {fields:?}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What is accepted as a request's head: whatever two parsers could read differently ends here.
 //!
-//! The codecs refuse much by themselves (control characters, folded lines, blanks before a colon,
+//! The grammar of HTTP refuses much by itself (control characters, folded lines, blanks before a colon,
 //! lengths that are no numbers or differ). This closes the rest, before anything is decided and
 //! before anything is sent on.
 //!
@@ -23,6 +23,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version, header};
 use tidegate_control::meters::BadRequest;
 
 use super::host::Host;
+use crate::http1::number;
 
 /// A request's head, borrowed: the same for a codec's request and for bytes judged before.
 #[derive(Clone, Copy, Debug)]
@@ -116,6 +117,10 @@ impl<'a> Head<'a> {
             version: request.version(),
             headers: request.headers(),
         }
+    }
+
+    pub(super) fn of_parts(parts: &'a http::request::Parts) -> Self {
+        Self { method: &parts.method, uri: &parts.uri, version: parts.version, headers: &parts.headers }
     }
 
     /// The host as it was asked for, for logs: the field, or over HTTP/2 the authority.
@@ -252,16 +257,12 @@ struct Fields<'a> {
     bytes: usize,
 }
 
-/// The longest body there is to the codec, which uses the two numbers above for bodies of unknown length.
+/// The longest body that hyper takes, which uses the two numbers above for bodies of unknown length.
 const LENGTH_MAX: u64 = u64::MAX - 2;
 
-/// A `Content-Length`: digits only, so that `+5`, `0x5` and `5, 5` are none, and none that the codec would not take.
-pub(super) fn length(value: &HeaderValue) -> Option<u64> {
-    let digits = value.as_bytes();
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    std::str::from_utf8(digits).ok()?.parse().ok().filter(|length| *length <= LENGTH_MAX)
+/// A `Content-Length`: a number of digits only, and none beyond what any codec takes.
+pub(crate) fn length(value: &HeaderValue) -> Option<u64> {
+    number(value.as_bytes()).filter(|length| *length <= LENGTH_MAX)
 }
 
 #[cfg(test)]

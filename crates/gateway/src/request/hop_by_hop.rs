@@ -2,6 +2,8 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
+use crate::http1::members;
+
 /// Fields beside `Connection` that end here whether or not it names them. `Trailer` goes on: the fields it
 /// announces do.
 fn ends_here(name: &HeaderName) -> bool {
@@ -81,12 +83,7 @@ pub(super) fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
 
 /// The members of a comma-separated field, all its lines in turn, without blanks.
 fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
-    headers
-        .get_all(name)
-        .iter()
-        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
-        .map(<[u8]>::trim_ascii)
-        .filter(|token| !token.is_empty())
+    headers.get_all(name).iter().flat_map(members).filter(|token| !token.is_empty())
 }
 
 #[cfg(test)]

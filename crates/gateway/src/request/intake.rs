@@ -21,9 +21,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use http::Version;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use tidegate_control::{
     Timestamp,
     knobs::{Values, keys},
@@ -32,7 +30,7 @@ use tidegate_runtime::{Clock, Spooled};
 use tokio::time::Sleep;
 
 use super::error::ClientFault;
-use crate::body::{BodyError, RESET_WITHIN, RequestBody, done_with, is_whole};
+use crate::body::{BodyError, ClientBody, RESET_WITHIN, RequestBody};
 
 /// Turns of the event loop a body gets to show that it is there.
 const TURNS: usize = 3;
@@ -43,8 +41,7 @@ const RATE_AFTER: Duration = Duration::from_secs(10);
 /// A client's body within its bounds.
 pub(super) struct Intake {
     /// Taken out when this is dropped.
-    body: Option<Incoming>,
-    version: Version,
+    body: Option<ClientBody>,
     clock: Clock,
     bounds: Bounds,
     /// Time spent waiting for the client; while a server is slow, the client is not.
@@ -117,11 +114,10 @@ impl Bounds {
 }
 
 impl Intake {
-    /// The body of a request that came by HTTP of this version.
-    pub(super) fn new(body: Incoming, version: Version, clock: Clock, bounds: Bounds) -> Self {
+    /// A client's body.
+    pub(super) fn new(body: ClientBody, clock: Clock, bounds: Bounds) -> Self {
         Self {
             body: Some(body),
-            version,
             clock,
             bounds,
             waited: Duration::ZERO,
@@ -176,7 +172,7 @@ impl Body for Intake {
             this.waited += this.clock.now().since(since);
         }
         Poll::Ready(match frame {
-            None if is_whole(body, this.version) => {
+            None if body.is_whole() => {
                 this.received.is_whole.set(true);
                 None
             }
@@ -207,7 +203,7 @@ impl Body for Intake {
 impl Drop for Intake {
     fn drop(&mut self) {
         if let Some(body) = self.body.take() {
-            done_with(body, self.version);
+            body.done();
         }
     }
 }

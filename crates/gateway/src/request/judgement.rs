@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version, header};
+use http::request::Parts;
 use tidegate_control::{
     Refusal,
     admission::Exchange,
@@ -24,7 +24,7 @@ use super::{
     Service, client_key,
     error::ClientFault,
     forwarded,
-    head::{BadHead, Examined, Head, length},
+    head::{BadHead, Examined, Head},
     host::Host,
     intake::Bounds,
     record::{Record, Sender},
@@ -154,7 +154,7 @@ impl Service {
         } else if !bounds.admit(examined.length) {
             Decision::BadBody(ClientFault::TooLarge)
         } else {
-            let is_secure = connection.facts.is_secure();
+            let is_secure = forwarded::is_secure(&connection.facts, head.headers);
             let visitor = Visitor { head, client, class: verdict.class, is_secure };
             match waiting_room::ask(application, visitor) {
                 Door::Shut(shut) => Decision::Shut(shut),
@@ -328,16 +328,9 @@ pub(crate) struct JudgedWaiting {
 impl Service {
     /// Judges a head that no codec has seen yet: the first request of a new or parked plain HTTP/1
     /// connection. [`Service::serve`] goes on with the same verdict.
-    pub(crate) fn judge(
-        self: &Rc<Self>,
-        connection: &Rc<Connection>,
-        head: &httparse::Request<'_, '_>,
-    ) -> Judged {
-        let afresh = || Judged::Start(Judgement { ruling: None });
-        // Whatever a codec would refuse is left to it.
-        let Some(parsed) = Parsed::of(head) else { return afresh() };
-        match self.rule(connection, parsed.head()) {
-            Ruling::Turn(_) => afresh(),
+    pub(crate) fn judge(self: &Rc<Self>, connection: &Rc<Connection>, head: &Parts) -> Judged {
+        match self.rule(connection, Head::of_parts(head)) {
+            Ruling::Turn(_) => Judged::Start(Judgement { ruling: None }),
             Ruling::Wait(arrived, waiting) => {
                 Judged::Wait(JudgedWaiting { waiting, arrived: Some(Box::new(arrived)) })
             }
@@ -388,38 +381,5 @@ impl Future for JudgedWaiting {
                 ruling: Some(Box::new(Ruling::Refuse(*arrived, Refused { refusal, retry_after: None }))),
             }),
         })
-    }
-}
-
-/// A head in the types a codec would give it.
-struct Parsed {
-    method: Method,
-    uri: Uri,
-    version: Version,
-    headers: HeaderMap,
-}
-
-impl Parsed {
-    /// `None` if a codec would not take it.
-    fn of(head: &httparse::Request<'_, '_>) -> Option<Self> {
-        let mut headers = HeaderMap::with_capacity(head.headers.len());
-        for field in head.headers.iter() {
-            let value = HeaderValue::from_bytes(field.value).ok()?;
-            let name = HeaderName::from_bytes(field.name.as_bytes()).ok()?;
-            if name == header::CONTENT_LENGTH && length(&value).is_none() {
-                return None;
-            }
-            headers.append(name, value);
-        }
-        Some(Self {
-            method: Method::from_bytes(head.method?.as_bytes()).ok()?,
-            uri: Uri::try_from(head.path?).ok()?,
-            version: if head.version? == 1 { Version::HTTP_11 } else { Version::HTTP_10 },
-            headers,
-        })
-    }
-
-    const fn head(&self) -> Head<'_> {
-        Head { method: &self.method, uri: &self.uri, version: self.version, headers: &self.headers }
     }
 }

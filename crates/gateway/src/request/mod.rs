@@ -52,7 +52,6 @@ use std::{
 use http::{Request, Response, Version};
 use http_body::Body;
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use tidegate_control::{
     ApplicationId, ClassId, Refusal, Timestamp,
     admission::Outcome,
@@ -64,6 +63,7 @@ use tidegate_runtime::{Core, Entry, Held, SpoolBudget, Waiting};
 
 pub(crate) use self::{
     access_log::AccessLog,
+    head::length as content_length,
     judgement::Judged,
     read_ahead::InStep,
     response_body::ResponseBody,
@@ -86,7 +86,7 @@ use self::{
     waiting_room::{Kept, Shut, Visit, Visitor},
 };
 use crate::{
-    body::{RequestBody, done_with},
+    body::{ClientBody, RequestBody},
     connection::{Connection, Protocol},
     upstream::Upstreams,
 };
@@ -133,7 +133,7 @@ impl Service {
     pub(crate) async fn serve(
         self: Rc<Self>,
         connection: Rc<Connection>,
-        mut request: Request<Incoming>,
+        mut request: Request<ClientBody>,
         judged: Option<Judged>,
     ) -> Response<ResponseBody> {
         let ruling = judged.and_then(Judged::into_ruling);
@@ -143,8 +143,7 @@ impl Service {
             ruling => match Box::pin(self.admitted(&connection, &mut request, ruling)).await {
                 Admitted::Start(arrived, held) => (arrived, held),
                 Admitted::Answer(response) => {
-                    let version = request.version();
-                    done_with(request.into_body(), version);
+                    request.into_body().done();
                     return response;
                 }
             },
@@ -159,19 +158,14 @@ impl Service {
         } else {
             let converses = head::is_grpc(&parts.headers);
             let bounds = if converses { bounds.of_conversation() } else { bounds };
-            let intake = Intake::new(incoming, parts.version, *self.core.shared().clock(), bounds);
+            let intake = Intake::new(incoming, *self.core.shared().clock(), bounds);
             record.receive(intake.received());
             // Boxed, so that a request without a body carries nothing of it along.
             match Box::pin(self.gather(&connection, &mut record, intake, held, exchange, converses)).await {
                 Ok(gathered) => gathered,
                 Err(Ungathered::Left) => return broken(),
                 Err(Ungathered::Refused(refusal)) => {
-                    let head = Head {
-                        method: &parts.method,
-                        uri: &parts.uri,
-                        version: parts.version,
-                        headers: &parts.headers,
-                    };
+                    let head = Head::of_parts(&parts);
                     return match owed(&connection, &record, visit, refusal, head) {
                         Some(shut) => answer::shut(record, &shut, &asked, None),
                         None => refuse(record, Refused { refusal, retry_after: None }, &asked),
@@ -229,6 +223,10 @@ impl Service {
             let Unanswered { record, failure } = *unanswered;
             let mut response = fail(record, failure, &asked);
             response.headers_mut().insert(request_id::FIELD, forwarded.request_id.clone());
+            // His turn is used up all the same: he is to come again as one who is in.
+            if let Some(visit) = &forwarded.visit {
+                visit.finish(snapshot, response.headers_mut(), forwarded.is_secure);
+            }
             response
         });
         // Of one that is here as a whole the permit has gone back. What is long goes out at once, while the processor's cache
@@ -243,10 +241,10 @@ impl Service {
     async fn admitted(
         &self,
         connection: &Connection,
-        request: &mut Request<Incoming>,
+        request: &mut Request<ClientBody>,
         ruling: Ruling,
     ) -> Admitted {
-        let asked = |request: &Request<Incoming>| Asked::of(request.method(), request.headers());
+        let asked = |request: &Request<ClientBody>| Asked::of(request.method(), request.headers());
         Admitted::Answer(match ruling {
             Ruling::Start(arrived, held) => return Admitted::Start(arrived, held),
             Ruling::Wait(mut arrived, waiting) => {
@@ -306,10 +304,8 @@ impl Service {
     }
 
     /// A head that broke the protocol or a bound before it became a request.
-    /// `is_answered` says whether its client is told in words of ours.
-    pub(crate) fn bad_request(&self, connection: &Connection, fault: HeadFault, is_answered: bool) {
-        let bytes_out = if is_answered { fault.body_bytes() } else { 0 };
-        self.unserved(&connection.facts, None, fault.status(), fault.reason(), bytes_out);
+    pub(crate) fn bad_request(&self, connection: &Connection, fault: HeadFault) {
+        self.unserved(&connection.facts, None, fault.status(), fault.reason(), fault.body_bytes());
     }
 
     fn log(&self, entry: access_log::Entry) {
@@ -388,7 +384,7 @@ async fn turn_back(
     connection: &Connection,
     arrived: Arrived,
     refused: Refused,
-    request: &mut Request<Incoming>,
+    request: &mut Request<ClientBody>,
 ) -> Response<ResponseBody> {
     let Arrived { record, visit, .. } = arrived;
     match owed(connection, &record, visit, refused.refusal, Head::of(request)) {
@@ -408,7 +404,8 @@ fn owed(
     let visit = visit.filter(|_| refusal.is_overload())?;
     let facts = &connection.facts;
     let client = forwarded::client(facts, head.headers);
-    let visitor = Visitor { head, client, class: record.class(), is_secure: facts.is_secure() };
+    let is_secure = forwarded::is_secure(facts, head.headers);
+    let visitor = Visitor { head, client, class: record.class(), is_secure };
     waiting_room::missed(record.application(), visitor, *visit)
 }
 
@@ -416,7 +413,7 @@ fn owed(
 async fn shut_out(
     mut record: Box<Record>,
     mut shut: Box<Shut>,
-    request: &mut Request<Incoming>,
+    request: &mut Request<ClientBody>,
 ) -> Response<ResponseBody> {
     let asked = Asked::of(request.method(), request.headers());
     let form = match shut.wants_form(&asked) {
@@ -432,7 +429,7 @@ async fn shut_out(
 }
 
 /// A form that is whole within bounds of size and time, and how much of it came.
-async fn read_form(body: &mut Incoming, mut reader: waiting_room::Reader) -> (Option<Kept>, u64) {
+async fn read_form(body: &mut ClientBody, mut reader: waiting_room::Reader) -> (Option<Kept>, u64) {
     let mut bytes = 0;
     let timeout = reader.timeout();
     let reading = async {
@@ -452,6 +449,7 @@ async fn read_form(body: &mut Incoming, mut reader: waiting_room::Reader) -> (Op
 
 /// Waits for a verdict; `None` if the client leaves first, which also leaves the queue.
 async fn wait(connection: &Connection, record: &Record, waiting: Waiting) -> Option<Result<Held, Refusal>> {
+    connection.begin_to_wait();
     tokio::select! {
         biased;
         verdict = waiting => Some(verdict),

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
 
 use super::{accept::Form, hop_by_hop::find, response_body::ResponseBody};
+use crate::http1::date;
 
 pub(super) const REASON: HeaderName = HeaderName::from_static("tidegate-reason");
 
@@ -70,19 +71,20 @@ impl Message<'_> {
     }
 
     /// The same on the wire, for a connection of HTTP/1 that ends with it: nothing is known of what
-    /// its client likes, so it is a problem document. `date` is the field's value, if it is known.
-    pub(super) fn last_words(&self, date: Option<&str>) -> Vec<u8> {
+    /// its client likes, so it is a problem document.
+    pub(super) fn last_words(&self) -> Vec<u8> {
         let Self { status, reason, .. } = *self;
         let body = self.last_words_body();
         let (code, title, length) =
             (status.as_u16(), status.canonical_reason().unwrap_or("Error"), body.len());
-        let date = date.map_or_else(String::new, |date| format!("date: {date}\r\n"));
         let mut bytes = format!(
             "HTTP/1.1 {code} {title}\r\ncontent-type: application/problem+json\r\n\
              content-length: {length}\r\ncache-control: no-store\r\n{REASON}: {reason}\r\n\
-             {date}connection: close\r\n\r\n"
+             connection: close\r\n"
         )
         .into_bytes();
+        date::write(&mut bytes);
+        bytes.extend_from_slice(b"\r\n");
         bytes.extend_from_slice(&body);
         bytes
     }

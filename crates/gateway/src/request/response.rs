@@ -8,7 +8,6 @@ use std::{
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, Version, header, response::Parts};
 use http_body::Body;
-use hyper::ext::ReasonPhrase;
 use tidegate_control::{admission::Outcome, knobs::keys, meters::UpstreamError};
 use tidegate_runtime::{Application, Spooled};
 
@@ -56,14 +55,15 @@ impl Service {
         answered: Answered,
         forwarded: &Forwarded,
     ) -> Result<Response<ResponseBody>, Box<Unanswered>> {
-        let (mut head, upstream) = answered.response.into_parts();
+        let Answered { response, sticky } = answered;
+        let (mut head, upstream) = response.into_parts();
         let application = Rc::clone(record.application());
         let status = head.status;
         record.answer(upstream.answered_at());
         if status == StatusCode::SWITCHING_PROTOCOLS {
-            return tunnel(connection, record, in_flight, head, upstream, forwarded);
+            return tunnel(connection, record, in_flight, head, upstream, forwarded, sticky.as_deref());
         }
-        edit(&mut head, &application.application, connection, forwarded, answered.sticky.as_deref());
+        edit(&mut head, &application.application, forwarded, sticky.as_deref());
         let values = &application.application.settings.values;
         if is_event_stream(&head.headers)
             && let Err(refusal) = in_flight.become_stream()
@@ -148,34 +148,24 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
 }
 
 /// Makes the server's head the client's.
-fn edit(
-    head: &mut Parts,
-    application: &Application,
-    connection: &Connection,
-    forwarded: &Forwarded,
-    sticky: Option<&str>,
-) {
+fn edit(head: &mut Parts, application: &Application, forwarded: &Forwarded, sticky: Option<&str>) {
     // The codec writes the version its client speaks.
     head.version = Version::HTTP_11;
     // Meant for the codec that put them there.
     head.extensions.clear();
-    if head.status.canonical_reason().is_none() {
-        // The codec would make a phrase up.
-        head.extensions.insert(ReasonPhrase::from_static(b""));
-    }
     hop_by_hop::remove(&mut head.headers);
     head.headers.insert(request_id::FIELD, forwarded.request_id.clone());
     if let (Some(value), Some(name)) = (sticky, &application.settings.upstream.sticky_cookie) {
-        let secure = if connection.facts.is_secure() { "; Secure" } else { "" };
+        let secure = if forwarded.is_secure { "; Secure" } else { "" };
         let cookie = format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax{secure}");
         if let Ok(cookie) = HeaderValue::try_from(cookie) {
             head.headers.append(header::SET_COOKIE, cookie);
         }
     }
     if let Some(visit) = &forwarded.visit {
-        visit.finish(application, &mut head.headers, connection.facts.is_secure());
+        visit.finish(application, &mut head.headers, forwarded.is_secure);
     }
-    forward::edit(&mut head.headers, &application.settings.response_headers);
+    forward::edit(&mut head.headers, application.settings.response_headers.iter().map(|edit| &edit.edit));
 }
 
 /// Joins both sides after a 101.
@@ -186,6 +176,7 @@ fn tunnel(
     mut head: Parts,
     upstream: UpstreamBody,
     forwarded: &Forwarded,
+    sticky: Option<&str>,
 ) -> Result<Response<ResponseBody>, Box<Unanswered>> {
     let protocol = head.headers.get(header::UPGRADE).cloned();
     let (Some(upstream), Some(protocol), true) = (upstream.into_upgraded(), protocol, forwarded.upgrade)
@@ -198,7 +189,7 @@ fn tunnel(
         in_flight.fail(Outcome::Ignore);
         return Err(Unanswered::new(record, Failure::Refused(refusal)));
     }
-    edit(&mut head, &Rc::clone(record.application()).application, connection, forwarded, None);
+    edit(&mut head, &Rc::clone(record.application()).application, forwarded, sticky);
     head.headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
     head.headers.insert(header::UPGRADE, protocol);
     record.set_status(head.status);

@@ -19,20 +19,11 @@ pub(crate) enum HeadFault {
 }
 
 impl HeadFault {
-    /// What is wrong with a head that was too large for the codec, which left these bytes of it unread: one status of the
-    /// codec's stands for a target, a head and a length of the body beyond its bounds.
-    pub(crate) fn too_large(unread: &[u8], head_bytes_max: usize, headers_max: usize) -> Self {
-        let start = unread.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(unread.len());
-        let within = &unread[start..unread.len().min(head_bytes_max.max(start))];
-        let lines = within.iter().filter(|byte| **byte == b'\n').count();
-        if unread.len() < head_bytes_max && lines <= headers_max {
-            // It was read: only its length can be at fault.
-            Self::Malformed
-        } else if lines == 0 {
-            Self::TargetTooLong
-        } else {
-            Self::TooLarge
-        }
+    /// What is wrong with bytes that are too many for a head of at most so many.
+    pub(crate) fn too_large(bytes: &[u8], head_bytes_max: usize) -> Self {
+        let start = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(bytes.len());
+        let within = &bytes[start..bytes.len().min(head_bytes_max.max(start))];
+        if within.contains(&b'\n') { Self::TooLarge } else { Self::TargetTooLong }
     }
 
     pub(super) const fn status(self) -> StatusCode {
@@ -63,8 +54,8 @@ impl HeadFault {
     }
 
     /// The answer as it goes over the wire; the connection ends with it.
-    pub(crate) fn answer(self, date: Option<&str>) -> Vec<u8> {
-        self.message().last_words(date)
+    pub(crate) fn answer(self) -> Vec<u8> {
+        self.message().last_words()
     }
 
     /// Bytes of that answer's body.
@@ -80,7 +71,7 @@ impl HeadFault {
 /// The answer on the wire to a client that has stopped sending its request's body.
 pub(crate) fn stalled() -> Vec<u8> {
     let fault = ClientFault::TooSlow;
-    message(fault.status(), fault.name(), fault.public()).last_words(None)
+    message(fault.status(), fault.name(), fault.public()).last_words()
 }
 
 const fn message(status: StatusCode, reason: &'static str, public: &'static str) -> Message<'static> {
@@ -92,17 +83,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_too_large_shows_in_what_was_left_unread() {
-        for (unread, fault) in [
+    fn what_was_too_large_shows_in_the_bytes() {
+        for (bytes, fault) in [
             ("GET /0123456789", HeadFault::TargetTooLong),
             ("\r\n\r\nGET /012345", HeadFault::TargetTooLong),
             ("GET /0123456789 HTTP/1.1\r\n", HeadFault::TargetTooLong),
             ("GET / HTTP\r\na:b", HeadFault::TooLarge),
-            ("G\na\nb\nc\n\n", HeadFault::TooLarge),
-            ("hello", HeadFault::Malformed),
-            ("", HeadFault::Malformed),
+            ("G\na\nb\nc\nd\ne\nf\ng", HeadFault::TooLarge),
         ] {
-            assert_eq!(HeadFault::too_large(unread.as_bytes(), 15, 3), fault, "{unread:?}");
+            assert_eq!(HeadFault::too_large(bytes.as_bytes(), 15), fault, "{bytes:?}");
         }
     }
 }

@@ -10,7 +10,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tidegate_control::knobs::keys;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
+    sync::Notify,
+};
 
 use super::{in_flight::InFlight, record::Record};
 use crate::{
@@ -21,8 +25,8 @@ use crate::{
 /// Bytes held for each direction.
 const BUFFER: usize = 16 * 1024;
 
-/// An upgraded exchange: it counts as a long stream, may be idle for ever, and is counted and logged
-/// at its end.
+/// An upgraded exchange: it counts as a long stream, may be idle for ever while its server is there, and is counted and
+/// logged at its end.
 pub(super) struct Tunnel {
     pub(super) upstream: UpstreamUpgraded,
     pub(super) stream: InFlight,
@@ -37,29 +41,49 @@ impl Upgrade for Tunnel {
 
 impl Tunnel {
     async fn join(self: Box<Self>, client: ClientIo, leftover: Bytes) {
-        let Self { upstream, stream: _stream, record } = *self;
+        let Self { upstream, stream, record } = *self;
         let counts = Rc::new(Counts::default());
         // Counted and logged also when the process ends the connection.
         let _ending = Ending { record: Some(record), counts: Rc::clone(&counts) };
         let mut client = Counted { io: client, counts: Rc::clone(&counts) };
         let UpstreamUpgraded { mut io, leftover: first, chosen: _chosen } = upstream;
         counts.read.set(leftover.len() as u64);
-        let result = async {
+        let joined = async {
             io.write_all(&leftover).await?;
             client.write_all(&first).await?;
             tokio::io::copy_bidirectional_with_sizes(&mut client, &mut io, BUFFER, BUFFER).await
         };
-        if let Err(error) = result.await {
-            tracing::debug!(%error, "an upgraded connection broke off");
+        tokio::select! {
+            result = joined => {
+                if let Err(error) = result {
+                    tracing::debug!(%error, "an upgraded connection broke off");
+                }
+            }
+            () = forsaken(&counts, &stream) => tracing::debug!("an upgraded connection outlived its server"),
         }
     }
 }
 
-/// Bytes from and to the client.
+/// Resolves once the server has said its last and the client has sent nothing since for as long as one may: the server
+/// may be gone altogether, which its last word does not tell, and the client may never close.
+async fn forsaken(counts: &Counts, stream: &InFlight) {
+    counts.server_ended.notified().await;
+    loop {
+        let read = counts.read.get();
+        let longest = stream.service().core.view().snapshot.settings.host.get(keys::BODY_IDLE_TIMEOUT);
+        tokio::time::sleep(longest).await;
+        if counts.read.get() == read {
+            return;
+        }
+    }
+}
+
+/// Bytes from and to the client, and the end of what the server sends.
 #[derive(Debug, Default)]
 struct Counts {
     read: Cell<u64>,
     written: Cell<u64>,
+    server_ended: Notify,
 }
 
 struct Ending {
@@ -115,6 +139,7 @@ impl AsyncWrite for Counted {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.counts.server_ended.notify_one();
         Pin::new(&mut self.io).poll_shutdown(context)
     }
 }

@@ -1,6 +1,6 @@
 //! Certificates from PEM files, chosen by the server name a client asks for.
 
-use std::{cell::Cell, collections::HashMap, fs, path::Path, sync::Arc};
+use std::{collections::HashMap, fs, path::Path, sync::Arc};
 
 use aws_lc_rs::digest;
 use rustls::{
@@ -12,13 +12,15 @@ use rustls::{
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, SubjectPublicKeyInfoDer, pem::PemObject};
 use tidegate_config::Certificate;
 
-use super::TlsError;
+use super::{TlsError, comparable};
 
 /// The certificates of a listener by the names in them: an exact name goes before a wildcard, and
 /// the first certificate serves whoever asks for no name or one that none has. Where several have
 /// the same name (an ECDSA and an RSA one), the first that the client can verify is taken.
 #[derive(Debug)]
 pub(super) struct Certificates {
+    /// As they are written, with the settings they were read by.
+    pairs: Vec<(Certificate, Arc<Pair>)>,
     exact: HashMap<String, Vec<Arc<Pair>>>,
     /// By the part behind `*`, dot included.
     wildcard: HashMap<String, Vec<Arc<Pair>>>,
@@ -28,51 +30,99 @@ pub(super) struct Certificates {
 /// A certificate and its key.
 #[derive(Debug)]
 struct Pair {
+    /// The DNS names in it, lower case.
+    names: Vec<String>,
     signing: Arc<CertifiedKey>,
     /// The same with a key that signs nothing.
     unsigning: Arc<CertifiedKey>,
 }
 
+const NAMELESS: &str = "a certificate without a DNS name that is not the listener's first is served to nobody; \
+                        write it first, give it names (subjectAltName), or leave it out";
+
+/// The pairs after the first that no client can ask for.
+fn nameless(pairs: &[(Certificate, Arc<Pair>)]) -> impl Iterator<Item = &(Certificate, Arc<Pair>)> {
+    pairs.iter().skip(1).filter(|(_, pair)| pair.names.is_empty())
+}
+
 impl Pair {
-    fn new(signing: CertifiedKey) -> Arc<Self> {
+    fn read(files: &Certificate, provider: &CryptoProvider) -> Result<Arc<Self>, TlsError> {
+        let signing = read_pair(files, provider)?;
+        let names = dns_names(signing.end_entity_cert()?)
+            .map_err(|error| malformed(&files.chain, format!("no certificate of TLS: {error}")))?;
         let mut unsigning = signing.clone();
         unsigning.key = Arc::new(Unsigning(Arc::clone(&signing.key)));
-        Arc::new(Self { signing: Arc::new(signing), unsigning: Arc::new(unsigning) })
+        Ok(Arc::new(Self { names, signing: Arc::new(signing), unsigning: Arc::new(unsigning) }))
     }
+}
+
+fn dns_names(leaf: &CertificateDer<'_>) -> Result<Vec<String>, webpki::Error> {
+    let leaf = webpki::EndEntityCert::try_from(leaf)?;
+    Ok(leaf.valid_dns_names().map(str::to_ascii_lowercase).collect())
 }
 
 impl Certificates {
     /// Reads and checks every pair of files.
     pub(super) fn read(files: &[Certificate], provider: &CryptoProvider) -> Result<Self, TlsError> {
-        let pairs: Vec<Arc<Pair>> =
-            files.iter().map(|files| read_pair(files, provider).map(Pair::new)).collect::<Result<_, _>>()?;
-        let Some(first) = pairs.first().cloned() else {
-            return Err(TlsError::Refused(rustls::Error::NoCertificatesPresented));
-        };
-        let mut certificates = Self { exact: HashMap::new(), wildcard: HashMap::new(), first };
-        for (pair, files) in pairs.iter().zip(files) {
-            certificates.add(pair, &files.chain)?;
-        }
-        Ok(certificates)
+        let pairs = files.iter().map(|files| Ok((files.clone(), Pair::read(files, provider)?)));
+        Self::of(pairs.collect::<Result<_, TlsError>>()?)
     }
 
-    fn add(&mut self, pair: &Arc<Pair>, chain: &Path) -> Result<(), TlsError> {
-        let malformed = |error| malformed(chain, format!("no certificate of TLS: {error}"));
-        let leaf = pair.signing.end_entity_cert()?;
-        let leaf = webpki::EndEntityCert::try_from(leaf).map_err(|error| malformed(error.to_string()))?;
-        for name in leaf.valid_dns_names() {
-            let name = name.to_ascii_lowercase();
-            let (names, name) = match name.strip_prefix('*') {
-                Some(suffix) => (&mut self.wildcard, suffix.to_owned()),
-                None => (&mut self.exact, name),
-            };
-            names.entry(name).or_default().push(Arc::clone(pair));
+    /// Reads every pair of files again; of one that is at fault, what was read before is kept.
+    pub(super) fn read_again(
+        &self,
+        files: &[Certificate],
+        provider: &CryptoProvider,
+        faults: &mut Vec<TlsError>,
+    ) -> Result<Self, TlsError> {
+        let mut read = |files: &Certificate| match Pair::read(files, provider) {
+            Ok(pair) => Some((files.clone(), pair)),
+            Err(fault) => {
+                faults.push(fault);
+                self.pairs.iter().find(|(before, _)| before == files).cloned()
+            }
+        };
+        Self::of(files.iter().filter_map(&mut read).collect())
+    }
+
+    /// Everything that is at fault, and what is served to nobody.
+    pub(super) fn faults(files: &[Certificate], provider: &CryptoProvider) -> Vec<TlsError> {
+        let mut faults = Vec::new();
+        let mut pairs = Vec::new();
+        for files in files {
+            match Pair::read(files, provider) {
+                Ok(pair) => pairs.push((files.clone(), pair)),
+                Err(fault) => faults.push(fault),
+            }
         }
-        Ok(())
+        let nobodys = nameless(&pairs).map(|(files, _)| malformed(&files.chain, NAMELESS.to_owned()));
+        faults.extend(nobodys);
+        faults
+    }
+
+    fn of(pairs: Vec<(Certificate, Arc<Pair>)>) -> Result<Self, TlsError> {
+        let Some((_, first)) = pairs.first() else {
+            return Err(TlsError::Refused(rustls::Error::NoCertificatesPresented));
+        };
+        let first = Arc::clone(first);
+        for (files, _) in nameless(&pairs) {
+            tracing::warn!("{}: {NAMELESS}", files.chain.display());
+        }
+        let (mut exact, mut wildcard) = (HashMap::new(), HashMap::new());
+        for (_, pair) in &pairs {
+            for name in &pair.names {
+                let (names, name) = match name.strip_prefix('*') {
+                    Some(suffix) => (&mut wildcard, suffix),
+                    None => (&mut exact, name.as_str()),
+                };
+                names.entry(name.to_owned()).or_insert_with(Vec::new).push(Arc::clone(pair));
+            }
+        }
+        Ok(Self { pairs, exact, wildcard, first })
     }
 
     fn find(&self, name: &str) -> Option<&[Arc<Pair>]> {
-        let name = name.to_ascii_lowercase();
+        let name = comparable(name);
         if let Some(pairs) = self.exact.get(&name) {
             return Some(pairs);
         }
@@ -109,25 +159,12 @@ impl ResolvesServerCert for ForResumption {
     }
 }
 
-thread_local! {
-    static SIGNATURE_WANTED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Runs `f`; also says whether a handshake in it, meant to resume a session, wanted a signature and so
-/// has failed.
-pub(super) fn signature_wanted<R>(f: impl FnOnce() -> R) -> (R, bool) {
-    SIGNATURE_WANTED.set(false);
-    let result = f();
-    (result, SIGNATURE_WANTED.take())
-}
-
 /// A key that signs nothing.
 #[derive(Debug)]
 struct Unsigning(Arc<dyn SigningKey>);
 
 impl SigningKey for Unsigning {
     fn choose_scheme(&self, _: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
-        SIGNATURE_WANTED.set(true);
         None
     }
 

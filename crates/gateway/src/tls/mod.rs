@@ -9,7 +9,7 @@ use std::{path::PathBuf, sync::Arc};
 use arc_swap::ArcSwap;
 use aws_lc_rs::digest;
 use rustls::{
-    CipherSuite, ServerConfig, ServerConnection,
+    CipherSuite, HandshakeKind, ServerConfig, ServerConnection,
     crypto::CryptoProvider,
     server::{
         Accepted, NoServerSessionStorage, ProducesTickets, WebPkiClientVerifier, danger::ClientCertVerifier,
@@ -20,7 +20,7 @@ use tidegate_control::meters::Handshake;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{Accept, StartHandshake};
 
-use self::certificates::{Certificates, ForResumption, read_authorities, signature_wanted};
+use self::certificates::{Certificates, ForResumption, read_authorities};
 pub(crate) use self::handshakes::Handshakes;
 pub(crate) use self::ticketer::Ticketer;
 pub use self::ticketer::TicketerError;
@@ -75,6 +75,16 @@ pub(crate) struct Present {
     /// By the client's order.
     theirs: Configs,
     tickets: ticketer::Scope,
+    certificates: Arc<Certificates>,
+    clients: Clients,
+}
+
+/// What is asked of clients' certificates.
+#[derive(Clone, Debug)]
+struct Clients {
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
+    /// The context of tickets: a session begun where one authority was asked for must not be resumed where another is.
+    context: [u8; 32],
 }
 
 /// For rustls.
@@ -86,6 +96,14 @@ struct Configs {
     resumption: Arc<ServerConfig>,
 }
 
+/// Everything at fault in the files that `settings` name, and what of it is served to nobody.
+pub(crate) fn faults(settings: &ListenerTls) -> Vec<TlsError> {
+    let provider = Arc::new(provider());
+    let mut faults = Certificates::faults(&settings.certificates, &provider);
+    faults.extend(Clients::read(&settings.client_auth, &provider).err());
+    faults
+}
+
 impl ServerTls {
     /// Reads everything that `settings` name.
     pub(crate) fn new(settings: &ListenerTls, ticketer: Arc<Ticketer>) -> Result<Self, TlsError> {
@@ -93,10 +111,15 @@ impl ServerTls {
         Ok(Self { present, ticketer })
     }
 
-    /// Reads everything anew; connections from now on are served with it.
-    pub(crate) fn reload(&self, settings: &ListenerTls) -> Result<(), TlsError> {
-        self.present.store(Arc::new(Present::read(settings, &self.ticketer)?));
-        Ok(())
+    /// Reads everything anew; connections from now on are served with it. Gives what is at fault: of that, what was
+    /// read before stays in force.
+    pub(crate) fn reload(&self, settings: &ListenerTls) -> Vec<TlsError> {
+        let mut faults = Vec::new();
+        match self.present.load().read_again(settings, &self.ticketer, &mut faults) {
+            Ok(present) => self.present.store(Arc::new(present)),
+            Err(fault) => faults.push(fault),
+        }
+        faults
     }
 
     /// What a new connection is served with.
@@ -109,16 +132,40 @@ impl Present {
     fn read(settings: &ListenerTls, ticketer: &Arc<Ticketer>) -> Result<Self, TlsError> {
         let provider = Arc::new(provider());
         let certificates = Certificates::read(&settings.certificates, &provider)?;
+        let clients = Clients::read(&settings.client_auth, &provider)?;
+        Self::new(settings, ticketer, provider, certificates, clients)
+    }
+
+    fn read_again(
+        &self,
+        settings: &ListenerTls,
+        ticketer: &Arc<Ticketer>,
+        faults: &mut Vec<TlsError>,
+    ) -> Result<Self, TlsError> {
+        let provider = Arc::new(provider());
+        let certificates = self.certificates.read_again(&settings.certificates, &provider, faults)?;
+        let clients = Clients::read(&settings.client_auth, &provider).unwrap_or_else(|fault| {
+            faults.push(fault);
+            self.clients.clone()
+        });
+        Self::new(settings, ticketer, provider, certificates, clients)
+    }
+
+    fn new(
+        settings: &ListenerTls,
+        ticketer: &Arc<Ticketer>,
+        provider: Arc<CryptoProvider>,
+        certificates: Certificates,
+        clients: Clients,
+    ) -> Result<Self, TlsError> {
         let versions: &[_] = match settings.min_version {
             TlsVersion::V12 => &[&rustls::version::TLS13, &rustls::version::TLS12],
             TlsVersion::V13 => &[&rustls::version::TLS13],
         };
-        let builder =
-            ServerConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions)?;
-        let (verifier, context) = client_verifier(&settings.client_auth, provider)?;
-        let builder = match verifier {
+        let builder = ServerConfig::builder_with_provider(provider).with_protocol_versions(versions)?;
+        let builder = match &clients.verifier {
             None => builder.with_no_client_auth(),
-            Some(verifier) => builder.with_client_cert_verifier(verifier),
+            Some(verifier) => builder.with_client_cert_verifier(Arc::clone(verifier)),
         };
         let certificates = Arc::new(certificates);
         let mut config = builder.with_cert_resolver(certificates.clone());
@@ -126,7 +173,7 @@ impl Present {
             true => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
             false => vec![b"http/1.1".to_vec()],
         };
-        let tickets = ticketer.scope(context);
+        let tickets = ticketer.scope(clients.context);
         config.ticketer = Arc::new(tickets.clone());
         // Sessions live in tickets only: looking a session id up would consume it.
         config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -138,7 +185,8 @@ impl Present {
             Configs { any: Arc::new(any), resumption: Arc::new(resumption) }
         };
         let ours = (settings.cipher_order == CipherOrder::Gateway).then(|| configs(true));
-        Ok(Self { ours, theirs: configs(false), tickets })
+        let theirs = configs(false);
+        Ok(Self { ours, theirs, tickets, certificates, clients })
     }
 
     /// The same for one client each time, since a session is resumed with the suite it began with.
@@ -159,16 +207,18 @@ impl Present {
         StartHandshake::from_parts(accepted, stream).into_stream(config)
     }
 
-    /// Begins a handshake that resumes a session; `None` if it would take a signature after all, when
-    /// nothing has been sent.
+    /// Begins a handshake that resumes a session; `None`, and nothing has been sent, if the answer to this hello
+    /// does not resume it. One that asks for another key share is none either: which of the tickets holds is seen in
+    /// the second hello only, and that may take a signature.
     pub(crate) fn resume<S>(&self, accepted: Accepted, stream: S) -> Option<Accept<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let config = Arc::clone(&self.configs(&accepted).resumption);
-        let (begun, is_full) =
-            signature_wanted(|| StartHandshake::from_parts(accepted, stream).into_stream(config));
-        (!is_full).then_some(begun)
+        let mut resumes = false;
+        let begun = StartHandshake::from_parts(accepted, stream)
+            .into_stream_with(config, |session| resumes = is_resumed(session));
+        resumes.then_some(begun)
     }
 
     /// Whether a client's ticket is one that this listener can resume.
@@ -214,38 +264,34 @@ const fn is_aes_128(suite: CipherSuite) -> bool {
     )
 }
 
-type Verifier = Arc<dyn ClientCertVerifier>;
-
-/// The verifier of clients' certificates, and the context of tickets: a session begun where one
-/// authority was asked for must not be resumed where another is.
-fn client_verifier(
-    client_auth: &ClientAuth,
-    provider: Arc<CryptoProvider>,
-) -> Result<(Option<Verifier>, [u8; 32]), TlsError> {
-    let (path, required) = match client_auth {
-        ClientAuth::Off => return Ok((None, [0; 32])),
-        ClientAuth::Optional(path) => (path, false),
-        ClientAuth::Required(path) => (path, true),
-    };
-    let (authorities, digest) = read_authorities(path)?;
-    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider);
-    let builder = if required { builder } else { builder.allow_unauthenticated() };
-    let verifier = builder
-        .build()
-        .map_err(|error| TlsError::Malformed { path: path.clone(), problem: error.to_string() })?;
-    let mut context = [0; 32];
-    let mut hash = digest::Context::new(&digest::SHA256);
-    hash.update(&[u8::from(required)]);
-    hash.update(&digest);
-    context.copy_from_slice(hash.finish().as_ref());
-    Ok((Some(verifier), context))
+impl Clients {
+    fn read(client_auth: &ClientAuth, provider: &Arc<CryptoProvider>) -> Result<Self, TlsError> {
+        let (path, required) = match client_auth {
+            ClientAuth::Off => return Ok(Self { verifier: None, context: [0; 32] }),
+            ClientAuth::Optional(path) => (path, false),
+            ClientAuth::Required(path) => (path, true),
+        };
+        let (authorities, digest) = read_authorities(path)?;
+        let builder =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), Arc::clone(provider));
+        let builder = if required { builder } else { builder.allow_unauthenticated() };
+        let verifier = builder
+            .build()
+            .map_err(|error| TlsError::Malformed { path: path.clone(), problem: error.to_string() })?;
+        let mut context = [0; 32];
+        let mut hash = digest::Context::new(&digest::SHA256);
+        hash.update(&[u8::from(required)]);
+        hash.update(&digest);
+        context.copy_from_slice(hash.finish().as_ref());
+        Ok(Self { verifier: Some(verifier), context })
+    }
 }
 
 /// The facts of a session whose handshake is done.
 pub(crate) fn facts(session: &ServerConnection) -> TlsFacts {
     let certificate = session.peer_certificates().and_then(|chain| chain.first());
     TlsFacts {
-        server_name: session.server_name().map(|name| Arc::from(name.to_ascii_lowercase())),
+        server_name: session.server_name().map(|name| Arc::from(comparable(name))),
         version: match session.protocol_version() {
             Some(rustls::ProtocolVersion::TLSv1_3) => "TLSv1.3",
             Some(rustls::ProtocolVersion::TLSv1_2) => "TLSv1.2",
@@ -255,12 +301,22 @@ pub(crate) fn facts(session: &ServerConnection) -> TlsFacts {
             .negotiated_cipher_suite()
             .and_then(|suite| suite.suite().as_str())
             .unwrap_or("unknown"),
-        resumed: session.handshake_kind() == Some(rustls::HandshakeKind::Resumed),
+        resumed: is_resumed(session),
         client_certificate: certificate.map(|certificate| {
             let hash = digest::digest(&digest::SHA256, certificate);
             Arc::from(hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>())
         }),
     }
+}
+
+/// A server name as names are compared: lower case, and without the final dot that some clients send though it is
+/// not allowed (RFC 6066, section 3).
+fn comparable(name: &str) -> String {
+    name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
+}
+
+fn is_resumed(session: &ServerConnection) -> bool {
+    session.handshake_kind() == Some(HandshakeKind::Resumed)
 }
 
 /// The kind of a handshake that is done, for the meters.
@@ -270,5 +326,19 @@ pub(crate) fn handshake(facts: &TlsFacts) -> Handshake {
         ("TLSv1.3", true) => Handshake::Resumed13,
         (_, false) => Handshake::Full12,
         (_, true) => Handshake::Resumed12,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::comparable;
+
+    #[test]
+    fn a_name_is_the_same_in_capitals_and_with_a_final_dot() {
+        for (name, expected) in
+            [("Shop.Example", "shop.example"), ("shop.example.", "shop.example"), ("a..", "a.")]
+        {
+            assert_eq!(comparable(name), expected);
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{StatusCode, Version};
+use http::StatusCode;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tidegate_control::{Timestamp, meters::UpstreamError};
 use tidegate_runtime::Clock;
@@ -200,7 +200,7 @@ impl Body for UpstreamBody {
             }
             State::Http2 { stream, incoming, timer, .. } => {
                 let polled = Pin::new(&mut *incoming).poll_frame(context);
-                if matches!(polled, Poll::Ready(None)) && !is_whole(incoming, Version::HTTP_2) {
+                if matches!(polled, Poll::Ready(None)) && !is_whole(incoming) {
                     return Poll::Ready(Some(Err(this.fail(RESET_WITHIN))));
                 }
                 let timeout = stream.body_idle_timeout();

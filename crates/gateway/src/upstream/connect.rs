@@ -25,14 +25,15 @@ pub(super) enum Spoken {
     Http2,
 }
 
-/// Opens a connection, all of it within the plan's connect timeout.
+/// Opens a connection that speaks `protocol`, all of it within the timeout.
 pub(super) async fn connect(
     server: &Server,
     plan: &Plan,
+    protocol: UpstreamProtocol,
     ends: Option<Ends>,
     timeout: Duration,
 ) -> Result<(UpstreamIo, Spoken), Failure> {
-    match tokio::time::timeout(timeout, open(server, plan, ends)).await {
+    match tokio::time::timeout(timeout, open(server, plan, protocol, ends)).await {
         Ok(result) => result,
         Err(_) => Err(Failure::new(
             UpstreamError::ConnectTimeout,
@@ -41,7 +42,12 @@ pub(super) async fn connect(
     }
 }
 
-async fn open(server: &Server, plan: &Plan, ends: Option<Ends>) -> Result<(UpstreamIo, Spoken), Failure> {
+async fn open(
+    server: &Server,
+    plan: &Plan,
+    protocol: UpstreamProtocol,
+    ends: Option<Ends>,
+) -> Result<(UpstreamIo, Spoken), Failure> {
     let endpoint = server.endpoint();
     let failed = |error: io::Error| {
         // The kernel's own patience may end before ours.
@@ -64,16 +70,16 @@ async fn open(server: &Server, plan: &Plan, ends: Option<Ends>) -> Result<(Upstr
         socket.write_all(&proxy_header::header(version, ends)).await.map_err(failed)?;
     }
     let Some(tls) = &plan.tls else {
-        let spoken = match plan.protocol {
+        let spoken = match protocol {
             UpstreamProtocol::Http2 => Spoken::Http2,
             UpstreamProtocol::Http1 | UpstreamProtocol::Auto => Spoken::Http1,
         };
         return Ok((UpstreamIo::Plain(socket), spoken));
     };
     let refused = |message: String| Failure::new(UpstreamError::Tls, format!("{endpoint}: TLS: {message}"));
-    let stream = Rc::clone(tls).handshake(server.host(), socket).await.map_err(refused)?;
+    let stream = Rc::clone(tls).handshake(server.host(), socket, protocol).await.map_err(refused)?;
     let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    let spoken = match plan.protocol {
+    let spoken = match protocol {
         UpstreamProtocol::Http2 if !is_h2 => {
             return Err(refused("the server does not speak HTTP/2 (ALPN \"h2\")".to_owned()));
         }

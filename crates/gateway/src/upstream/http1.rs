@@ -19,9 +19,7 @@ use tokio::{
 };
 
 use super::{
-    buffers,
-    decode::{Decoded, Decoder, Malformed},
-    encode::Encoder,
+    buffers, encode,
     error::Failure,
     io::UpstreamIo,
     patience::{Patience, Turn},
@@ -29,15 +27,18 @@ use super::{
     proxy_header::Ends,
     response::{self, Framing},
 };
-use crate::body::{BodyError, RequestBody};
+use crate::{
+    body::{BodyError, RequestBody},
+    http1::{Decoded, Decoder, Malformed, OtherLength, Outgoing, Room},
+};
 
 /// Bytes that there is room for at each reading, and at most: a large body is read in large pieces.
 const READ_MIN: usize = 8 * 1024;
-const READ_MAX: usize = 64 * 1024;
+const READ_MAX: usize = 128 * 1024;
 
 /// A connection that is idle or serves one exchange.
 ///
-/// The grammar is httparse's, what a head means is said in [`response`], and bodies are framed by [`Encoder`] and
+/// The grammar is httparse's, what a head means is said in [`response`], and bodies are framed by [`Outgoing`] and
 /// [`Decoder`]. All is done by the task of the exchange that has the connection: a request costs no channel, no
 /// spawn and no waking from one task to another, what is sent stays with who sends it, so that it can be sent
 /// again, and dropping the exchange closes the connection.
@@ -49,7 +50,7 @@ pub(super) struct Http1 {
     is_borrowed: bool,
     /// Bytes of it that are no whole head.
     looked_at: usize,
-    encoder: Encoder,
+    outgoing: Outgoing,
     /// What is still to be sent of the request's body.
     upload: Upload,
     decoder: Decoder,
@@ -65,7 +66,7 @@ pub(super) struct Http1 {
     has_received: bool,
     answers_head: bool,
     /// Room for the fields of the next response.
-    room: response::Room,
+    room: Room,
     /// Room for the next reading: as much as the last message would have wanted.
     ahead: usize,
     /// Armed for whatever the exchange waits for; kept from one exchange to the next because
@@ -113,7 +114,7 @@ impl Http1 {
             input: BytesMut::new(),
             is_borrowed: false,
             looked_at: 0,
-            encoder: Encoder::default(),
+            outgoing: Outgoing::default(),
             upload: Upload { body: RequestBody::Empty, pieces: 0, waits_for_client: false },
             decoder: Decoder::Ended,
             is_last: false,
@@ -123,7 +124,7 @@ impl Http1 {
             has_sent: false,
             has_received: false,
             answers_head: false,
-            room: response::Room::default(),
+            room: Room::default(),
             ahead: READ_MIN,
             timer: Box::pin(tokio::time::sleep_until(Instant::now())),
             plan,
@@ -149,7 +150,7 @@ impl Http1 {
             return Err(Unanswered { failure, request, has_reached: false, is_silent: true, client: None });
         }
         let body = std::mem::replace(request.body_mut(), RequestBody::Empty);
-        self.encoder.begin(&request, &body, is_last);
+        encode::begin(&mut self.outgoing, &request, &body, is_last);
         self.is_last = is_last;
         // What is in memory can be sent again; what streams by is gone.
         let streams = matches!(body, RequestBody::Stream(_));
@@ -205,7 +206,7 @@ impl Http1 {
 
     /// The body that comes next is the one behind a head of this status, whose fields say so much.
     pub(super) fn expect(&mut self, status: StatusCode, framing: Framing) {
-        self.decoder = Decoder::of(self.answers_head, status, framing);
+        self.decoder = framing.decoder(self.answers_head, status);
         self.is_lasting = self.decoder != Decoder::ToEnd && !framing.closes;
         self.ahead = match self.decoder {
             Decoder::Ended => READ_MIN,
@@ -267,7 +268,7 @@ impl Http1 {
     /// Whether it could serve another exchange: nothing of the last one is left, and it is to last.
     pub(super) fn is_reusable(&self) -> bool {
         let is_quiet = self.is_end() && self.input.is_empty();
-        let is_sent = !self.encoder.has_bytes() && !self.encoder.wants_more();
+        let is_sent = !self.outgoing.has_bytes() && !self.outgoing.wants_more();
         is_quiet && is_sent && self.is_lasting && !self.is_last && !self.has_ended && !self.is_broken
     }
 
@@ -300,25 +301,13 @@ impl Http1 {
     /// reading side finds out. A first write that fails is told: nothing has reached the server then.
     fn poll_upload(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
         loop {
-            while self.encoder.has_bytes() {
-                let io = Pin::new(&mut self.io);
-                let written = match self.encoder.slices() {
-                    // Most requests are a head and nothing else: the plainer system call is the cheaper one.
-                    [lead, piece, tail] if piece.is_empty() && tail.is_empty() => {
-                        io.poll_write(context, &lead)
-                    }
-                    slices => io.poll_write_vectored(context, &slices),
-                };
-                match ready!(written) {
-                    Ok(written @ 1..) => {
-                        self.has_sent = true;
-                        self.encoder.advance(written);
-                    }
-                    Ok(_) => return Poll::Ready(self.unheard(io::ErrorKind::WriteZero.into())),
+            while self.outgoing.has_bytes() {
+                match ready!(self.outgoing.poll_write(Pin::new(&mut self.io), context)) {
+                    Ok(()) => self.has_sent = true,
                     Err(error) => return Poll::Ready(self.unheard(error)),
                 }
             }
-            if !self.encoder.wants_more() {
+            if !self.outgoing.wants_more() {
                 self.upload.body = RequestBody::Empty;
                 return match ready!(Pin::new(&mut self.io).poll_flush(context)) {
                     Ok(()) => Poll::Ready(Ok(())),
@@ -335,10 +324,14 @@ impl Http1 {
             };
             self.upload.waits_for_client = false;
             self.upload.pieces += 1;
-            if let Err(error) = frame.transpose().and_then(|frame| self.encoder.push(frame)) {
+            let is_last = self.upload.body.is_end_stream();
+            let pushed = frame
+                .transpose()
+                .and_then(|frame| self.outgoing.push(frame, is_last).map_err(|OtherLength| other_length()));
+            if let Err(error) = pushed {
                 // The message is not to be taken for a whole one.
                 self.is_broken = true;
-                self.encoder.abandon();
+                self.outgoing.abandon();
                 return Poll::Ready(Err(Broken::Client(error)));
             }
         }
@@ -347,7 +340,7 @@ impl Http1 {
     /// The server does not listen any more.
     fn unheard(&mut self, error: io::Error) -> Result<(), Broken> {
         self.is_broken = true;
-        self.encoder.abandon();
+        self.outgoing.abandon();
         match self.has_sent {
             true => Ok(()),
             false => Err(Broken::Server(Failure::new(UpstreamError::Reset, error.to_string()))),
@@ -429,6 +422,10 @@ impl Upload {
 /// Whether another response to the same request follows.
 fn is_interim(status: StatusCode) -> bool {
     status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS
+}
+
+fn other_length() -> BodyError {
+    BodyError::Client("the body is not as long as its Content-Length".into())
 }
 
 fn broken_body(malformed: Malformed) -> Broken {

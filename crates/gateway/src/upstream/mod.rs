@@ -9,7 +9,6 @@ mod balance;
 mod body;
 mod buffers;
 mod connect;
-mod decode;
 mod encode;
 mod error;
 mod http1;
@@ -43,6 +42,7 @@ use tokio::sync::Notify;
 pub(crate) use self::{
     balance::ChooseHint,
     body::{UpstreamBody, UpstreamUpgraded},
+    tls::fault as tls_fault,
 };
 use self::{
     plan::Plan,

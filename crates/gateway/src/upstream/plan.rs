@@ -74,6 +74,11 @@ impl Plan {
         }
     }
 
+    /// Whether the server chooses the version, by ALPN.
+    pub(super) const fn lets_server_choose(&self) -> bool {
+        matches!(self.protocol, UpstreamProtocol::Auto) && self.tls.is_some()
+    }
+
     /// Whether a connection opened by this plan may be used for a request sent by the other.
     pub(super) fn is_alike(&self, other: &Self) -> bool {
         let same_tls = match (&self.tls, &other.tls) {

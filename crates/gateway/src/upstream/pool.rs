@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use tidegate_config::UpstreamProtocol;
 use tidegate_control::{Timestamp, meters::UpstreamError};
 use tidegate_runtime::servers::Server;
 use tokio::{sync::Notify, time::Instant};
@@ -107,18 +108,20 @@ impl Pool {
         }
     }
 
-    /// Opens a connection that is not the pool's.
+    /// Opens a connection that is not the pool's, and speaks `protocol`.
     pub(super) async fn connect_apart(
         server: &Server,
         plan: &Rc<Plan>,
+        protocol: UpstreamProtocol,
+        ends: Option<Ends>,
         timeout: Duration,
         now: Timestamp,
     ) -> Result<Lease, Failure> {
-        let (io, spoken) = connect::connect(server, plan, None, timeout).await?;
+        let (io, spoken) = connect::connect(server, plan, protocol, ends, timeout).await?;
         match spoken {
-            Spoken::Http1 => Ok(Lease::Http1(Http1::start(io, Rc::clone(plan), None))),
+            Spoken::Http1 => Ok(Lease::Http1(Http1::start(io, Rc::clone(plan), ends))),
             Spoken::Http2 => {
-                let http2 = Http2::start(io, Rc::clone(plan), None, Rc::default(), now).await?;
+                let http2 = Http2::start(io, Rc::clone(plan), ends, Rc::default(), now).await?;
                 http2.stream().map(Lease::Http2).ok_or_else(|| {
                     Failure::new(UpstreamError::Garbage, format!("{}: allows no stream", server.endpoint()))
                 })
@@ -225,7 +228,7 @@ impl Pool {
         timeout: Duration,
         now: &impl Fn() -> Timestamp,
     ) -> Result<Lease, Failure> {
-        let (io, spoken) = connect::connect(server, plan, ends, timeout).await?;
+        let (io, spoken) = connect::connect(server, plan, plan.protocol, ends, timeout).await?;
         self.spoken.set(Some(spoken));
         match spoken {
             Spoken::Http1 => Ok(Lease::Http1(Http1::start(io, Rc::clone(plan), ends))),

@@ -39,7 +39,7 @@ async fn probe(server: &Server, plan: &Rc<Plan>, clock: Clock) -> Result<(), Str
     headers.insert(header::HOST, HeaderValue::try_from(&host).map_err(|error| format!("{host}: {error}"))?);
     headers.insert(header::USER_AGENT, HeaderValue::from_static("tidegate-probe"));
     headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
-    let lease = Pool::connect_apart(server, plan, plan.probe_timeout, clock.now())
+    let lease = Pool::connect_apart(server, plan, plan.protocol, None, plan.probe_timeout, clock.now())
         .await
         .map_err(|failure| failure.message)?;
     let now = Instant::now();

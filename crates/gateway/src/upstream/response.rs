@@ -2,37 +2,18 @@
 
 use std::mem::MaybeUninit;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BytesMut};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Response, StatusCode, Version,
     header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING},
 };
 use hyper::upgrade::OnUpgrade;
 
+use crate::http1::{Decoder, Room, members, number};
+
 /// Bytes and fields of a response's head.
 const HEAD_MAX: usize = 64 * 1024;
 const FIELDS_MAX: usize = 100;
-/// Bytes and fields there is room kept for.
-const BYTES_KEPT: usize = 4 * 1024;
-const FIELDS_KEPT: usize = 64;
-
-/// Room for a head, kept from one to the next.
-#[derive(Debug, Default)]
-pub(super) struct Room {
-    /// Its bytes: values last as long as anybody wants them, an HTTP/2 connection those it refers back to, and are not
-    /// to keep all that was read along with them.
-    bytes: BytesMut,
-    fields: HeaderMap,
-}
-
-impl Room {
-    /// Takes over the room of fields that are not needed any more.
-    pub(super) fn refill(&mut self, mut fields: HeaderMap) {
-        fields.clear();
-        // That of an uncommonly large head is given back.
-        self.fields = if fields.capacity() > FIELDS_KEPT { HeaderMap::new() } else { fields };
-    }
-}
 
 /// Takes a head of HTTP/1 out of what was read; `None` while it is not whole.
 ///
@@ -51,22 +32,12 @@ pub(super) fn parse(input: &mut BytesMut, room: &mut Room) -> Result<Option<Resp
     };
     let status = head.code.and_then(|code| StatusCode::from_u16(code).ok()).ok_or("no status of HTTP")?;
     let version = if head.version == Some(1) { Version::HTTP_11 } else { Version::HTTP_10 };
-    // One copy does for all values.
-    room.bytes.extend_from_slice(&input[..len]);
-    let bytes = room.bytes.split().freeze();
-    if len > BYTES_KEPT {
-        room.bytes = BytesMut::new();
-    }
-    let start = input.as_ptr().addr();
-    let copied = |value: &[u8]| {
-        let at = value.as_ptr().addr().saturating_sub(start);
-        if value.is_empty() { Bytes::new() } else { bytes.slice(at..at + value.len()) }
-    };
-    let mut headers = std::mem::take(&mut room.fields);
-    headers.reserve(head.headers.len());
+    let copied = room.copy(&input[..len]);
+    let mut headers = room.fields(head.headers.len());
     for field in head.headers.iter().filter(|field| !is_keep_alive(field)) {
         let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|error| error.to_string())?;
-        let value = HeaderValue::from_maybe_shared(copied(field.value)).map_err(|error| error.to_string())?;
+        let value =
+            HeaderValue::from_maybe_shared(copied.of(field.value)).map_err(|error| error.to_string())?;
         headers.append(name, value);
     }
     input.advance(len);
@@ -88,6 +59,22 @@ pub(super) struct Framing {
     pub(super) is_chunked: bool,
     /// Whether the connection ends with the message.
     pub(super) closes: bool,
+}
+
+impl Framing {
+    /// How the body comes behind a head of that status.
+    pub(super) fn decoder(self, answers_head: bool, status: StatusCode) -> Decoder {
+        let has_none = answers_head
+            || status.is_informational()
+            || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        match self.length {
+            _ if has_none => Decoder::Ended,
+            _ if self.is_chunked => Decoder::Size,
+            Some(0) => Decoder::Ended,
+            Some(length) => Decoder::Length(length),
+            None => Decoder::ToEnd,
+        }
+    }
 }
 
 /// Checks what may pass by the grammar, puts the head in order and says what follows it.
@@ -160,8 +147,7 @@ impl<'a> Few<'a> {
 
 /// Whether `Connection` says that the connection does not outlast the message.
 fn says_close(connection: &HeaderValue) -> bool {
-    let mut options = connection.as_bytes().split(|byte| *byte == b',');
-    options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
+    members(connection).any(|option| option.eq_ignore_ascii_case(b"close"))
 }
 
 /// Repeated lengths that agree become one, which is all that may be passed on.
@@ -169,8 +155,8 @@ fn one_content_length(headers: &mut HeaderMap) -> Result<u64, &'static str> {
     const NO_NUMBER: &str = "a Content-Length that is no number, or too large";
     let mut length = None;
     for value in headers.get_all(CONTENT_LENGTH) {
-        for part in value.as_bytes().split(|byte| *byte == b',') {
-            let part = number(part.trim_ascii()).ok_or(NO_NUMBER)?;
+        for part in members(value) {
+            let part = number(part).ok_or(NO_NUMBER)?;
             if *length.get_or_insert(part) != part {
                 return Err("Content-Lengths that disagree");
             }
@@ -179,13 +165,6 @@ fn one_content_length(headers: &mut HeaderMap) -> Result<u64, &'static str> {
     let length = length.ok_or(NO_NUMBER)?;
     headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     Ok(length)
-}
-
-/// A number of digits only.
-fn number(digits: &[u8]) -> Option<u64> {
-    let (first, others) = digits.split_first()?;
-    let digit = |byte: u8| byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
-    others.iter().try_fold(digit(*first)?, |number, byte| number.checked_mul(10)?.checked_add(digit(*byte)?))
 }
 
 #[cfg(test)]
@@ -269,6 +248,21 @@ mod tests {
         let most = Framing { length: Some(u64::MAX), ..Framing::default() };
         assert_eq!(of(&[("content-length", "18446744073709551615")]), Ok(most));
         assert!(of(&[("content-length", "18446744073709551616")]).is_err());
+    }
+
+    #[test]
+    fn status_and_method_say_whether_there_is_a_body() {
+        let of = |answers_head, status: u16, length, is_chunked| {
+            let framing = Framing { length, is_chunked, closes: false };
+            framing.decoder(answers_head, StatusCode::from_u16(status).expect("a status"))
+        };
+        assert_eq!(of(false, 200, Some(10), false), Decoder::Length(10));
+        assert_eq!(of(false, 200, Some(0), false), Decoder::Ended);
+        assert_eq!(of(false, 200, None, true), Decoder::Size);
+        assert_eq!(of(false, 200, None, false), Decoder::ToEnd);
+        for (answers_head, status) in [(true, 200), (false, 204), (false, 304), (false, 101)] {
+            assert_eq!(of(answers_head, status, Some(10), false), Decoder::Ended);
+        }
     }
 
     /// A head is whole or not, and what is behind it stays; whether it may pass is always said.

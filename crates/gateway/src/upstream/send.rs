@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::{Request, Response, header::UPGRADE};
+use tidegate_config::UpstreamProtocol;
 use tidegate_control::{
     Timestamp,
     keep_alive::RECENTLY,
@@ -18,7 +19,7 @@ use super::{
     body::{Exchange, Message, UpstreamBody},
     error::{Failure, SendError},
     http1::{Http1, Unanswered},
-    pool::{Lease, SURELY_OPEN},
+    pool::{Lease, Pool, SURELY_OPEN},
     proxy_header::Ends,
     response,
     servers::CoreServer,
@@ -62,11 +63,17 @@ impl Upstreams {
         // What could not be sent again goes where it is sure to arrive.
         let can_again = request.method().is_idempotent() && !matches!(request.body(), RequestBody::Stream(_));
         let idle_max = if can_again { Duration::MAX } else { SURELY_OPEN };
+        // HTTP/2 knows no upgrade.
+        let mut apart = asked_upgrade && chosen.plan.lets_server_choose();
         let mut tries = 0;
         let (response, message, answered_at) = loop {
             tries += 1;
             // A second try is for a fresh connection: where one was stale, its like may be too.
-            let pooled = if tries == 1 { server.pool.reuse(&chosen.plan, ends, idle_max, now) } else { None };
+            let pooled = if tries == 1 && !apart {
+                server.pool.reuse(&chosen.plan, ends, idle_max, now)
+            } else {
+                None
+            };
             let lease = match pooled {
                 Some(lease) => lease,
                 None => {
@@ -74,12 +81,30 @@ impl Upstreams {
                     // Boxed, as all that happens rarely: every exchange is moved about and held with room
                     // for whatever it may come to wait for.
                     let now = || clock.now();
-                    let opening =
-                        server.pool.acquire(&server.shared, &chosen.plan, ends, idle_max, now, opened);
-                    let acquired = Box::pin(opening).await;
+                    let acquired = if apart {
+                        let (plan, http1) = (&chosen.plan, UpstreamProtocol::Http1);
+                        let opening = Pool::connect_apart(
+                            &server.shared,
+                            plan,
+                            http1,
+                            ends,
+                            plan.connect_timeout,
+                            now(),
+                        );
+                        Box::pin(opening).await.inspect(|_| opened())
+                    } else {
+                        let opening =
+                            server.pool.acquire(&server.shared, &chosen.plan, ends, idle_max, now, opened);
+                        Box::pin(opening).await
+                    };
                     sent_at = clock.now();
                     match acquired {
                         Ok(lease) => lease,
+                        // It may speak HTTP/2 alone, and answers without the upgrade then.
+                        Err(failure) if apart && failure.kind == UpstreamError::Tls => {
+                            (apart, tries) = (false, 0);
+                            continue;
+                        }
                         Err(failure) => {
                             server.failed(failure.kind, sent_at);
                             return Err(SendError {

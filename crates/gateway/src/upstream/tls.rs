@@ -10,9 +10,14 @@ use std::{
 };
 
 use rustls::{
-    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    CertificateError, ClientConfig, DigitallySignedStruct, OtherError, RootCertStore, SignatureScheme,
+    client::{
+        WebPkiServerVerifier,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        verify_server_name,
+    },
     crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
+    server::ParsedCertificate,
 };
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject};
 use tidegate_config::{UpstreamProtocol, UpstreamTls};
@@ -55,11 +60,12 @@ impl TlsClient {
         self.is_stale.set(true);
     }
 
-    /// Speaks TLS over `socket` with the server of that host name or address.
+    /// Speaks TLS over `socket` with the server of that host name or address, and offers it `protocol`.
     pub(super) async fn handshake(
         self: Rc<Self>,
         host: Option<&str>,
         socket: Socket,
+        protocol: UpstreamProtocol,
     ) -> Result<TlsStream<Socket>, String> {
         let name = self.settings.server_name.as_deref().or(host).ok_or(
             "a Unix socket has no name to check the certificate against; write upstream.tls.server_name",
@@ -67,7 +73,10 @@ impl TlsClient {
         let name = ServerName::try_from(name.to_owned()).map_err(|_| {
             format!("\"{name}\" is no name a certificate can have; write upstream.tls.server_name")
         })?;
-        let config = self.config().await?;
+        let mut config = self.config().await?;
+        if protocol != self.protocol {
+            Arc::make_mut(&mut config).alpn_protocols = alpn(protocol);
+        }
         TlsConnector::from(config).connect(name, socket).await.map_err(|error| handshake_error(&error))
     }
 
@@ -87,6 +96,12 @@ impl TlsClient {
             if Some(&stamps) == known.as_ref() {
                 return Ok(None);
             }
+            if settings.insecure {
+                tracing::warn!(
+                    "TLS to servers is INSECURE: any certificate is accepted, so anyone between here and the servers \
+                     can read and change everything; write upstream.tls.ca instead of upstream.tls.insecure"
+                );
+            }
             load(&settings, protocol).map(|config| Some(Loaded { config: Arc::new(config), stamps }))
         })
         .await
@@ -100,7 +115,8 @@ impl TlsClient {
             }
             (Ok(None), Some(present)) => Ok(present.config),
             (Err(error), Some(present)) => {
-                tracing::error!("TLS to servers: {error}; what was read before stays in use");
+                // Every core comes by here; to the log it was said once, when the settings were put in force.
+                tracing::debug!("TLS to servers: {error}; what was read before stays in use");
                 Ok(present.config)
             }
             (Ok(None), None) => Err("the files changed while they were read".to_owned()),
@@ -111,6 +127,11 @@ impl TlsClient {
             }
         }
     }
+}
+
+/// What is wrong with the files that `settings` name, if anything is.
+pub(crate) fn fault(settings: &UpstreamTls) -> Option<String> {
+    load(settings, UpstreamProtocol::Auto).err()
 }
 
 fn files(settings: &UpstreamTls) -> impl Iterator<Item = &PathBuf> {
@@ -130,13 +151,10 @@ fn load(settings: &UpstreamTls, protocol: UpstreamProtocol) -> Result<ClientConf
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
     let builder = if settings.insecure {
-        tracing::warn!(
-            "TLS to servers is INSECURE: any certificate is accepted, so anyone between here and the servers can \
-             read and change everything; write upstream.tls.ca instead of upstream.tls.insecure"
-        );
         builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAny { provider }))
     } else {
-        builder.with_root_certificates(roots(settings)?)
+        let verifier = Verifier::new(settings, provider)?;
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
     };
     let mut config = match &settings.certificate {
         None => builder.with_no_client_auth(),
@@ -144,25 +162,111 @@ fn load(settings: &UpstreamTls, protocol: UpstreamProtocol) -> Result<ClientConf
             let chain = certificates(&certificate.chain)?;
             let key = PrivateKeyDer::from_pem_file(&certificate.key)
                 .map_err(|error| format!("{}: {error}", certificate.key.display()))?;
-            builder
-                .with_client_auth_cert(chain, key)
-                .map_err(|error| format!("{}: {error}", certificate.chain.display()))?
+            builder.with_client_auth_cert(chain, key).map_err(|error| match error {
+                rustls::Error::InconsistentKeys(_) => format!(
+                    "{}: the private key is not that of the certificate in {}; put the pair that belongs together",
+                    certificate.key.display(),
+                    certificate.chain.display()
+                ),
+                error => format!("{}: {error}", certificate.chain.display()),
+            })?
         }
     };
-    config.alpn_protocols = match protocol {
-        UpstreamProtocol::Http1 => vec![b"http/1.1".to_vec()],
-        UpstreamProtocol::Http2 => vec![b"h2".to_vec()],
-        UpstreamProtocol::Auto => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
-    };
+    config.alpn_protocols = alpn(protocol);
     Ok(config)
 }
 
-fn roots(settings: &UpstreamTls) -> Result<RootCertStore, String> {
+fn alpn(protocol: UpstreamProtocol) -> Vec<Vec<u8>> {
+    match protocol {
+        UpstreamProtocol::Http1 => vec![b"http/1.1".to_vec()],
+        UpstreamProtocol::Http2 => vec![b"h2".to_vec()],
+        UpstreamProtocol::Auto => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+    }
+}
+
+/// Believes whom the authorities vouch for, as webpki does, and servers whose own certificate is among those of
+/// `upstream.tls.ca`: one that is signed by itself is an authority's more often than not (`openssl req -x509` makes
+/// them so), and webpki takes no authority for a server.
+#[derive(Debug)]
+struct Verifier {
+    webpki: Arc<WebPkiServerVerifier>,
+    given: Vec<CertificateDer<'static>>,
+}
+
+impl Verifier {
+    fn new(settings: &UpstreamTls, provider: Arc<CryptoProvider>) -> Result<Self, String> {
+        let given = settings.ca.as_ref().map(certificates).transpose()?.unwrap_or_default();
+        let roots = roots(settings, &given)?;
+        let webpki = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .map_err(|error| error.to_string())?;
+        Ok(Self { webpki, given })
+    }
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let verdict =
+            self.webpki.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        match verdict {
+            // webpki looks at the time before it looks at either.
+            Err(rustls::Error::InvalidCertificate(error))
+                if is_of_the_signer(&error) && self.given.iter().any(|given| given == end_entity) =>
+            {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            verdict => verdict,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.webpki.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.webpki.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.webpki.supported_verify_schemes()
+    }
+}
+
+/// Whether nothing is wrong with a certificate but who signed it, or that it could sign others.
+fn is_of_the_signer(error: &CertificateError) -> bool {
+    match error {
+        CertificateError::UnknownIssuer => true,
+        CertificateError::Other(OtherError(error)) => {
+            error.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity)
+        }
+        _ => false,
+    }
+}
+
+fn roots(settings: &UpstreamTls, given: &[CertificateDer<'static>]) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     match &settings.ca {
         Some(path) => {
-            for certificate in certificates(path)? {
-                roots.add(certificate).map_err(|error| format!("{}: {error}", path.display()))?;
+            for certificate in given {
+                roots.add(certificate.clone()).map_err(|error| format!("{}: {error}", path.display()))?;
             }
         }
         None => {

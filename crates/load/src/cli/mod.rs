@@ -6,7 +6,7 @@ mod page;
 mod progress;
 
 use std::{
-    io::{IsTerminal as _, Write as _},
+    io::{self, IsTerminal as _, Write as _},
     net::{TcpStream, ToSocketAddrs as _},
     process::ExitCode,
     sync::{Arc, mpsc},
@@ -29,6 +29,7 @@ use crate::{
     live::Live,
     origin::OriginError,
     plan::{Resolved, Target},
+    report::Report,
     signals::wait_for_signal,
 };
 
@@ -52,7 +53,7 @@ enum CommandError {
     #[error("{0}")]
     Usage(String),
     #[error("cannot write the result: {0}")]
-    Output(#[from] std::io::Error),
+    Output(#[from] io::Error),
 }
 
 /// Carries out `tidegate load`: the result goes to standard output, faults and progress to
@@ -66,7 +67,8 @@ pub fn run(arguments: Arguments) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            // Who has closed standard error still has the code.
+            let _ = writeln!(io::stderr(), "error: {error}");
             let bad_input = match &error {
                 CommandError::Load(error) => error.is_bad_input(),
                 CommandError::Origin(error) => {
@@ -91,7 +93,7 @@ fn load(arguments: Arguments) -> Result<(), CommandError> {
     let live = Arc::new(Live::new(&plan));
     on_signal(Arc::clone(&live));
     let (finish, finished) = mpsc::channel();
-    let progress = std::io::stderr().is_terminal().then(|| {
+    let progress = io::stderr().is_terminal().then(|| {
         let (live, length) = (Arc::clone(&live), resolved.length);
         thread::spawn(move || show_progress(&live, length, &finished))
     });
@@ -105,14 +107,22 @@ fn load(arguments: Arguments) -> Result<(), CommandError> {
     if let Some(page) = page {
         page.write(&report)?;
     }
-    let mut out = std::io::stdout().lock();
+    match print(&report, json) {
+        // A reader that has closed the pipe has seen what it wanted.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CommandError::Output(error)),
+        _ => Ok(()),
+    }
+}
+
+fn print(report: &Report, json: bool) -> io::Result<()> {
+    let mut out = io::stdout().lock();
     if json {
-        serde_json::to_writer(&mut out, &report).map_err(std::io::Error::from)?;
+        serde_json::to_writer(&mut out, report)?;
         writeln!(out)?;
     } else {
         write!(out, "{report}")?;
     }
-    Ok(())
+    out.flush()
 }
 
 /// Lines of a trace that say of no request are no fault, but nobody should wonder where they are.
@@ -120,7 +130,11 @@ fn say_what_is_left_out(resolved: &Resolved) {
     let skipped: u64 =
         resolved.classes.iter().filter_map(|class| Some(class.trace.as_ref()?.skipped())).sum();
     if skipped > 0 {
-        eprintln!("note: {skipped} line(s) of the trace have no request that could be sent and are left out");
+        // A note to nobody is no fault.
+        let _ = writeln!(
+            io::stderr(),
+            "note: {skipped} line(s) of the trace have no request that could be sent and are left out"
+        );
     }
 }
 
@@ -130,7 +144,7 @@ fn probe(target: &Target) -> Result<(), LoadError> {
     let addresses = (target.host.as_str(), target.port)
         .to_socket_addrs()
         .map_err(|source| LoadError::Resolve { host: target.host.clone(), source })?;
-    let mut last = std::io::Error::from(std::io::ErrorKind::AddrNotAvailable);
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for address in addresses {
         match TcpStream::connect_timeout(&address, PROBE_TIMEOUT) {
             Ok(_) => return Ok(()),

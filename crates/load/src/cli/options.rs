@@ -16,6 +16,49 @@ use crate::{
     units::{UnitError, parse_duration},
 };
 
+/// What a plan says by itself: beside one it would be lost.
+const IN_A_PLAN: [&str; 39] = [
+    "url",
+    "arrivals",
+    "class",
+    "sessions",
+    "entry",
+    "think",
+    "duration",
+    "warmup",
+    "cooldown",
+    "drain",
+    "requests",
+    "timeout",
+    "retries",
+    "backoff",
+    "retry_after",
+    "follow",
+    "wait_max",
+    "returning",
+    "scripts",
+    "method",
+    "header",
+    "body",
+    "clients",
+    "client_header",
+    "http",
+    "h2_connections",
+    "new_connections",
+    "reconnect",
+    "insecure",
+    "ca",
+    "tls",
+    "no_resume",
+    "resume_share",
+    "signatures",
+    "server_name",
+    "threads",
+    "cpu",
+    "in_flight",
+    "waiting",
+];
+
 /// Load a server and measure what it does, or be the server to be loaded.
 #[derive(Debug, Args)]
 #[command(
@@ -45,8 +88,8 @@ pub struct Arguments {
     /// Server and path, such as http://127.0.0.1:8080/search
     #[arg(required_unless_present = "plan")]
     url: Option<String>,
-    /// Read everything from a TOML plan; beside it only --seed, --json and --report count
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "arrivals", "class", "duration", "sessions"])]
+    /// Read everything from a TOML plan; beside it only --seed, --json and --report may stand
+    #[arg(long, value_name = "FILE", conflicts_with_all = IN_A_PLAN)]
     plan: Option<PathBuf>,
     /// When requests start (see below) [default: poisson:10/s unless --class is given]
     #[arg(short, long, value_name = "ARRIVALS", conflicts_with = "class")]
@@ -168,9 +211,9 @@ pub struct Arguments {
     /// Most clients who wait or think at once
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     waiting: usize,
-    /// Seed of the arrival times
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    /// Seed of the arrival times [default: 1, or the plan's]
+    #[arg(long)]
+    seed: Option<u64>,
     /// Print the result as JSON (schema tidegate-load/1)
     #[arg(long)]
     pub(super) json: bool,
@@ -210,9 +253,7 @@ pub(super) fn plan(arguments: Arguments) -> Result<Plan, CommandError> {
         let fault = |fault: String| LoadError::File { path: path.clone(), fault };
         let text = std::fs::read_to_string(&path).map_err(|cause| fault(cause.to_string()))?;
         let mut plan = Plan::from_toml(&text).map_err(fault)?;
-        if arguments.seed != 1 {
-            plan.seed = arguments.seed;
-        }
+        plan.seed = arguments.seed.unwrap_or(plan.seed);
         return Ok(plan);
     }
     let mut base = ClassPlan::poisson("all", 10.0).method(&arguments.method).timeout(arguments.timeout);
@@ -223,21 +264,22 @@ pub(super) fn plan(arguments: Arguments) -> Result<Plan, CommandError> {
     if let Some(file) = &arguments.sessions {
         base.sessions = Some(sessions(file, arguments.entry.as_deref(), arguments.think)?);
     }
-    if arguments.follow {
-        base.follow = Some(FollowPlan {
-            wait_max: arguments.wait_max,
-            returning: arguments.returning,
-            scripts: arguments.scripts,
-            ..FollowPlan::default()
-        });
-    }
+    // Also of classes that follow or retry by themselves.
+    let follow = FollowPlan {
+        wait_max: arguments.wait_max,
+        returning: arguments.returning,
+        scripts: arguments.scripts,
+        ..FollowPlan::default()
+    };
+    let retry = RetryPlan {
+        backoff: arguments.backoff,
+        retry_after_max: arguments.retry_after,
+        ..RetryPlan::new(arguments.retries)
+    };
+    base.follow = arguments.follow.then(|| follow.clone());
+    base.retry = (arguments.retries > 0).then(|| retry.clone());
     for line in &arguments.header {
         add_header(&mut base, line)?;
-    }
-    if arguments.retries > 0 {
-        let retry = RetryPlan::new(arguments.retries);
-        base.retry =
-            Some(RetryPlan { backoff: arguments.backoff, retry_after_max: arguments.retry_after, ..retry });
     }
     if let Some(arrivals) = arguments.arrivals {
         base.arrivals = arrivals;
@@ -247,7 +289,7 @@ pub(super) fn plan(arguments: Arguments) -> Result<Plan, CommandError> {
         plan.classes.push(base);
     } else {
         for text in &arguments.class {
-            plan.classes.push(class(&base, text)?);
+            plan.classes.push(class(&base, &follow, &retry, text)?);
         }
     }
     plan.duration = arguments.duration;
@@ -257,7 +299,7 @@ pub(super) fn plan(arguments: Arguments) -> Result<Plan, CommandError> {
     plan.drain = arguments.drain;
     plan.warmup = arguments.warmup;
     plan.cooldown = arguments.cooldown;
-    plan.seed = arguments.seed;
+    plan.seed = arguments.seed.unwrap_or(plan.seed);
     plan.threads = arguments.threads;
     plan.cpus = arguments.cpu;
     plan.in_flight_max = arguments.in_flight;
@@ -291,7 +333,12 @@ pub(super) fn plan(arguments: Arguments) -> Result<Plan, CommandError> {
 }
 
 /// `NAME;ARRIVALS[;key=value…]`, the rest as in `base`.
-fn class(base: &ClassPlan, text: &str) -> Result<ClassPlan, CommandError> {
+fn class(
+    base: &ClassPlan,
+    follow: &FollowPlan,
+    retry: &RetryPlan,
+    text: &str,
+) -> Result<ClassPlan, CommandError> {
     let fault = |what: String| CommandError::Usage(format!("--class `{text}`: {what}"));
     let mut parts = text.split(';').map(str::trim);
     let (Some(name), Some(arrivals)) = (parts.next(), parts.next()) else {
@@ -314,7 +361,7 @@ fn class(base: &ClassPlan, text: &str) -> Result<ClassPlan, CommandError> {
             "sessions" => class.sessions = Some(Sessions::File(value.into())),
             "follow" => {
                 class.follow = match value {
-                    "yes" => Some(class.follow.unwrap_or_default()),
+                    "yes" => Some(follow.clone()),
                     "no" => None,
                     _ => return Err(fault(format!("follow: `{value}` is neither yes nor no"))),
                 }
@@ -322,11 +369,7 @@ fn class(base: &ClassPlan, text: &str) -> Result<ClassPlan, CommandError> {
             "timeout" => class.timeout = parse_duration(value).map_err(|cause| fault(cause.to_string()))?,
             "retries" => {
                 let retries = value.parse().map_err(|_| fault(format!("retries: `{value}` is no number")))?;
-                class.retry = match class.retry {
-                    _ if retries == 0 => None,
-                    Some(retry) => Some(RetryPlan { retries, ..retry }),
-                    None => Some(RetryPlan::new(retries)),
-                };
+                class.retry = (retries > 0).then(|| RetryPlan { retries, ..retry.clone() });
             }
             _ => {
                 return Err(fault(format!(
@@ -382,6 +425,29 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory as _;
         Program::command().debug_assert();
+    }
+
+    #[test]
+    fn beside_a_plan_nothing_is_lost() {
+        use clap::CommandFactory as _;
+        let command = Program::command();
+        let named = |id: &str| command.get_arguments().find(|argument| argument.get_id() == id);
+        let refused = command.get_arg_conflicts_with(named("plan").expect("--plan"));
+        let counts: Vec<_> = command
+            .get_arguments()
+            .filter(|argument| !refused.contains(argument))
+            .map(|argument| argument.get_id().as_str())
+            .collect();
+        assert_eq!(counts, ["plan", "seed", "json", "report"]);
+
+        let directory = tempfile::tempdir().expect("a directory for the test");
+        let file = directory.path().join("plan.toml");
+        let text = "url = \"http://x/\"\nseed = 7\n[[class]]\nname = \"a\"\narrivals = \"1/s\"\n";
+        std::fs::write(&file, text).expect("write a plan");
+        let seed = |more: &[&str]| {
+            plan_of(&[&["--plan", file.to_str().expect("UTF-8")], more].concat()).expect("a plan").seed
+        };
+        assert_eq!((seed(&[]), seed(&["--seed", "1"]), seed(&["--seed", "5"])), (7, 1, 5));
     }
 
     #[test]
@@ -461,6 +527,26 @@ mod tests {
         assert_eq!((critical.timeout, critical.retry.is_none()), (Duration::from_secs(1), true));
         assert_eq!(regular.retry.as_ref().map(|retry| retry.retries), Some(3));
         assert_eq!((regular.path.as_deref(), regular.body_bytes), (Some("/list"), 10));
+    }
+
+    #[test]
+    fn a_class_that_retries_or_follows_by_itself_does_so_as_the_options_say() {
+        let line = "http://x/ -d 5s --backoff 1s --retry-after 30s --wait-max 5m --returning 0.5 --scripts";
+        let mut line: Vec<_> = line.split(' ').collect();
+        line.extend(["--class", "a;1/s;retries=3;follow=yes", "--class", "b;1/s"]);
+        let plan = plan_of(&line).expect("a plan");
+        let [a, b] = &plan.classes[..] else { panic!("two classes") };
+        let retry = a.retry.as_ref().expect("retries");
+        assert_eq!(
+            (retry.retries, retry.backoff, retry.retry_after_max),
+            (3, Duration::from_secs(1), Some(Duration::from_secs(30)))
+        );
+        let follow = a.follow.as_ref().expect("follows");
+        assert_eq!(
+            (follow.wait_max, follow.returning, follow.scripts),
+            (Duration::from_secs(300), 0.5, true)
+        );
+        assert!(b.retry.is_none() && b.follow.is_none());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The line on the terminal while a run lasts.
 
 use std::{
+    io::{self, Write as _},
     sync::mpsc,
     time::{Duration, Instant},
 };
@@ -27,7 +28,9 @@ pub(super) fn show_progress(live: &Live, length: Duration, finished: &mpsc::Rece
         });
         let good = now.good - before.good;
         let mean_ms = (now.good_latency_us - before.good_latency_us) as f64 / 1e3 / good.max(1) as f64;
-        eprint!(
+        // The line is for the eye only.
+        let _ = write!(
+            io::stderr(),
             "\r\x1b[K{:>4.0}/{:.0} s  offered {}/s  good {good}/s ({mean_ms:.1} ms)  refused {}/s  \
              timeouts {}/s  failed {}/s  in flight {}{}",
             begin.elapsed().as_secs_f64(),
@@ -41,7 +44,7 @@ pub(super) fn show_progress(live: &Live, length: Duration, finished: &mpsc::Rece
         );
         before = now;
     }
-    eprint!("\r\x1b[K");
+    let _ = write!(io::stderr(), "\r\x1b[K");
 }
 
 /// What only some runs have: clients who wait, and sessions.

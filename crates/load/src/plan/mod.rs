@@ -19,6 +19,7 @@ pub use self::{
 use crate::{
     arrivals::Arrivals,
     error::LoadError,
+    request::RequestTemplate,
     tls::TlsClient,
     units::{DURATION_MAX, duration, optional_duration},
 };
@@ -360,7 +361,7 @@ impl Plan {
             host: authority.host().trim_matches(['[', ']']).to_owned(),
             port,
             authority,
-            path: uri.path_and_query().map_or_else(|| "/".to_owned(), |path| path.as_str().to_owned()),
+            path: RequestTemplate::origin_form(&uri),
         })
     }
 }
@@ -453,6 +454,15 @@ mod tests {
             .duration(Duration::from_secs(1));
         let said = faults(&plan);
         assert!(said.contains("--ca") && said.contains("--insecure"), "{said}");
+    }
+
+    #[test]
+    fn a_url_without_a_path_is_one_also_before_a_query() {
+        for (url, path) in [("http://x", "/"), ("http://x?a=1", "/?a=1"), ("http://x/y?a=1", "/y?a=1")] {
+            let plan = Plan::new(url).class(ClassPlan::poisson("a", 1.0)).duration(Duration::from_secs(1));
+            let resolved = plan.resolve().expect("no fault");
+            assert_eq!(resolved.classes[0].request.target.as_str(), path, "{url}");
+        }
     }
 
     /// The page that documents plans names every key of one.

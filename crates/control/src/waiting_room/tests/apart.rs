@@ -472,6 +472,36 @@ fn where_a_check_knows_of_no_limit_everybody_goes_on_at_once_whatever_the_method
         let snapshot = RoomSnapshot::from_bytes(&room.snapshot(s(10.4)).to_bytes()).unwrap();
         assert_eq!(snapshot.at(), s(10.4));
         let _ = room.heed(s(11.0), "check", &Report { capacity: Some(10.0), ..Report::default() });
-        assert_eq!(room.standing(s(11.0)).next, Some(Duration::ZERO), "{method:?}");
+        // A generator lets nobody in who would be in a draw.
+        let next = if method == RoomMethod::Random { Duration::from_secs(9) } else { Duration::ZERO };
+        assert_eq!(room.standing(s(11.0)).next, Some(next), "{method:?}");
+    }
+}
+
+#[test]
+fn a_generator_that_is_off_or_watches_sends_everybody_to_the_check_at_once_and_that_lets_them_in() {
+    for method in [RoomMethod::Off, RoomMethod::Fifo] {
+        let mut apart = Apart::new(&[1000.0]);
+        let waits = ask(&mut apart.generator, START, 3_000);
+        let far = waits[waits.len() - 1];
+        assert!(far.at >= s(3.0), "{}", far.at);
+        apart.generator.configure(s(0.4), &RoomSettings { method, ..of(RoomRole::Generate) });
+        apart.report(s(0.4));
+        let now = s(0.5);
+        let meets = |apart: &mut Apart, with: Option<&Promise>| {
+            let sent = apart.generator.sends_on(now, ONE, with).promise;
+            assert_eq!(
+                how(apart.checks[0].come_back(now, ONE, &sent)),
+                Some(How::Kept),
+                "{method:?}: {sent:?}"
+            );
+            sent
+        };
+        assert_eq!(meets(&mut apart, None).since, now);
+        // Who was told a later time goes on now, too, and who is due with what he has.
+        let sent = meets(&mut apart, Some(&far));
+        assert!(sent.at <= now && sent.since == far.since && sent.number != far.number, "{sent:?}");
+        let due = apart.generator.sends_on(now, ONE, None).promise;
+        assert_eq!(meets(&mut apart, Some(&due)), due);
     }
 }

@@ -80,11 +80,32 @@ fn a_second_tab_at_the_same_second_comes_in_by_the_pass_of_the_first() {
     for pass in &passes {
         assert_eq!(room.pass(s(2.9), ONE, pass), PassAnswer::Enter { renewed: None }, "and is in then");
     }
-    // Who has no pass of a first tab gains nothing by coming again and again.
-    for second in 0..28 {
-        let now = s(3.0 + f64::from(second));
+    // Who has no pass of a first tab gains nothing by coming again and again while others wait …
+    for second in 3..9 {
+        let now = s(f64::from(second));
         assert_eq!(how(room.come_back(now, ONE, due[1])), None, "{now}");
     }
+    // … and is held off no longer than a newcomer.
+    let mut newcomers = room.clone();
+    let Answer::Enter(newcomer) = newcomers.ask(s(12.0), ONE) else { panic!("nobody waits any more") };
+    let Answer::Enter(entry) = room.come_back(s(12.0), ONE, due[1]) else {
+        panic!("he is held off an empty room")
+    };
+    assert_eq!((entry.how, entry.priority), (newcomer.how, newcomer.priority));
+    let pass = entry.pass.expect("one he can go on with");
+    assert_eq!(room.pass(s(13.0), ONE, &pass), PassAnswer::Enter { renewed: None });
+    // As often as newcomers may, and no more often.
+    let more = |room: &mut Room, mut f: Box<dyn FnMut(&mut Room) -> Answer>| {
+        (0..50).take_while(|_| matches!(how(f(room)), Some(How::Direct))).count()
+    };
+    let _ = newcomers.ask(s(13.0), ONE);
+    let used = *due[1];
+    let of_newcomers = more(&mut newcomers, Box::new(|room| room.ask(s(14.0), ONE)));
+    let of_him = more(&mut room, Box::new(move |room| room.come_back(s(14.0), ONE, &used)));
+    assert!(
+        of_him > 0 && of_him <= of_newcomers,
+        "{of_him} entries with one token, of newcomers {of_newcomers}"
+    );
 }
 
 #[test]

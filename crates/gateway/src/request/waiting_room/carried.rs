@@ -160,6 +160,13 @@ pub(super) fn strip(headers: &mut HeaderMap) {
     headers.remove(TURN_FIELD);
     headers.remove(PASS_FIELD);
     headers.remove(BYPASS_FIELD);
+    // The page he comes from may have been entered with the token in its address.
+    let referer = headers.get(header::REFERER).and_then(|page| page.to_str().ok()?.parse().ok());
+    let page =
+        referer.and_then(|page| without_turn(&page)).map(|page| HeaderValue::try_from(page.to_string()));
+    if let Some(Ok(page)) = page {
+        headers.insert(header::REFERER, page);
+    }
     let has_ours = |line: &HeaderValue| pairs(line.as_bytes()).any(is_ours);
     if !headers.get_all(header::COOKIE).iter().any(has_ours) {
         return;
@@ -293,14 +300,17 @@ mod tests {
             ("tidegate-turn", "F"),
             ("tidegate-pass", "F"),
             ("tidegate-bypass", "F"),
+            ("referer", "https://shop.example/a?x=1&tidegate_turn=Q"),
         ]);
         strip(&mut fields);
+        assert_eq!(fields.remove("referer").unwrap(), "https://shop.example/a?x=1");
         let cookies: Vec<_> =
             fields.get_all(header::COOKIE).iter().map(|line| line.to_str().unwrap()).collect();
         assert_eq!((cookies, fields.len()), (vec!["a=b; c=d=e", "z=1"], 2));
-        let mut untouched = headers(&[("cookie", "a=b;  c=d")]);
+        let mut untouched = headers(&[("cookie", "a=b;  c=d"), ("referer", "https://shop.example/a?")]);
         strip(&mut untouched);
         assert_eq!(untouched[header::COOKIE], "a=b;  c=d");
+        assert_eq!(untouched[header::REFERER], "https://shop.example/a?");
     }
 
     #[test]

@@ -29,7 +29,7 @@ use tidegate_control::{
     waiting_room::{Answer, Pass, PassAnswer, Place, Promise, RoomCount},
 };
 use tidegate_runtime::{Application, CoreApplication};
-use tidegate_tokens::TokenFault;
+use tidegate_tokens::{Signer, TokenFault};
 
 use self::carried::{BYPASS_FIELD, Carried};
 pub(super) use self::{
@@ -37,7 +37,7 @@ pub(super) use self::{
     tell::Shut,
     visit::Visit,
 };
-use super::{client_key, head::Head, hop_by_hop};
+use super::{client_key::Identity, head::Head, hop_by_hop};
 
 /// Where a page asks how things stand.
 const ASK: &str = "/.well-known/tidegate/turn";
@@ -56,7 +56,7 @@ pub(super) struct Visitor<'a> {
     pub(super) head: Head<'a>,
     pub(super) client: Option<IpAddr>,
     pub(super) class: ClassId,
-    /// Whether it came over TLS.
+    /// Whether its client came over TLS.
     pub(super) is_secure: bool,
 }
 
@@ -65,13 +65,17 @@ pub(super) fn ask(application: &CoreApplication, visitor: Visitor<'_>) -> Door {
     let snapshot = &application.application;
     let values = &snapshot.settings.values;
     let (head, mode) = (visitor.head, values.get(keys::MODE).0);
-    if values.get(keys::ROOM_METHOD).0 == RoomMethod::Off || mode == Mode::Off {
+    let is_off = values.get(keys::ROOM_METHOD).0 == RoomMethod::Off || mode == Mode::Off;
+    let is_generator = values.get(keys::ROOM_ROLE).0 == RoomRole::Generate;
+    if is_off && !is_generator {
         return without_room(snapshot, visitor);
     }
-    let binding = binding(&snapshot.settings, visitor);
-    let desk = Desk { application: snapshot, class: visitor.class, binding: &binding };
+    let bound_to = bound_to(&snapshot.settings, visitor);
+    let desk = Desk { application: snapshot, class: visitor.class, bound_to: &bound_to };
     if head.uri.path() == ASK {
-        return Door::Shut(Box::new(Shut::status(&desk, visitor, mode == Mode::Watch)));
+        // Who has a time of a generator's would be early at the check.
+        let is_open = mode == Mode::Watch && !is_generator;
+        return Door::Shut(Box::new(Shut::status(&desk, visitor, is_open)));
     }
     let turn_cookie = desk.turn_cookie();
     let carried = Carried::of(head.uri, head.headers, &turn_cookie);
@@ -80,13 +84,19 @@ pub(super) fn ask(application: &CoreApplication, visitor: Visitor<'_>) -> Door {
         || passes(&snapshot.settings.waiting_room.assets, head)
         || carried.bypass.is_some_and(|text| desk.bypasses(text))
     {
-        return Door::Open(Some(Box::new(Visit::exempt(stripped, binding.clone(), carried.passes.first()))));
+        return Door::Open(Some(Box::new(Visit::exempt(stripped, bound_to.clone(), carried.passes.first()))));
     }
-    let mut visit = Visit::new(stripped, binding.clone());
-    match desk.judge(carried, &mut visit) {
+    let mut visit = Visit::new(stripped, bound_to.clone());
+    let verdict = if is_off { desk.send_on(carried, &mut visit) } else { desk.judge(carried, &mut visit) };
+    match verdict {
         Verdict::In => Door::Open(Some(Box::new(visit))),
         Verdict::Out(out) if mode == Mode::Watch => {
-            if let Out::Wait(place) = out {
+            let place = if let Out::Wait(place) = out { Some(place) } else { None };
+            if is_generator {
+                let out = desk.sent_on(place.as_ref().map(|place| &place.promise));
+                return Door::Shut(Box::new(Shut::new(&desk, visitor, out, visit)));
+            }
+            if let Some(place) = place {
                 desk.goes_on(&place.promise);
             }
             Door::Open(Some(Box::new(visit)))
@@ -102,10 +112,10 @@ fn without_room(application: &Application, visitor: Visitor<'_>) -> Door {
     if !application.state.waiting_room().has_been_on() {
         // Partners send it whether there is a room or not, and it is none of the application's business.
         let has_token = hop_by_hop::find(head.headers, &BYPASS_FIELD).is_some();
-        return Door::Open(has_token.then(|| Box::new(Visit::exempt(None, Vec::new(), None))));
+        return Door::Open(has_token.then(|| Box::new(Visit::exempt(None, Identity::default(), None))));
     }
-    let binding = binding(&application.settings, visitor);
-    let desk = Desk { application, class: visitor.class, binding: &binding };
+    let bound_to = bound_to(&application.settings, visitor);
+    let desk = Desk { application, class: visitor.class, bound_to: &bound_to };
     if head.uri.path() == ASK {
         return Door::Shut(Box::new(Shut::status(&desk, visitor, true)));
     }
@@ -114,7 +124,7 @@ fn without_room(application: &Application, visitor: Visitor<'_>) -> Door {
     if let Some(promise) = desk.read_promise(carried) {
         desk.goes_on(&promise);
     }
-    Door::Open(Some(Box::new(Visit::exempt(carried.stripped(head.uri), binding, carried.passes.first()))))
+    Door::Open(Some(Box::new(Visit::exempt(carried.stripped(head.uri), bound_to, carried.passes.first()))))
 }
 
 /// Admission has let through who was let in: if that was by a promise, it is kept.
@@ -135,8 +145,8 @@ pub(super) fn missed(application: &CoreApplication, visitor: Visitor<'_>, visit:
         Some(promise) if visit.is_replayed() => room.not_again(now, class, promise),
         promise => room.missed(now, class, promise),
     });
-    let binding = visit.binding().to_vec();
-    let desk = Desk { application: snapshot, class, binding: &binding };
+    let bound_to = visit.bound_to().clone();
+    let desk = Desk { application: snapshot, class, bound_to: &bound_to };
     let out = match answer {
         Answer::Enter(_) | Answer::Elsewhere { .. } => return None,
         Answer::Wait(place) => Out::Wait(place),
@@ -160,16 +170,30 @@ fn passes(assets: &[String], head: Head<'_>) -> bool {
 }
 
 /// What tokens of a visitor are bound to.
-fn binding(settings: &Settings, visitor: Visitor<'_>) -> Vec<u8> {
+fn bound_to(settings: &Settings, visitor: Visitor<'_>) -> Identity {
     let bind: Option<&ClientKey> = settings.waiting_room.bind.as_ref();
-    bind.map_or_else(Vec::new, |key| client_key::identity(key, visitor.client, visitor.head))
+    bind.map_or_else(Identity::default, |key| Identity::of(key, visitor.client, visitor.head))
+}
+
+/// Reads a token that may be bound to any of what its bearer goes by.
+fn read_bound<T>(
+    bound_to: &Identity,
+    read: impl Fn(&[u8]) -> Result<T, TokenFault>,
+) -> Result<T, TokenFault> {
+    let mut readings = bound_to.all().map(read);
+    let first = readings.next().unwrap_or(Err(TokenFault::Forged));
+    if matches!(first, Err(TokenFault::Forged)) { readings.next().unwrap_or(first) } else { first }
+}
+
+fn read_pass(signer: &Signer, text: &[u8], bound_to: &Identity) -> Option<Pass> {
+    read_bound(bound_to, |binding| signer.read_pass(text, binding)).ok()
 }
 
 /// What the door needs to know of an application to judge a visitor.
 struct Desk<'a> {
     application: &'a Application,
     class: ClassId,
-    binding: &'a [u8],
+    bound_to: &'a Identity,
 }
 
 /// Whether a visitor goes on.
@@ -201,15 +225,33 @@ impl Desk<'_> {
         carried::turn_cookie(self.application.class_name(self.class))
     }
 
-    fn judge(&self, carried: Carried<'_>, visit: &mut Visit) -> Verdict {
-        let had_token = carried.turns.first().is_some();
-        if let Some(pass) = self.read_pass(carried) {
-            let answer = self.room(|room, now| room.pass(now, self.class, &pass));
-            if let PassAnswer::Enter { renewed } = answer {
-                visit.enter_by_pass(self, pass, renewed, had_token);
-                return Verdict::In;
-            }
+    /// Whether a request has a pass that holds.
+    fn enters_by_pass(&self, carried: Carried<'_>, visit: &mut Visit) -> bool {
+        let Some(pass) = self.read_pass(carried) else { return false };
+        let answer = self.room(|room, now| room.pass(now, self.class, &pass));
+        let PassAnswer::Enter { renewed } = answer else { return false };
+        visit.enter_by_pass(self, pass, renewed, carried.turns.first().is_some());
+        true
+    }
+
+    /// Role `generate`, and nobody is held: a check sends whom it does not know here, so he is given a time that it takes at
+    /// once. Sent on to the servers, which are the check, he would be sent back for ever.
+    fn send_on(&self, carried: Carried<'_>, visit: &mut Visit) -> Verdict {
+        if self.enters_by_pass(carried, visit) {
+            return Verdict::In;
         }
+        Verdict::Out(self.sent_on(self.read_promise(carried).as_ref()))
+    }
+
+    fn sent_on(&self, promise: Option<&Promise>) -> Out {
+        Out::Wait(self.room(|room, now| room.sends_on(now, self.class, promise)))
+    }
+
+    fn judge(&self, carried: Carried<'_>, visit: &mut Visit) -> Verdict {
+        if self.enters_by_pass(carried, visit) {
+            return Verdict::In;
+        }
+        let had_token = carried.turns.first().is_some();
         let role = self.application.settings.values.get(keys::ROOM_ROLE).0;
         let Read { promise, text, of_unknown_key } = self.read_turn(carried);
         // Who gives times may have signed with a key of which we have not heard yet.
@@ -249,18 +291,23 @@ impl Desk<'_> {
 
     fn read_pass(&self, carried: Carried<'_>) -> Option<Pass> {
         let signer = &self.application.signer;
-        let read = carried.passes.iter().find_map(|text| signer.read_pass(text, self.binding).ok());
+        let read = carried.passes.iter().find_map(|text| read_pass(signer, text, self.bound_to));
         if read.is_none() && carried.passes.first().is_some() {
             self.forged();
         }
         read
     }
 
+    /// A promise as the visitor is to carry it.
+    fn signed(&self, promise: &Promise) -> String {
+        self.application.signer.place(promise, self.bound_to.now()).to_string()
+    }
+
     /// The promise that holds, if the request carries one.
     fn read_turn<'a>(&self, carried: Carried<'a>) -> Read<'a> {
         let mut of_unknown_key = None;
         for text in carried.turns.iter() {
-            match self.application.signer.read_place(text, self.binding) {
+            match read_bound(self.bound_to, |binding| self.application.signer.read_place(text, binding)) {
                 Ok(promise) => {
                     return Read { promise: Some(promise), text: Some(text), of_unknown_key: None };
                 }

@@ -9,8 +9,12 @@
   let end = Date.now() + Number(body.left);
   let total = Math.max(1, Number(body.total));
   // What is said in place of a time that is not known; the page is loaded again then, and says more.
-  const unknown = body.unknown;
+  const unknown = body.unknown || '–';
+  let known = !body.unknown;
   let gone = false;
+  // Whether he was told that his time has come.
+  let called = false;
+  let alarm;
   // A part of the page asked for, which only the browser knows.
   const hash = location.hash;
   const two = n => String(n).padStart(2, '0');
@@ -20,17 +24,20 @@
   };
   const show = () => {
     const day = end - Date.now() < 72e6 ? {timeStyle: 'medium'} : {dateStyle: 'medium', timeStyle: 'medium'};
-    element('at').textContent = unknown || new Date(end).toLocaleString(document.documentElement.lang, day);
+    element('at').textContent = !known ? unknown : new Date(end).toLocaleString(document.documentElement.lang, day);
   };
   const enter = () => {
-    if (gone) return;
-    gone = true;
+    if (gone || called) return;
+    called = true;
     if (send) send.disabled = false;
     if (form) {
       // The browser says which file is still to be chosen; its visitor sends the form then.
       const methods = HTMLFormElement.prototype;
-      if (methods.reportValidity.call(form)) methods.submit.call(form);
+      if (!methods.reportValidity.call(form)) return;
+      gone = true;
+      methods.submit.call(form);
     } else if (body.to) {
+      gone = true;
       // To the same address and a part of it a browser goes without asking for it.
       if (hash && body.to.startsWith('/')) {
         history.replaceState(null, '', body.to + (body.to.includes('?') ? '&' : '?'));
@@ -40,29 +47,41 @@
   };
   const tick = () => {
     const left = end - Date.now();
-    if (!unknown) {
-      element('left').textContent = clock(Math.max(0, Math.ceil(left / 1000)));
-      element('progress').value = Math.min(100, Math.max(0, 100 * (1 - left / total)));
-    }
-    if (left <= 0) enter();
+    element('left').textContent = known ? clock(Math.max(0, Math.ceil(left / 1000))) : '–';
+    if (known) element('progress').value = Math.min(100, Math.max(0, 100 * (1 - left / total)));
+    if (left > 0) {
+      called = false;
+      if (send) send.disabled = true;
+    } else if (known || !form) enter();
+  };
+  // In a tab that is long out of sight a browser lets what repeats itself run once a minute, what runs once each second.
+  const wake = () => {
+    clearTimeout(alarm);
+    alarm = setTimeout(tick, Math.min(2 ** 31 - 1, Math.max(0, end - Date.now()) + 250));
   };
   const ask = () => fetch(body.ask, {cache: 'no-store', headers: {accept: 'application/json'}})
     .then(answer => answer.ok ? answer.json() : null)
     .then(said => {
       if (!said || gone || !Number.isFinite(said.left_ms)) return;
-      // Now it is known, or not any more: the answer to him says which.
-      if (!said.time !== !!unknown) return enter();
+      // Now it is known, or not any more: the answer to him says which. A form stays where it is, with the files that are chosen.
+      if (!said.time === known) {
+        if (!form) return enter();
+        known = !known;
+        total = Math.max(1, said.left_ms);
+      }
       end = Date.now() + said.left_ms;
       element('ahead').textContent = said.ahead;
       show();
       tick();
+      wake();
     })
     .catch(() => {});
   // A page that was asleep, or comes back from the browser's memory, knows the time but not what happened since.
   document.addEventListener('visibilitychange', () => { if (!document.hidden) { tick(); ask(); } });
-  addEventListener('pageshow', event => { if (event.persisted) { gone = false; ask(); } });
+  addEventListener('pageshow', event => { if (event.persisted) { gone = called = false; ask(); } });
   show();
   tick();
+  wake();
   setInterval(tick, 250);
   setInterval(ask, Number(body.every));
   // Only there a reload keeps the place.

@@ -13,7 +13,7 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// What our page may do: its own style and script, by their digests, and requests to this host.
-const POLICY: &str = "default-src 'none'; style-src 'sha256-4JNaceWcpR5Su3ysriQceDsaOLGyvXRTvzmDEDynRdc='; script-src 'sha256-9LVEKkMay5rH9bPl8cfPkFryaxtekW1RQ1ETB6YW5g8='; \
+const POLICY: &str = "default-src 'none'; style-src 'sha256-4JNaceWcpR5Su3ysriQceDsaOLGyvXRTvzmDEDynRdc='; script-src 'sha256-3TgpOQo0293ONkzqJgRkYdvPEp7QOA61W5gkaLOvnoc='; \
      connect-src 'self'; form-action 'self'; base-uri 'none'";
 
 /// What our page may do where the room has another process at `other_url`: a form that waits is sent or led there.
@@ -154,7 +154,7 @@ pub(super) fn turned_away(language: &Language, title: &str, text: &str) -> Strin
     head(&mut page, language, title);
     let _ = write!(
         page,
-        "<body>\n<main>\n<h1>{title}</h1>\n<p role=\"status\">{}</p>\n</main>\n</body>\n</html>\n",
+        "<body>\n<main>\n<h1>{title}</h1>\n<p role=\"status\" dir=\"auto\">{}</p>\n</main>\n</body>\n</html>\n",
         Escaped(text)
     );
     page
@@ -261,6 +261,10 @@ mod tests {
     fn a_message_of_the_operator_is_only_text() {
         let page = turned_away(&LANGUAGES[0], "Closed", "<b>back</b> at noon");
         assert!(!page.contains("<b>") && page.contains("back"));
+        assert!(
+            page.contains("dir=\"auto\""),
+            "it is written as it is, whatever the page's language: {page}"
+        );
     }
 
     #[test]

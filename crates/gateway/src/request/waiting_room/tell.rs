@@ -29,9 +29,9 @@ use crate::request::{
     response_body::ResponseBody,
 };
 
-/// A page's script, which looks four times a second, goes before the field that stands in for it, milliseconds: it knows
-/// which part of the page was asked for.
-const SCRIPT_FIRST_MS: u64 = 500;
+/// A page's script, which looks four times a second, and once a second in a tab out of sight, goes before the field that
+/// stands in for it, milliseconds: it knows which part of the page was asked for.
+const SCRIPT_FIRST_MS: u64 = 1500;
 /// Standard field of no standard: a browser goes to its URL after so many seconds.
 const REFRESH: HeaderName = HeaderName::from_static("refresh");
 /// As some client libraries know it.
@@ -84,8 +84,9 @@ enum Told {
     Refuse { refusal: Refusal, message: Option<String>, retry_after: Duration },
     /// To ask there for a time.
     Elsewhere { url: String, token: Option<String> },
-    /// How things stand; `None`: there is no token, or no valid one.
-    Status(Option<Estimate>),
+    /// How things stand; `None`: there is no token, or no valid one. With the token of a lot, whose doors may be put off for
+    /// longer than its cookie lasts.
+    Status { estimate: Option<Estimate>, lot: Option<String> },
 }
 
 impl Shut {
@@ -118,7 +119,7 @@ impl Shut {
                     estimate,
                     since: promise.since,
                     renewed: promise.renewed > 0,
-                    token: application.signer.place(&promise, desk.binding).to_string(),
+                    token: desk.signed(&promise),
                 }
             }
             Out::Refuse(Refusal::RoomClosed) => {
@@ -147,8 +148,11 @@ impl Shut {
             }
             _ => None,
         };
+        // A page without a place for it cannot send it again.
+        let holds_forms = application.waiting_page.as_ref().is_none_or(|page| page.has(PageValue::Form));
         Self {
-            form: form::may_be_kept(head.method, head.headers, is_secure, host, other_url.as_deref()),
+            form: form::may_be_kept(head.method, head.headers, is_secure, host, other_url.as_deref())
+                .filter(|_| holds_forms),
             to,
             form_page,
             stay,
@@ -163,22 +167,28 @@ impl Shut {
     /// How things stand for the holder of a token; it changes nothing. Where doors are open, everybody may come at once.
     pub(super) fn status(desk: &Desk<'_>, visitor: Visitor<'_>, is_open: bool) -> Self {
         let head = visitor.head;
-        let told = |estimate| Self::told(desk, Told::Status(estimate), head.headers, visitor.is_secure);
+        let told =
+            |estimate, lot| Self::told(desk, Told::Status { estimate, lot }, head.headers, visitor.is_secure);
         if is_open {
-            let at = Some(desk.application.state.waiting_room().now());
-            return told(Some(Estimate {
-                at,
+            let estimate = Estimate {
+                at: Some(desk.application.state.waiting_room().now()),
                 undrawn: false,
                 ahead: 0,
                 behind: 0,
                 waited: Duration::ZERO,
                 early: false,
-            }));
+            };
+            return told(Some(estimate), None);
         }
         let turn_cookie = carried::turn_cookie(carried::asked_about(head.uri));
         let carried = Carried::of(head.uri, head.headers, &turn_cookie);
-        let promise = desk.read_promise(carried);
-        told(promise.map(|promise| desk.room(|room, now| room.look(now, &promise))))
+        let Some(promise) = desk.read_promise(carried) else { return told(None, None) };
+        let estimate = desk.room(|room, now| room.look(now, &promise));
+        let lot = estimate.undrawn.then(|| desk.signed(&promise));
+        Self {
+            turn_cookie: carried::turn_cookie(desk.application.class_name(promise.class)),
+            ..told(Some(estimate), lot)
+        }
     }
 
     fn told(desk: &Desk<'_>, told: Told, headers: &http::HeaderMap, is_secure: bool) -> Self {
@@ -213,7 +223,7 @@ impl Shut {
             Told::Wait { .. } => "waiting_room",
             Told::Refuse { refusal, .. } => refusal.name(),
             Told::Elsewhere { .. } => "waiting_room_elsewhere",
-            Told::Status(_) => "waiting_room_status",
+            Told::Status { .. } => "waiting_room_status",
         }
     }
 
@@ -221,7 +231,7 @@ impl Shut {
     pub(in crate::request) const fn refusal(&self) -> Option<Refusal> {
         match &self.told {
             Told::Refuse { refusal, .. } => Some(*refusal),
-            Told::Wait { .. } | Told::Elsewhere { .. } | Told::Status(_) => None,
+            Told::Wait { .. } | Told::Elsewhere { .. } | Told::Status { .. } => None,
         }
     }
 
@@ -254,8 +264,12 @@ impl Shut {
             None => Form::Lost,
         };
         let (status, text, is_json) = match &self.told {
-            Told::Status(None) => (StatusCode::NOT_FOUND, json!({ "status": 404 }).to_string(), true),
-            Told::Status(Some(estimate)) => (StatusCode::OK, self.standing(estimate).to_string(), true),
+            Told::Status { estimate: None, .. } => {
+                (StatusCode::NOT_FOUND, json!({ "status": 404 }).to_string(), true)
+            }
+            Told::Status { estimate: Some(estimate), .. } => {
+                (StatusCode::OK, self.standing(estimate).to_string(), true)
+            }
             _ if media == Media::Html => (StatusCode::SERVICE_UNAVAILABLE, self.page(&form), false),
             _ => (StatusCode::SERVICE_UNAVAILABLE, self.problem().to_string(), true),
         };
@@ -273,7 +287,7 @@ impl Shut {
         fields.insert(header::CONTENT_LENGTH, HeaderValue::from(text.len()));
         fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         fields.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
-        if !matches!(self.told, Told::Status(_)) {
+        if !matches!(self.told, Told::Status { .. }) {
             fields.insert(refusal::REASON, HeaderValue::from_static(self.reason()));
             fields.insert(header::RETRY_AFTER, HeaderValue::from(self.retry_after_s()));
         }
@@ -288,6 +302,9 @@ impl Shut {
             let refreshes = !is_json && !matches!(form, Form::Kept(_));
             let way_on = refreshes.then(|| self.return_to(self.target(&form), token));
             self.hand_out(fields, estimate, token, way_on);
+        }
+        if let Told::Status { estimate: Some(estimate), lot: Some(token) } = &self.told {
+            self.keep(fields, estimate, token);
         }
         if *asked.method() != http::Method::HEAD {
             *response.body_mut() = ResponseBody::whole(text.into());
@@ -327,18 +344,24 @@ impl Shut {
         if let Ok(token) = HeaderValue::from_str(token) {
             fields.insert(TURN_FIELD, token);
         }
-        if self.carry == RoomCarry::Cookie {
-            let lasts_s = self.left_s(estimate) + COOKIE_GRACE_S;
-            let promise = cookie(&self.turn_cookie, token, lasts_s, self.is_secure);
-            let displaced = self.displaced.as_deref().and_then(|name| cookie(name, "", 0, self.is_secure));
-            for cookie in [promise, displaced].into_iter().flatten() {
-                fields.append(header::SET_COOKIE, cookie);
-            }
-        }
+        self.keep(fields, estimate, token);
         let again_ms = self.left_ms(estimate).saturating_add(SCRIPT_FIRST_MS);
         let refresh = way_on.map(|way_on| format!("{}; url={way_on}", again_ms.div_ceil(1000)));
         if let Some(Ok(refresh)) = refresh.map(HeaderValue::try_from) {
             fields.insert(REFRESH, refresh);
+        }
+    }
+
+    /// Lets a browser keep the token until he is to come, and for a while after.
+    fn keep(&self, fields: &mut http::HeaderMap, estimate: &Estimate, token: &str) {
+        if self.carry != RoomCarry::Cookie {
+            return;
+        }
+        let lasts_s = self.left_s(estimate) + COOKIE_GRACE_S;
+        let promise = cookie(&self.turn_cookie, token, lasts_s, self.is_secure);
+        let displaced = self.displaced.as_deref().and_then(|name| cookie(name, "", 0, self.is_secure));
+        for cookie in [promise, displaced].into_iter().flatten() {
+            fields.append(header::SET_COOKIE, cookie);
         }
     }
 
@@ -353,7 +376,7 @@ impl Shut {
                 let text = message.as_deref().unwrap_or(language.closed);
                 return page::turned_away(language, language.closed_title, text);
             }
-            Told::Elsewhere { .. } | Told::Status(_) => return String::new(),
+            Told::Elsewhere { .. } | Told::Status { .. } => return String::new(),
         };
         let (to, ask) = (self.return_to(self.target(form), token), self.ask(token));
         let wait = Wait {
@@ -399,7 +422,7 @@ impl Shut {
             Told::Refuse { refusal, message, .. } => {
                 json!({ "detail": message.as_deref().unwrap_or(refusal.public()) })
             }
-            Told::Elsewhere { .. } | Told::Status(_) => Json::Null,
+            Told::Elsewhere { .. } | Told::Status { .. } => Json::Null,
         };
         if let (Json::Object(document), Json::Object(more)) = (&mut document, more) {
             document.extend(more);
@@ -420,7 +443,7 @@ impl Shut {
         match &self.told {
             Told::Wait { estimate, .. } => self.left_s(estimate),
             Told::Refuse { retry_after, .. } => millis(*retry_after).div_ceil(1000),
-            Told::Elsewhere { .. } | Told::Status(_) => 0,
+            Told::Elsewhere { .. } | Told::Status { .. } => 0,
         }
     }
 

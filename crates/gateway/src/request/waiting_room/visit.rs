@@ -12,7 +12,9 @@ use tidegate_runtime::Application;
 use super::{
     Desk,
     carried::{self, PASS, PASS_FIELD},
+    read_pass,
 };
+use crate::request::client_key::Identity;
 
 /// What an application says in the field `Tidegate-Pass` of a response to end a visit.
 const REVOKE: &[u8] = b"revoke";
@@ -22,7 +24,7 @@ const REVOKE: &[u8] = b"revoke";
 pub(in crate::request) struct Visit {
     /// The request's target without a token.
     stripped: Option<Uri>,
-    binding: Vec<u8>,
+    bound_to: Identity,
     /// Whether it passed the room by, and so is owed nothing.
     is_exempt: bool,
     promise: Option<Promise>,
@@ -31,33 +33,34 @@ pub(in crate::request) struct Visit {
     priority: Option<u8>,
     /// The pass it holds, or gets.
     pass: Option<Pass>,
-    /// The pass it shows where it needs none, as it came: it is read if the application ends the visit.
+    /// Whether that is to be handed out.
+    is_handed: bool,
+    /// The pass it shows where it needs none, as it came: it is read if the application ends the visit, or gives the visitor
+    /// another cookie to go by.
     shown: Option<Box<[u8]>>,
-    /// A pass to hand out: its text and seconds it lasts.
-    handed: Option<(String, u64)>,
     /// The cookie that may hold the token that was used up.
     ends_turn: Option<Cow<'static, str>>,
 }
 
 impl Visit {
-    pub(super) const fn new(stripped: Option<Uri>, binding: Vec<u8>) -> Self {
+    pub(super) const fn new(stripped: Option<Uri>, bound_to: Identity) -> Self {
         Self {
             stripped,
-            binding,
+            bound_to,
             is_exempt: false,
             promise: None,
             is_replayed: false,
             priority: None,
             pass: None,
+            is_handed: false,
             shown: None,
-            handed: None,
             ends_turn: None,
         }
     }
 
     /// Of a request that passes the room by, with the pass it shows.
-    pub(super) fn exempt(stripped: Option<Uri>, binding: Vec<u8>, shown: Option<&[u8]>) -> Self {
-        Self { is_exempt: true, shown: shown.map(Box::from), ..Self::new(stripped, binding) }
+    pub(super) fn exempt(stripped: Option<Uri>, bound_to: Identity, shown: Option<&[u8]>) -> Self {
+        Self { is_exempt: true, shown: shown.map(Box::from), ..Self::new(stripped, bound_to) }
     }
 
     /// A token that it has besides is of no use any more: another tab was told to come again with it.
@@ -69,10 +72,8 @@ impl Visit {
         had_token: bool,
     ) {
         self.pass = Some(renewed.unwrap_or(pass));
+        self.is_handed = renewed.is_some();
         self.ends_turn = had_token.then(|| desk.turn_cookie());
-        if let Some(renewed) = renewed {
-            self.hand(desk.application, &renewed);
-        }
     }
 
     pub(super) fn enter(&mut self, desk: &Desk<'_>, promise: Option<Promise>, entry: Entry, had_token: bool) {
@@ -80,16 +81,8 @@ impl Visit {
         self.promise = promise.filter(|_| matches!(entry.how, How::Kept | How::Late | How::Replayed));
         (self.priority, self.pass) = (entry.priority, entry.pass);
         self.is_replayed = entry.how == How::Replayed;
+        self.is_handed = entry.pass.is_some();
         self.ends_turn = had_token.then(|| desk.turn_cookie());
-        if let Some(pass) = entry.pass {
-            self.hand(desk.application, &pass);
-        }
-    }
-
-    fn hand(&mut self, application: &Application, pass: &Pass) {
-        let text = application.signer.pass(pass, &self.binding).to_string();
-        let idle = application.settings.values.get(keys::ROOM_SESSION_IDLE);
-        self.handed = Some((text, pass_lasts(idle).as_secs() + 1));
     }
 
     /// The priority its request has by the room, if that is not its class's.
@@ -113,8 +106,8 @@ impl Visit {
         self.stripped
     }
 
-    pub(super) fn binding(&self) -> &[u8] {
-        &self.binding
+    pub(super) const fn bound_to(&self) -> &Identity {
+        &self.bound_to
     }
 
     /// The request's target without a token, if it had one.
@@ -130,7 +123,8 @@ impl Visit {
         carried::strip(&mut parts.headers);
     }
 
-    /// Hands out and takes back with a response of the application.
+    /// Hands out and takes back with a response of the application, or with ours in its place. Where that gives a visitor another
+    /// cookie to go by, his pass goes along.
     pub(in crate::request) fn finish(
         &self,
         application: &Application,
@@ -138,16 +132,26 @@ impl Visit {
         is_secure: bool,
     ) {
         let revoked = headers.remove(PASS_FIELD).is_some_and(|said| said.as_bytes() == REVOKE);
+        let pass = || {
+            let shown = || read_pass(&application.signer, self.shown.as_deref()?, &self.bound_to);
+            self.pass.or_else(shown)
+        };
+        let bind = application.settings.waiting_room.bind.as_ref();
+        let becomes = bind.and_then(|key| self.bound_to.after(key, headers));
         let mut cookies = Vec::new();
         if revoked {
-            let shown = || application.signer.read_pass(self.shown.as_deref()?, &self.binding).ok();
-            if let Some(pass) = self.pass.or_else(shown) {
+            if let Some(pass) = pass() {
                 application.state.waiting_room().with(|room, now| room.revoke(now, &pass));
             }
             cookies.push(cookie(PASS, "", 0, is_secure));
-        } else if let Some((text, lasts_s)) = &self.handed {
-            cookies.push(cookie(PASS, text, *lasts_s, is_secure));
-            if let Ok(text) = HeaderValue::from_str(text) {
+        } else if (self.is_handed || becomes.is_some())
+            && let Some(pass) = pass()
+        {
+            let bound_to = becomes.as_ref().unwrap_or(&self.bound_to);
+            let text = application.signer.pass(&pass, bound_to.now()).to_string();
+            let idle = application.settings.values.get(keys::ROOM_SESSION_IDLE);
+            cookies.push(cookie(PASS, &text, pass_lasts(idle).as_secs() + 1, is_secure));
+            if let Ok(text) = HeaderValue::from_str(&text) {
                 headers.insert(PASS_FIELD, text);
             }
         }

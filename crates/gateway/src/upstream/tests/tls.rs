@@ -28,18 +28,23 @@ impl Authority {
     }
 
     fn issue(&self, name: &str, expired: bool) -> (String, String) {
-        let mut params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
-        if expired {
-            params.not_before = rcgen::date_time_ymd(2000, 1, 1);
-            params.not_after = rcgen::date_time_ymd(2001, 1, 1);
-        }
+        let params = params(name, expired);
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
         (certificate.pem(), key.serialize_pem())
     }
 
     fn acceptor(&self, name: &str, expired: bool, alpn: &[&[u8]], wants_client: bool) -> TlsAcceptor {
-        let (chain, key) = self.issue(name, expired);
+        self.acceptor_with(self.issue(name, expired), alpn, wants_client)
+    }
+
+    /// Shows that certificate.
+    fn acceptor_with(
+        &self,
+        (chain, key): (String, String),
+        alpn: &[&[u8]],
+        wants_client: bool,
+    ) -> TlsAcceptor {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
@@ -71,6 +76,15 @@ impl Authority {
             insecure: false,
         }
     }
+}
+
+fn params(name: &str, expired: bool) -> CertificateParams {
+    let mut params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
+    if expired {
+        params.not_before = rcgen::date_time_ymd(2000, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2001, 1, 1);
+    }
+    params
 }
 
 fn speaks_tls(app: &mut Application, tls: UpstreamTls) {
@@ -110,6 +124,50 @@ fn a_server_whose_certificate_our_authority_signed_is_believed() {
         assert_eq!(text(sent.expect("a head").into_body()).await.expect("a body"), "secret");
         let served = served.expect("a connection");
         assert_eq!(served.get_ref().1.server_name(), Some("app.test"));
+    });
+}
+
+/// A server whose certificate is signed by itself and an authority's, as `openssl req -x509` makes them, and
+/// settings that name it.
+fn signed_by_itself(directory: &Authority, name: &str, expired: bool) -> (TlsAcceptor, UpstreamTls) {
+    let mut params = params(name, expired);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().expect("a key");
+    let certificate = params.self_signed(&key).expect("a certificate");
+    let ca = directory.directory.path().join("itself.pem");
+    std::fs::write(&ca, certificate.pem()).expect("to be written");
+    let acceptor = directory.acceptor_with((certificate.pem(), key.serialize_pem()), &[], false);
+    (acceptor, UpstreamTls { ca: Some(ca), ..directory.settings() })
+}
+
+#[test]
+fn a_server_whose_own_certificate_we_were_given_is_believed_by_its_name_and_in_its_time() {
+    run(async {
+        let authority = Authority::new("ours");
+        let (impostor, _) = signed_by_itself(&authority, "app.test", false);
+        for (name, expired, says) in [
+            ("other.test", false, "not valid for name"),
+            ("app.test", true, "expired"),
+            ("app.test", false, ""),
+        ] {
+            let (acceptor, tls) = signed_by_itself(&authority, name, expired);
+            let (_, sent, _) = once(&acceptor, tls.clone()).await;
+            if says.is_empty() {
+                assert!(sent.is_ok(), "{sent:?}");
+            } else {
+                let error = sent.expect_err(says);
+                assert!(error.message.contains(says), "{}", error.message);
+            }
+            let (_, sent, _) = once(&impostor, tls).await;
+            assert_eq!(sent.expect_err("another's").kind, UpstreamError::Tls);
+        }
+        // One that an authority signed which nobody named.
+        let issued = authority.issue("app.test", false);
+        let ca = authority.directory.path().join("issued.pem");
+        std::fs::write(&ca, &issued.0).expect("to be written");
+        let tls = UpstreamTls { ca: Some(ca), ..authority.settings() };
+        let (_, sent, _) = once(&authority.acceptor_with(issued, &[], false), tls).await;
+        assert!(sent.is_ok(), "{sent:?}");
     });
 }
 
@@ -202,6 +260,39 @@ fn our_certificate_is_shown_and_its_files_are_read_again_when_they_change() {
         std::fs::write(path("client.key"), "nonsense").expect("to be written");
         bench.reload();
         assert!(contains(&shown().await, "gateway-the-second.test"));
+    });
+}
+
+#[test]
+fn an_upgrade_goes_by_http1_where_the_server_would_choose_http2() {
+    run(async {
+        let authority = Authority::new("ours");
+        let upgrade = || {
+            let request = Request::get("/").header("host", "app.test").header("connection", "upgrade");
+            request.header("upgrade", "websocket").body(RequestBody::Empty).expect("a request")
+        };
+        let both = authority.acceptor("app.test", false, &[b"h2", b"http/1.1"], false);
+        let raw = Raw::bind().await;
+        let bench = Bench::new(&[raw.address()], |app| speaks_tls(app, authority.settings()));
+        let (sent, served) = tokio::join!(bench.send(upgrade()), serve(&raw, &both));
+        assert_eq!(sent.expect("a head").version(), http::Version::HTTP_11);
+        assert_eq!(served.expect("a connection").get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
+
+        // One that speaks HTTP/2 alone is asked all the same.
+        let two = authority.acceptor("app.test", false, &[b"h2"], false);
+        let raw = Raw::bind().await;
+        let bench = Bench::new(&[raw.address()], |app| speaks_tls(app, authority.settings()));
+        let server = async {
+            assert!(two.accept(raw.accept().await.stream).await.is_err(), "nothing in common");
+            let stream = two.accept(raw.accept().await.stream).await.expect("a handshake");
+            super::http2::answer_all(stream, "two").await;
+        };
+        let client = async {
+            let response = bench.send(upgrade()).await.expect("a head");
+            assert_eq!(text(response.into_body()).await.expect("a body"), "two");
+            assert_eq!(bench.errors(UpstreamError::Tls), 0);
+        };
+        tokio::select! { () = client => {}, () = server => panic!("closed") };
     });
 }
 

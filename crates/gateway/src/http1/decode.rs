@@ -1,11 +1,9 @@
-//! A response's body off the wire: by its length, in chunks, or to the end of the connection (RFC 9112,
+//! A body off the wire: by its length, in chunks, or to the end of the connection (RFC 9112,
 //! sections 6 and 7).
 
 use bytes::{Buf, Bytes, BytesMut};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::Frame;
-
-use super::response::Framing;
 
 /// Bytes of a line that says a chunk's size, with its extensions.
 const SIZE_LINE_MAX: usize = 4 * 1024;
@@ -16,7 +14,7 @@ const TRAILER_FIELDS_MAX: usize = 100;
 /// What is still to come of a body. It holds no bytes: those that belong to no frame yet stay where they were
 /// read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Decoder {
+pub(crate) enum Decoder {
     /// Nothing.
     Ended,
     /// So many bytes.
@@ -35,7 +33,7 @@ pub(super) enum Decoder {
 
 /// What the bytes read so far give.
 #[derive(Debug)]
-pub(super) enum Decoded {
+pub(crate) enum Decoded {
     /// Something of the body.
     Frame(Frame<Bytes>),
     /// Nothing more: the body has ended.
@@ -47,29 +45,15 @@ pub(super) enum Decoded {
 /// Why bytes are no body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Malformed(&'static str);
+pub(crate) struct Malformed(&'static str);
 
 impl Decoder {
-    /// How the body behind a head comes.
-    pub(super) fn of(answers_head: bool, status: StatusCode, framing: Framing) -> Self {
-        let has_none = answers_head
-            || status.is_informational()
-            || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-        match framing.length {
-            _ if has_none => Self::Ended,
-            _ if framing.is_chunked => Self::Size,
-            Some(0) => Self::Ended,
-            Some(length) => Self::Length(length),
-            None => Self::ToEnd,
-        }
-    }
-
     /// Takes the next frame out of what was read.
     ///
     /// # Errors
     ///
     /// [`Malformed`] if the chunks are not as they must be. Asked again, it says the same.
-    pub(super) fn decode(&mut self, input: &mut BytesMut) -> Result<Decoded, Malformed> {
+    pub(crate) fn decode(&mut self, input: &mut BytesMut) -> Result<Decoded, Malformed> {
         self.skip_framing(input)?;
         let frame = match self {
             Self::Ended => return Ok(Decoded::End),
@@ -102,7 +86,7 @@ impl Decoder {
     /// # Errors
     ///
     /// [`Malformed`] if the body has not.
-    pub(super) fn end(&mut self) -> Result<(), Malformed> {
+    pub(crate) fn end(&mut self) -> Result<(), Malformed> {
         match self {
             Self::Ended => Ok(()),
             Self::ToEnd => {
@@ -114,7 +98,7 @@ impl Decoder {
     }
 
     /// Bytes that are worth making room for at least; `most` if it cannot be known.
-    pub(super) fn wanted(&self, least: usize, most: usize) -> usize {
+    pub(crate) fn wanted(&self, least: usize, most: usize) -> usize {
         match self {
             Self::Length(left) | Self::Chunk(left) => {
                 usize::try_from(*left).unwrap_or(most).saturating_add(least).min(most)
@@ -233,21 +217,6 @@ mod tests {
 
     fn whole(decoder: Decoder, bytes: &[u8]) -> Result<Taken, Malformed> {
         decoded(decoder, bytes, || usize::MAX)
-    }
-
-    #[test]
-    fn a_head_says_how_its_body_comes() {
-        let of = |is_head, status: u16, length, is_chunked| {
-            let framing = Framing { length, is_chunked, closes: false };
-            Decoder::of(is_head, StatusCode::from_u16(status).expect("a status"), framing)
-        };
-        assert_eq!(of(false, 200, Some(10), false), Decoder::Length(10));
-        assert_eq!(of(false, 200, Some(0), false), Decoder::Ended);
-        assert_eq!(of(false, 200, None, true), Decoder::Size);
-        assert_eq!(of(false, 200, None, false), Decoder::ToEnd);
-        for (is_head, status) in [(true, 200), (false, 204), (false, 304), (false, 101)] {
-            assert_eq!(of(is_head, status, Some(10), false), Decoder::Ended);
-        }
     }
 
     #[test]
