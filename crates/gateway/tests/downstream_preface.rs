@@ -15,8 +15,8 @@ use crate::{
 
 const PROXY: &str = "proxy_protocol = true\ntrusted = \"127.0.0.0/8\"\n";
 
-fn proxied() -> Bed {
-    Bed::new("hello.timeout = \"300ms\"\n", &format!("{PLAIN}{PROXY}"))
+fn proxied(host: &str) -> Bed {
+    Bed::new(host, &format!("{PLAIN}{PROXY}"))
 }
 
 fn count(bed: &Bed, meter: Meter) -> u64 {
@@ -50,7 +50,7 @@ fn a_client_has_only_so_many_connections() {
 
 #[test]
 fn a_proxy_header_names_the_client() {
-    let bed = proxied();
+    let bed = proxied("");
     let v2 = [
         &b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x11"[..],
         &[192, 0, 2, 7, 198, 51, 100, 1, 0x12, 0x67, 0x01, 0xbb],
@@ -80,7 +80,7 @@ fn an_ipv4_address_in_ipv6_is_of_the_networks_of_ipv4() {
 
 #[test]
 fn a_proxy_header_may_come_in_pieces_and_with_the_request() {
-    let bed = Bed::new("", &format!("{PLAIN}{PROXY}"));
+    let bed = proxied("");
     let bytes = "PROXY TCP4 192.0.2.7 198.51.100.1 4711 443\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\n";
     for step in [1, 7, bytes.len()] {
         let mut client = bed.connect();
@@ -94,7 +94,7 @@ fn a_proxy_header_may_come_in_pieces_and_with_the_request() {
 
 #[test]
 fn a_local_proxy_header_leaves_the_addresses_as_they_are() {
-    let bed = proxied();
+    let bed = proxied("");
     for header in [&b"PROXY UNKNOWN\r\n"[..], b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"] {
         let mut client = bed.connect();
         client.write_all(header).unwrap();
@@ -105,10 +105,11 @@ fn a_local_proxy_header_leaves_the_addresses_as_they_are() {
 
 #[test]
 fn no_proxy_header_no_connection() {
-    let bed = proxied();
+    let bed = proxied("hello.timeout = \"300ms\"\n");
     for bytes in [&b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"[..], b"PROXY TCP4 nonsense\r\n", b"PROXY TCP"] {
         let mut client = bed.connect();
-        client.write_all(bytes).unwrap();
+        // On a machine that halts the time may be over before.
+        let _ = client.write_all(bytes);
         assert_eq!(rest(&mut client), b"");
     }
     eventually("counted", || count(&bed, Meter::BROKEN_PREFACES) == 3);
@@ -131,7 +132,8 @@ fn a_hello_that_does_not_come_in_time_ends_the_connection() {
     let hello = hello_bytes(&client_config(&tls, &[]));
     for len in [0, 1, 5, 100, hello.len() - 1] {
         let mut client = tls.connect();
-        client.write_all(&hello[..len]).unwrap();
+        // On a machine that halts the time may be over before.
+        let _ = client.write_all(&hello[..len]);
         assert_eq!(rest(&mut client), b"");
     }
     eventually("given back", || tls.bed.shared.with_connections(|c, _| c.open() + c.in_preface()) == 0);

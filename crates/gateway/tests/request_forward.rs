@@ -415,8 +415,9 @@ fn a_server_that_fails_is_left_for_another_if_that_is_safe() {
 
 #[test]
 fn what_goes_wrong_at_the_server_is_told_as_502_or_504() {
+    // Longer than a machine halts before an answer that is there is read.
     let house =
-        House::new("upstream.response.timeout = \"1s\"\nretries.max = 0\nhealth.failures.max = \"none\"\n");
+        House::new("upstream.response.timeout = \"3s\"\nretries.max = 0\nhealth.failures.max = \"none\"\n");
     for (answer, status, reason) in [
         (None, 504, "response_timeout"),
         (Some("this is no HTTP\r\n\r\n"), 502, "garbage"),

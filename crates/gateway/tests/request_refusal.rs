@@ -207,8 +207,10 @@ fn what_is_no_request_gets_a_problem_document_and_is_counted_and_logged_by_reaso
             let house = House::with(|directory| {
                 let log = directory.join("access.log");
                 let bytes_max = if text.len() > 65_536 { "1MiB" } else { "32KiB" };
+                // Only what is late is to be late.
+                let head_timeout = if status == 408 { "200ms" } else { "30s" };
                 let host = format!(
-                    "head.timeout = \"200ms\"\nhead.bytes.max = \"{bytes_max}\"\n\
+                    "head.timeout = \"{head_timeout}\"\nhead.bytes.max = \"{bytes_max}\"\n\
                      access_log.target = \"{}\"\naccess_log.sample = 0.0\n",
                     log.display()
                 );

@@ -18,6 +18,8 @@ use crate::{
 
 const SECOND: Duration = Duration::from_secs(1);
 const FIXED_ONE: &str = "in_flight.algorithm = \"fixed\"\nin_flight.limit = 1";
+/// Shorter than a slow client takes until it is cut off.
+const SHORT_QUEUE: &str = "[application.app.class.default]\nqueue.wait.max = \"2s\"";
 const LONG_QUEUE: &str = "[application.app.class.default]\nqueue.wait.max = \"60s\"";
 
 /// Sends a byte a second until the gateway ends the connection; gives what it answered.
@@ -42,7 +44,8 @@ fn slow_heads_are_cut_off_and_hold_nobody_up() {
     const DRIPS: usize = 20;
     let origin = Origin::hello();
     let host = "head.timeout = \"3s\"\nhello.timeout = \"3s\"";
-    let front = Front::start(&[origin.url()], host, FIXED_ONE);
+    // Good clients take turns at the one permit, also where the machine halts for a moment.
+    let front = Front::start(&[origin.url()], host, &format!("{FIXED_ONE}\n{SHORT_QUEUE}"));
     let listen = front.listen;
     let drips: Vec<_> = (0..DRIPS)
         .map(|index| {
@@ -70,7 +73,8 @@ fn slow_heads_are_cut_off_and_hold_nobody_up() {
 #[test]
 fn slow_bodies_hold_no_permit_and_are_cut_off() {
     let origin = Origin::hello();
-    let front = Front::start(&[origin.url()], "body.rate.min = \"64B\"", FIXED_ONE);
+    let knobs = format!("{FIXED_ONE}\n{SHORT_QUEUE}");
+    let front = Front::start(&[origin.url()], "body.rate.min = \"64B\"", &knobs);
     let listen = front.listen;
     let drips: Vec<_> = (0..10)
         .map(|index| {

@@ -20,7 +20,7 @@ use crate::{
         client::{Client, get},
         free_address,
         load::{Connections, Load, Tally},
-        origin::{Latch, Origin, respond},
+        origin::{ID, Latch, Origin, respond},
         signal, write_certificate,
     },
 };
@@ -309,15 +309,37 @@ fn the_end_answers_every_request_begun() {
 
 #[test]
 fn the_binary_is_replaced_under_load_without_one_failed_or_refused_request() {
-    let origin = origin();
+    // A process has its state directory until the last of its requests is done, and it has one until its successor has
+    // found the directory taken.
+    let latches = [Latch::default(), Latch::default()];
+    let held = latches.clone();
+    let origin = Origin::start(move |request, stream| {
+        thread::sleep(Duration::from_millis(5));
+        if let Some(latch) = request.path.strip_prefix("/held/").and_then(|number| number.parse().ok()) {
+            let latch: usize = latch;
+            held[latch].wait();
+        }
+        respond(stream, 200, b"hello\n")
+    });
     let front = Front::start(&[origin.url()], "state_directory = \"state\"", KNOBS);
     let kept = Load::start("kept", front.listen, 6, Connections::Reopened, "/");
     let fresh = Load::start("fresh", front.listen, 4, Connections::Fresh, "/");
     kept.await_more(100);
     let mut front = front;
-    let old = front.gateway.pid();
+    let hold = |number: usize| {
+        let mut client = Client::connect(front.listen).expect("connect");
+        let id = format!("held-{number}");
+        client.send_get(&format!("/held/{number}"), &format!("{ID}: {id}\r\n")).expect("send");
+        await_that("it is held", || origin.times(&id) == 1);
+        client
+    };
+    let (taken, old) = ("in memory until the process before ends", front.gateway.pid());
+    let mut last = hold(0);
     front.gateway.signal("USR2");
     front.gateway.log.await_line(" ready", 2);
+    front.gateway.log.await_line(taken, 1);
+    latches[0].open();
+    assert_eq!(last.response().expect("it is finished").status, 200);
     assert_eq!(front.gateway.ended(), Some(0), "the old process ends well");
     let new = successor(front.gateway.directory.path(), old);
     kept.await_more(200);
@@ -325,8 +347,12 @@ fn the_binary_is_replaced_under_load_without_one_failed_or_refused_request() {
 
     // And again, by its successor, which has the state directory by then.
     front.gateway.log.await_line("state directory open", 2);
+    let mut last = hold(1);
     signal(new, "USR2");
     front.gateway.log.await_line(" ready", 3);
+    front.gateway.log.await_line(taken, 2);
+    latches[1].open();
+    assert_eq!(last.response().expect("it is finished").status, 200);
     await_gone(new);
     let newest = successor(front.gateway.directory.path(), new);
     kept.await_more(200);
@@ -337,7 +363,7 @@ fn the_binary_is_replaced_under_load_without_one_failed_or_refused_request() {
     }
     // Who takes the place of another gets the state directory after it, as is to be expected.
     front.gateway.log.await_line("state directory open", 3);
-    assert_eq!(front.gateway.log.lines_with("in memory until the process before ends").len(), 2);
+    assert_eq!(front.gateway.log.lines_with(taken).len(), 2);
     assert_eq!(front.gateway.log.lines_with("in memory only"), [""; 0]);
     await_rest(front.admin);
     signal(newest, "TERM");

@@ -370,7 +370,8 @@ fn a_form_sent_at_the_check_waits_at_the_generator_or_its_sender_is_led_back() {
 fn a_browser_waits_at_one_and_comes_in_at_the_other() {
     let (pair, check) = Pair::start("1h");
     let mut browser = Browser::start();
-    drop(pair.burst(100));
+    // Longer than a slow machine takes to load the page.
+    drop(pair.burst(300));
     browser.open(&format!("http://{}/item?a=b", pair.queue));
     assert_eq!(browser.value("document.getElementById('at') !== null"), true, "he waits");
     let shop = format!("http://{}/", pair.shop);

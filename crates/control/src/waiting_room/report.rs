@@ -181,7 +181,7 @@ impl Room {
     }
 
     /// Somebody with a promise goes on whatever his time is, since nobody is held back now: he has come, unless he came for it
-    /// before.
+    /// before or comes after the grace, when nobody knows any more whether he did.
     pub fn goes_on(&mut self, now: Timestamp, promise: &Promise) {
         self.advance(now);
         let slot = match promise.kind {
@@ -191,6 +191,10 @@ impl Room {
                 Lot::Pending(..) | Lot::Unknown => return,
             },
         };
+        let ends = self.table.begin(slot.saturating_add(1));
+        if self.now >= ends + self.settings.clock_tolerance + self.settings.grace {
+            return;
+        }
         let is_used =
             self.replay.knows(slot, promise.number) || self.was_used_before(self.table.begin(slot), promise);
         if !is_used {

@@ -239,3 +239,21 @@ fn a_live_change_forgets_neither_what_was_used_nor_who_is_to_come() {
         assert_eq!(of(RoomCount::Promised), ends, "{counted:?} {changed:?}");
     }
 }
+
+/// The filter of his slot is gone by then, and what is known of others who were promised it is not.
+#[test]
+fn who_has_come_and_comes_again_after_the_grace_does_not_pass_for_another() {
+    let mut room = room_of(&RoomSettings { grace: Duration::ZERO, ..settings() }, 2.0);
+    let out = ask(&mut room, START, 4);
+    let [used, _other] = out[..] else { panic!("two go on, two are promised the next second: {out:?}") };
+    assert_eq!(how(room.come_back(s(1.0), ONE, &used)), Some(How::Kept));
+    assert_eq!(room.no_shows.unseen(), 1);
+    // Nobody is held back where no capacity is known.
+    room.observe(s(1.1), Capacity::default(), std::iter::empty());
+    assert_eq!(how(room.come_back(s(3.0), ONE, &used)), Some(How::Unconcerned));
+    assert_eq!(room.no_shows.unseen(), 1, "the other one has not come");
+    room.advance(s(9.0));
+    let mut absent = 0;
+    room.drain_counts(|_, what, count| absent += if what == RoomCount::NoShow { count } else { 0 });
+    assert_eq!(absent, 1);
+}
