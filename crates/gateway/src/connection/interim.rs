@@ -44,6 +44,19 @@ impl Interim {
         self.bytes.borrow_mut().extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
     }
 
+    /// Whether any waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.borrow().is_empty()
+    }
+
+    /// Moves what waits, unless something is still to be written: a client that takes nothing is not to have more and
+    /// more of them kept for it.
+    pub(super) fn move_behind(&self, out: &mut Outgoing) {
+        if !out.has_bytes() {
+            self.move_to(out);
+        }
+    }
+
     /// Moves what waits behind what is to be written.
     pub(super) fn move_to(&self, out: &mut Outgoing) {
         let mut bytes = self.bytes.borrow_mut();
@@ -84,5 +97,20 @@ mod tests {
         }
         let waiting = take();
         assert!(waiting.len() <= WAITING_MAX && waiting.len() % written.len() == 0);
+    }
+
+    #[test]
+    fn no_more_are_kept_for_a_client_that_takes_none() {
+        let interim = Interim::default();
+        let mut out = Outgoing::default();
+        for _ in 0..3 {
+            interim.push(StatusCode::EARLY_HINTS, &HeaderMap::new());
+            interim.move_behind(&mut out);
+        }
+        let hint = b"HTTP/1.1 103 Early Hints\r\n\r\n";
+        assert_eq!(&out.slices()[0][..], hint);
+        out.advance(hint.len());
+        interim.move_behind(&mut out);
+        assert_eq!((&out.slices()[0][..], interim.is_empty()), (&hint.repeat(2)[..], true));
     }
 }

@@ -84,6 +84,7 @@ pub(crate) struct Pulse {
     resets: Cell<u32>,
     read_blocked: Cell<bool>,
     write_blocked: Cell<bool>,
+    flush_blocked: Cell<bool>,
     ended: Cell<bool>,
     multiplexed: Cell<bool>,
     /// Bytes read in [`Phase::Opening`].
@@ -136,6 +137,7 @@ impl Pulse {
             resets: Cell::new(0),
             read_blocked: Cell::new(false),
             write_blocked: Cell::new(false),
+            flush_blocked: Cell::new(false),
             ended: Cell::new(false),
             multiplexed: Cell::new(false),
             opened: Cell::new(0),
@@ -172,6 +174,8 @@ impl Pulse {
     pub(crate) fn begin(self: &Rc<Self>) -> Exchange {
         self.exchanges.set(self.exchanges.get() + 1);
         self.in_step.set(Step::No);
+        // What was waited for until now was its head.
+        self.wants_nothing();
         self.enter(Phase::Exchange);
         Exchange { pulse: Rc::clone(self), answered: Cell::new(false) }
     }
@@ -203,7 +207,19 @@ impl Pulse {
         }
     }
 
-    /// What came of writing or flushing.
+    /// Nothing of what the client may send is waited for.
+    pub(super) fn wants_nothing(&self) {
+        self.read_blocked.set(false);
+    }
+
+    /// What came of flushing. It may find no room for what was written, and room again when nothing more is written.
+    pub(super) fn flushed(&self, blocked: bool) {
+        if self.flush_blocked.replace(blocked) != blocked {
+            self.beat();
+        }
+    }
+
+    /// What came of writing.
     pub(super) fn wrote(&self, blocked: bool) {
         if blocked {
             if !self.write_blocked.replace(true) {
@@ -281,8 +297,9 @@ impl Pulse {
 
     /// Whether it is the client's turn: to take what was written, or to send on. HTTP/1 reads
     /// during an exchange only if the request has a body; HTTP/2 always reads.
-    fn is_owed(&self) -> bool {
-        self.write_blocked.get() || (self.read_blocked.get() && !self.multiplexed.get())
+    pub(super) fn is_owed(&self) -> bool {
+        let is_blocked = self.write_blocked.get() || self.flush_blocked.get();
+        is_blocked || (self.read_blocked.get() && !self.multiplexed.get())
     }
 }
 
@@ -468,6 +485,22 @@ mod tests {
         drop(exchange);
         pulse.enter(Phase::Idle);
         assert_eq!(bed.after(S), Some(Order::Park));
+    }
+
+    #[test]
+    fn a_client_that_has_sent_its_request_owes_nothing() {
+        let mut bed = Bed::new();
+        let pulse = Rc::clone(bed.place.pulse());
+        // The next request is waited for, and comes while the connection is parked.
+        pulse.read(None);
+        pulse.park();
+        let exchange = pulse.begin();
+        assert_eq!(bed.after(1000 * S), None);
+        // Its body is waited for, until nobody wants it any more.
+        pulse.read(None);
+        pulse.wants_nothing();
+        assert_eq!(bed.after(1000 * S), None);
+        drop(exchange);
     }
 
     #[test]

@@ -12,7 +12,6 @@
 
 use std::{
     cell::Cell,
-    collections::VecDeque,
     future::{Future, poll_fn},
     pin::Pin,
     rc::Rc,
@@ -29,7 +28,10 @@ use tidegate_control::{
 use tidegate_runtime::{Clock, Spooled};
 use tokio::time::Sleep;
 
-use super::error::ClientFault;
+use super::{
+    error::ClientFault,
+    frames::{Frames, length},
+};
 use crate::body::{BodyError, ClientBody, RESET_WITHIN, RequestBody};
 
 /// Turns of the event loop a body gets to show that it is there.
@@ -212,7 +214,7 @@ impl Drop for Intake {
 pub(super) struct Gathering {
     /// `None` once it has ended.
     intake: Option<Intake>,
-    frames: VecDeque<Frame<Bytes>>,
+    frames: Frames,
     bytes: u64,
     bytes_max: u64,
     spooled: Spooled,
@@ -220,8 +222,8 @@ pub(super) struct Gathering {
 
 impl Gathering {
     /// Gathers up to `bytes_max` bytes, as far as memory is granted.
-    pub(super) const fn new(intake: Intake, bytes_max: u64, spooled: Spooled) -> Self {
-        Self { intake: Some(intake), frames: VecDeque::new(), bytes: 0, bytes_max, spooled }
+    pub(super) fn new(intake: Intake, bytes_max: u64, spooled: Spooled) -> Self {
+        Self { intake: Some(intake), frames: Frames::default(), bytes: 0, bytes_max, spooled }
     }
 
     /// Takes what is there within a few turns of the event loop; whether that is enough.
@@ -255,8 +257,8 @@ impl Gathering {
             match ready!(Pin::new(intake).poll_frame(context)).transpose()? {
                 None => self.intake = None,
                 Some(frame) => {
-                    let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
-                    self.frames.push_back(frame);
+                    let bytes = length(&frame);
+                    self.frames.push(frame);
                     self.bytes += bytes;
                     if !self.spooled.grow(bytes) {
                         // Without memory the rest goes in step with the server.
@@ -270,27 +272,24 @@ impl Gathering {
 
     /// The body to send on: whole if it has ended, else what was gathered and then the rest.
     pub(super) fn into_body(mut self) -> RequestBody {
-        if self.intake.is_some() || self.frames.iter().any(Frame::is_trailers) {
+        if self.intake.is_some() || self.frames.has_trailers() {
             return RequestBody::Stream(Box::pin(self));
         }
-        match self.frames.len() {
-            0 => RequestBody::Empty,
-            1 => self
-                .frames
-                .pop_front()
-                .and_then(|frame| frame.into_data().ok())
-                .map_or(RequestBody::Empty, |bytes| {
-                    RequestBody::Whole(Bytes::from_owner(Kept { bytes, _spooled: self.spooled }))
-                }),
-            _ => {
-                let mut bytes = BytesMut::with_capacity(usize::try_from(self.bytes).unwrap_or(0));
-                for data in self.frames.iter().filter_map(Frame::data_ref) {
-                    bytes.extend_from_slice(data);
-                }
-                let bytes = bytes.freeze();
-                RequestBody::Whole(Bytes::from_owner(Kept { bytes, _spooled: self.spooled }))
+        let only = self.frames.is_single();
+        let Some(first) = self.frames.pop().and_then(|frame| frame.into_data().ok()) else {
+            return RequestBody::Empty;
+        };
+        let bytes = if only {
+            first
+        } else {
+            let mut bytes = BytesMut::with_capacity(usize::try_from(self.bytes).unwrap_or(0));
+            bytes.extend_from_slice(&first);
+            while let Some(frame) = self.frames.pop() {
+                bytes.extend(frame.into_data());
             }
-        }
+            bytes.freeze()
+        };
+        RequestBody::Whole(Bytes::from_owner(Kept { bytes, _spooled: self.spooled }))
     }
 }
 
@@ -315,8 +314,8 @@ impl Body for Gathering {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = &mut *self;
-        if let Some(frame) = this.frames.pop_front() {
-            this.spooled.shrink(frame.data_ref().map_or(0, |data| data.len() as u64));
+        if let Some(frame) = this.frames.pop() {
+            this.spooled.shrink(length(&frame));
             return Poll::Ready(Some(Ok(frame)));
         }
         match &mut this.intake {

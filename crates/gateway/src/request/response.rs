@@ -25,7 +25,11 @@ use super::{
     response_body::ResponseBody,
     upgrade::Tunnel,
 };
-use crate::{body::BodyError, connection::Connection, upstream::UpstreamBody};
+use crate::{
+    body::BodyError,
+    connection::{Connection, Protocol},
+    upstream::UpstreamBody,
+};
 
 /// Bytes of a response that are read ahead without asking for memory; about what a codec holds anyway.
 const FREE_BYTES: u64 = 16 * 1024;
@@ -63,7 +67,14 @@ impl Service {
         if status == StatusCode::SWITCHING_PROTOCOLS {
             return tunnel(connection, record, in_flight, head, upstream, forwarded, sticky.as_deref());
         }
+        let wanted = protocols_wanted(connection, &head);
         edit(&mut head, &application.application, forwarded, sticky.as_deref());
+        if !wanted.is_empty() {
+            head.headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+            for protocol in wanted {
+                head.headers.append(header::UPGRADE, protocol);
+            }
+        }
         let values = &application.application.settings.values;
         if is_event_stream(&head.headers)
             && let Err(refusal) = in_flight.become_stream()
@@ -166,6 +177,15 @@ fn edit(head: &mut Parts, application: &Application, forwarded: &Forwarded, stic
         visit.finish(application, &mut head.headers, forwarded.is_secure);
     }
     forward::edit(&mut head.headers, application.settings.response_headers.iter().map(|edit| &edit.edit));
+}
+
+/// What a server asks to go on with: a 426 says it, and would say nothing without (RFC 9110, section 15.5.22). HTTP/2 has no
+/// such field.
+fn protocols_wanted(connection: &Connection, head: &Parts) -> Vec<HeaderValue> {
+    if head.status != StatusCode::UPGRADE_REQUIRED || connection.protocol() == Protocol::Http2 {
+        return Vec::new();
+    }
+    head.headers.get_all(header::UPGRADE).iter().cloned().collect()
 }
 
 /// Joins both sides after a 101.

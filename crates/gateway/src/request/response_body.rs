@@ -46,7 +46,7 @@ impl ResponseBody {
 
     /// What was read to its end.
     pub(super) fn pieces(mut frames: Frames, spooled: Spooled) -> Self {
-        if frames.len() > 1 || spooled.bytes() > 0 || frames.iter().any(Frame::is_trailers) {
+        if !frames.is_single() || spooled.bytes() > 0 || frames.has_trailers() {
             return Self { content: Content::Pieces { frames, spooled }, record: None };
         }
         let only = frames.pop().and_then(|frame| frame.into_data().ok());
@@ -60,6 +60,11 @@ impl ResponseBody {
     /// No response at all: nobody is there to get it.
     pub(super) const fn broken() -> Self {
         Self { content: Content::Broken, record: None }
+    }
+
+    /// Whether there is no response at all.
+    pub(crate) const fn is_broken(&self) -> bool {
+        matches!(self.content, Content::Broken)
     }
 
     /// Lets the account travel along.
@@ -119,7 +124,7 @@ impl Body for ResponseBody {
             Content::Empty => SizeHint::with_exact(0),
             Content::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             // Trailers go only where the length is not announced, or was by the server.
-            Content::Pieces { frames, .. } if frames.iter().any(Frame::is_trailers) => SizeHint::default(),
+            Content::Pieces { frames, .. } if frames.has_trailers() => SizeHint::default(),
             Content::Pieces { frames, .. } => SizeHint::with_exact(frames.bytes()),
             Content::ReadAhead(_) | Content::Broken => SizeHint::default(),
         }

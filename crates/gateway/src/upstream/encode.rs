@@ -5,7 +5,7 @@ use std::io::Write;
 use bytes::Bytes;
 use http::{
     Request,
-    header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING},
+    header::{CONNECTION, CONTENT_LENGTH, TE, TRANSFER_ENCODING},
 };
 
 use crate::{
@@ -23,7 +23,7 @@ pub(super) fn begin(out: &mut Outgoing, request: &Request<RequestBody>, body: &R
         lead.extend_from_slice(part.as_bytes());
     }
     let streams = matches!(body, RequestBody::Stream(_));
-    let mut length = None;
+    let (mut length, mut has_te) = (None, false);
     for (name, value) in request.headers() {
         match *name {
             // How the body goes is said below.
@@ -32,6 +32,7 @@ pub(super) fn begin(out: &mut Outgoing, request: &Request<RequestBody>, body: &R
                 length = value.to_str().ok().and_then(|text| text.parse().ok()).or(length);
                 continue;
             }
+            TE => has_te = true,
             _ => {}
         }
         field(lead, name.as_str().as_bytes(), value.as_bytes());
@@ -39,6 +40,10 @@ pub(super) fn begin(out: &mut Outgoing, request: &Request<RequestBody>, body: &R
     // One that asks to upgrade has said what becomes of its connection.
     if is_last && !request.headers().contains_key(CONNECTION) {
         field(lead, b"connection", b"close");
+    }
+    // Who sends it says that it ends at the next hop (RFC 9110, section 10.1.4).
+    if has_te {
+        field(lead, b"connection", b"te");
     }
     let (piece, rest, told) = match body {
         RequestBody::Empty => (Bytes::new(), Rest::Nothing, length.map(|_: u64| 0)),
@@ -110,6 +115,10 @@ mod tests {
             String::from_utf8(outgoing.slices()[0].to_vec()).expect("text")
         };
         assert_eq!(head(&[("host", "a")]), "PUT /a?b HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+        assert_eq!(
+            head(&[("te", "trailers")]),
+            "PUT /a?b HTTP/1.1\r\nte: trailers\r\nconnection: close\r\nconnection: te\r\n\r\n"
+        );
         let upgrade = head(&[("connection", "upgrade"), ("upgrade", "websocket")]);
         assert_eq!(upgrade, "PUT /a?b HTTP/1.1\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n");
     }

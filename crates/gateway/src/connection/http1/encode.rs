@@ -44,7 +44,7 @@ pub(super) fn begin(
             }
         }
     }
-    let (mut told, mut is_dated, mut says_connection, mut has_trailers) = (None, false, false, false);
+    let (mut told, mut is_dated, mut says_close, mut has_trailers) = (None, false, false, false);
     for (name, value) in &head.headers {
         match *name {
             // How the body goes is said below.
@@ -57,8 +57,8 @@ pub(super) fn begin(
             header::TRAILER => has_trailers = true,
             header::DATE => is_dated = true,
             header::CONNECTION => {
-                says_connection = true;
-                lasts &= !value.as_bytes().eq_ignore_ascii_case(b"close");
+                says_close |= value.as_bytes().eq_ignore_ascii_case(b"close");
+                lasts &= !says_close;
             }
             _ => {}
         }
@@ -70,6 +70,8 @@ pub(super) fn begin(
         (true, length) if asked.is_head && status != StatusCode::NO_CONTENT => {
             (told.map(|(length, _)| length).or(length.filter(|length| *length > 0)), Rest::Nothing)
         }
+        // The same (RFC 9110, section 8.6), where the server has said it.
+        (true, _) if status == StatusCode::NOT_MODIFIED => (told.map(|(length, _)| length), Rest::Nothing),
         (true, _) => (None, Rest::Nothing),
         (false, Some(0)) => (Some(0), Rest::Nothing),
         (false, Some(length)) => (Some(length), Rest::Length(length)),
@@ -93,7 +95,9 @@ pub(super) fn begin(
         (Some(length), _) => drop(write!(lead, "content-length: {length}\r\n")),
         (None, _) => {}
     }
-    match (says_connection, lasts) {
+    match (says_close, lasts) {
+        // What becomes of it then is another protocol's matter.
+        _ if status == StatusCode::SWITCHING_PROTOCOLS => {}
         (false, false) => field(lead, b"connection", b"close"),
         (false, true) if asked.is_http10 => field(lead, b"connection", b"keep-alive"),
         _ => {}
@@ -174,8 +178,15 @@ mod tests {
             ),
             (
                 wire(304, &[("content-length", "3")], &none, PLAIN, true),
-                "HTTP/1.1 304 Not Modified|date: x||",
+                "HTTP/1.1 304 Not Modified|date: x|content-length: 3||",
                 true,
+            ),
+            (wire(304, &[], &none, PLAIN, true), "HTTP/1.1 304 Not Modified|date: x||", true),
+            // Whatever the connection is asked beside, what becomes of it is said.
+            (
+                wire(426, &[("connection", "upgrade")], &none, PLAIN, false),
+                "HTTP/1.1 426 Upgrade Required|date: x|connection: upgrade|content-length: 0|connection: close||",
+                false,
             ),
             (
                 wire(200, &[("content-length", "3")], &none, HEAD, true),

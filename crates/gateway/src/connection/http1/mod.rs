@@ -298,11 +298,18 @@ impl<'a> Codec<'a> {
         let answer = poll_fn(|context| {
             loop {
                 if let Poll::Ready(response) = serving.as_mut().poll(context) {
+                    // There is none, which without a body would not show.
+                    if response.body().is_broken() {
+                        return Poll::Ready(Err(Stop::Broken));
+                    }
                     return Poll::Ready(Ok(self.answer(response, asked, is_lasting)));
                 }
-                connection.interim.move_to(&mut self.outgoing);
-                if let Poll::Ready(Err(stop)) = self.poll_write(context) {
-                    return Poll::Ready(Err(stop));
+                connection.interim.move_behind(&mut self.outgoing);
+                match self.poll_write(context) {
+                    Poll::Ready(Err(stop)) => return Poll::Ready(Err(stop)),
+                    // More have come than went out at once.
+                    Poll::Ready(Ok(())) if !connection.interim.is_empty() => continue,
+                    _ => {}
                 }
                 if connection.waits.take() {
                     self.give_room_back();

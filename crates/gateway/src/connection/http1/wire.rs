@@ -132,6 +132,7 @@ impl Wire {
                     has_read = true;
                     let quiet = &mut Context::from_waker(Waker::noop());
                     if !matches!(self.poll_read(quiet), Poll::Ready(Ok(1..))) {
+                        self.wants_nothing();
                         return false;
                     }
                 }
@@ -159,6 +160,13 @@ impl Wire {
                 Err(error) => break Some(Err(error.to_string())),
             }
         })
+    }
+
+    /// Nobody waits for what the client may send: it is not slow if it sends nothing.
+    fn wants_nothing(&self) {
+        if let Some(io) = &self.io {
+            io.wants_nothing();
+        }
     }
 
     fn tell(&mut self) {
@@ -201,6 +209,7 @@ impl Drop for Upload {
         let mut wire = self.wire.borrow_mut();
         if wire.number == self.number {
             wire.is_wanted = false;
+            wire.wants_nothing();
             wire.tell();
         }
     }
