@@ -4,7 +4,10 @@ use std::{path::Path, sync::Arc};
 
 use tidegate_runtime::Shared;
 
-use crate::{failure::Failure, output::{note, say}};
+use crate::{
+    failure::Failure,
+    output::{note, say},
+};
 
 /// Checks `file` as `tidegate run` would read it.
 pub(crate) fn run(file: &Path, print: bool) -> Result<(), Failure> {

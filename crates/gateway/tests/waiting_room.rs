@@ -290,9 +290,8 @@ fn who_is_let_in_and_meets_no_server_has_his_pass() {
 fn who_is_let_in_and_sends_a_broken_body_has_his_pass() {
     for (body, status) in [("zz\r\n", 400), (BIG_CHUNK, 413)] {
         let mut member = Member::new("body.bytes.max = \"16B\"\n");
-        let request = format!(
-            "POST /buy HTTP/1.1\r\nhost: app.example\r\ntransfer-encoding: chunked\r\n\r\n{body}"
-        );
+        let request =
+            format!("POST /buy HTTP/1.1\r\nhost: app.example\r\ntransfer-encoding: chunked\r\n\r\n{body}");
         let answer = exchange(&mut member.house.connect(), &request);
         assert_eq!(answer.status, status, "{}", answer.head);
         member.pass = answer.field("tidegate-pass").expect("a pass").to_owned();
@@ -308,7 +307,8 @@ const BIG_CHUNK: &str = "20\r\n0123456789abcdef0123456789abcdef\r\n0\r\n\r\n";
 #[test]
 fn two_gateways_under_one_host_name_leave_each_other_their_cookies() {
     let doors = "waiting_room.opens_at = 4102444800\n";
-    let open = || Bed::with_application("", PLAIN, &format!("{GIVEN}waiting_room.method = \"fifo\"\n{doors}"));
+    let open =
+        || Bed::with_application("", PLAIN, &format!("{GIVEN}waiting_room.method = \"fifo\"\n{doors}"));
     let gateways = [open(), open()];
     let ask = |bed: &Bed, jar: &BTreeMap<String, String>| {
         let cookies: Vec<String> = jar.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -329,7 +329,12 @@ fn two_gateways_under_one_host_name_leave_each_other_their_cookies() {
     for bed in &gateways {
         set(&bed.shared, Knob::ROOM_METHOD, "closed");
         let answer = ask(bed, &jar);
-        assert_eq!((answer.status, answer.field("set-cookie")), (200, None), "he is in at both: {}", answer.head);
+        assert_eq!(
+            (answer.status, answer.field("set-cookie")),
+            (200, None),
+            "he is in at both: {}",
+            answer.head
+        );
         assert!(!answer.body.contains("tidegate"), "neither application sees any: {}", answer.body);
     }
     // The same with times, in another browser.
@@ -601,8 +606,16 @@ fn who_comes_over_tls_to_a_trusted_peer_is_told_as_over_tls() {
 fn a_form_s_host_is_the_one_that_a_trusted_peer_was_asked_for() {
     let doors = "waiting_room.method = \"event\"\nwaiting_room.opens_at = 4102444800\n";
     for (listener, said, is_known) in [
-        (format!("{PLAIN}trusted = \"127.0.0.0/8\"\n"), "x-forwarded-host: shop.example, inner.example\r\n", true),
-        (format!("{PLAIN}trusted = \"127.0.0.0/8\"\n"), "forwarded: for=1.1.1.1;host=\"shop.example\"\r\n", true),
+        (
+            format!("{PLAIN}trusted = \"127.0.0.0/8\"\n"),
+            "x-forwarded-host: shop.example, inner.example\r\n",
+            true,
+        ),
+        (
+            format!("{PLAIN}trusted = \"127.0.0.0/8\"\n"),
+            "forwarded: for=1.1.1.1;host=\"shop.example\"\r\n",
+            true,
+        ),
         (format!("{PLAIN}trusted = \"127.0.0.0/8\"\n"), "", false),
         (PLAIN.to_owned(), "x-forwarded-host: shop.example\r\n", false),
     ] {

@@ -91,9 +91,8 @@ impl<'a> Texts<'a> {
 
     /// The cookie that is ours to set or to take away, if there is one, of those that are called `name`.
     pub(super) fn ours(self, whose: impl Fn(&[u8]) -> Whose) -> Option<&'a str> {
-        let with = |wanted: Whose| {
-            self.iter().find_map(|text| text.cookie.filter(|_| whose(text.bytes) == wanted))
-        };
+        let with =
+            |wanted: Whose| self.iter().find_map(|text| text.cookie.filter(|_| whose(text.bytes) == wanted));
         with(Whose::Ours).or_else(|| with(Whose::Nobodys))
     }
 

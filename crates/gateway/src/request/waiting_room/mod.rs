@@ -137,7 +137,11 @@ pub(super) fn served(application: &CoreApplication, class: ClassId, visit: &Visi
 }
 
 /// Admission could not keep who was let in: a new time, ahead of newcomers. Who passed by is refused like others.
-pub(super) fn missed(application: &CoreApplication, visitor: Visitor<'_>, visit: &Visit) -> Option<Box<Shut>> {
+pub(super) fn missed(
+    application: &CoreApplication,
+    visitor: Visitor<'_>,
+    visit: &Visit,
+) -> Option<Box<Shut>> {
     if visit.is_exempt() {
         return None;
     }

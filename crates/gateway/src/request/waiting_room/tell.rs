@@ -149,10 +149,10 @@ impl Shut {
         };
         let base = desk.turn_cookie();
         let carried = Carried::of(head.uri, head.headers, &base);
-        let turn_cookie =
-            carried.turns.cookie(base.clone(), &settings.name, |text| desk.whose_turn(text));
+        let turn_cookie = carried.turns.cookie(base.clone(), &settings.name, |text| desk.whose_turn(text));
         // Nobody is sent to and fro who comes with a token that is known nowhere.
-        let is_sent_there = stay.is_some() && (!carried.in_query || desk.read_turn(carried).promise.is_some());
+        let is_sent_there =
+            stay.is_some() && (!carried.in_query || desk.read_turn(carried).promise.is_some());
         // A page without a place for it cannot send it again.
         let holds_forms = application.waiting_page.as_ref().is_none_or(|page| page.has(PageValue::Form));
         Self {

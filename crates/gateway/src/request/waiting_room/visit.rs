@@ -157,7 +157,9 @@ impl Visit {
         let pass = || {
             let read = |text: &[u8]| read_pass(&application.signer, text, &self.bound_to);
             let shown = || {
-                self.shown.iter().find_map(|(text, name)| Some((read(text)?, name.as_deref().unwrap_or(PASS))))
+                self.shown
+                    .iter()
+                    .find_map(|(text, name)| Some((read(text)?, name.as_deref().unwrap_or(PASS))))
             };
             self.pass.map(|pass| (pass, &*self.pass_cookie)).or_else(shown)
         };
