@@ -54,10 +54,12 @@ struct Wanted {
 }
 
 /// What becomes of the value that is kept of a knob for the processes to come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Kept {
     /// It is the new one.
     Replaced,
+    /// It is this one, over which the new one stands until the process ends.
+    Beneath(Value),
     /// None is kept any more.
     Forgotten,
     /// It stays, or there is none.
@@ -164,13 +166,18 @@ impl Knobs {
             (wanted.path.clone(), wanted.value.map(changed))
         };
         let rows = changes.iter().filter(|wanted| wanted.kept != Kept::AsItIs).map(|wanted| {
-            let value = wanted.value.filter(|_| wanted.kept == Kept::Replaced);
+            let value = match wanted.kept {
+                Kept::Replaced => wanted.value,
+                Kept::Beneath(value) => Some(value),
+                Kept::Forgotten | Kept::AsItIs => None,
+            };
             (wanted.path.to_string(), value.map(|value| value.to_string()))
         });
+        let brings_back = changes.iter().any(|wanted| matches!(wanted.kept, Kept::Beneath(_)));
         let (rows, changes): (Vec<_>, Vec<_>) = (rows.collect(), changes.iter().map(changed).collect());
         if dry_run {
             let done = self.shared.change_knobs(&changes, true).map_err(problem)?;
-            let changes = described(&done, &self.shared.overrides(), &changes);
+            let changes = described(&done, &self.shared.overrides(), &changes, &self.record);
             return Ok(json!({ "dry_run": true, "version": self.shared.version(), "changes": changes }));
         }
         let before = self.shared.overrides();
@@ -182,6 +189,9 @@ impl Knobs {
             Some(error) if lasting => {
                 self.shared.does_not_last(&origin);
                 format!("will end with this process: {error}")
+            }
+            Some(error) if brings_back => {
+                format!("the next process begins with what it takes back: {error}")
             }
             Some(error) if forgets => format!(
                 "what it takes back comes again with the next process unless the disk can be written before: {error}"
@@ -212,7 +222,7 @@ impl Knobs {
         let before = self.shared.overrides();
         let done = self.shared.change_knobs(changes, false)?;
         let version = self.shared.version();
-        let what = described(&done, &before, changes);
+        let what = described(&done, &before, changes, &self.record);
         let Origin { who, why, at, lasting } = origin.clone();
         let knobs = Json::from(what.clone()).to_string();
         let change = Change { at, who, why, lasting, knobs, overrides: rows };
@@ -293,18 +303,24 @@ fn described(
     done: &[KnobChange],
     before: &BTreeMap<KnobPath, Override>,
     changes: &[(KnobPath, Option<Override>)],
+    record: &Record,
 ) -> Vec<Json> {
     let lasts = |changed: Option<&Override>| changed.is_some_and(|changed| changed.origin.lasting);
     done.iter()
         .zip(changes)
         .map(|(change, (path, to))| {
-            let former = before.get(path);
-            json!({
-                "path": path.to_string(), "from": change.from.to_string(), "to": change.to.to_string(),
+            let (former, path) = (before.get(path), path.to_string());
+            let beneath = former.filter(|former| !former.origin.lasting).and_then(|_| record.lasting(&path));
+            let mut described = json!({
+                "path": path, "from": change.from.to_string(), "to": change.to.to_string(),
                 // Whether what it was before had been set by a change, too, and to last: a revert makes it so again.
                 "was_changed": former.is_some(), "lasted": lasts(former),
                 "lasts": lasts(to.as_ref()), "cleared": change.is_cleared,
-            })
+            });
+            if let Some(beneath) = beneath {
+                described["beneath"] = beneath.into();
+            }
+            described
         })
         .collect()
 }
@@ -342,7 +358,12 @@ fn reversed(record: &ChangeRecord, what: &[Json], shared: &Shared) -> Result<Vec
         let was_kept = is_cleared || (record.lasting && flag("lasts").unwrap_or(true));
         let mut wanted = Wanted::new(path, value, lasted);
         if was_kept && wanted.kept == Kept::AsItIs {
-            wanted.kept = Kept::Forgotten;
+            wanted.kept = match change.get("beneath").and_then(Json::as_str) {
+                Some(beneath) => {
+                    Kept::Beneath(wanted.path.read(beneath).map_err(|fault| bad(fault.to_string()))?)
+                }
+                None => Kept::Forgotten,
+            };
         }
         changes.push(wanted);
     }

@@ -262,6 +262,7 @@ fn schemas() -> Json {
             "lasted": { "type": "boolean", "description": "Of a knob: whether what it was before had been set to outlast the process." },
             "lasts": { "type": "boolean", "description": "Of a knob: whether what it was changed to outlasts the process." },
             "cleared": { "type": "boolean", "description": "Of a knob: whether a change was taken back." },
+            "beneath": { "type": "string", "description": "Of a knob that had been set to end with the process: what it would have been in the next one, by a change before." },
         },
     });
     let causes: Vec<_> = Cause::ALL.iter().map(|cause| cause.name()).collect();

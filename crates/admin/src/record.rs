@@ -1,6 +1,9 @@
 //! The record of changes: who did what, why and when, in the order in which it took effect.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{self, Arc, PoisonError},
+};
 
 use http::StatusCode;
 use serde_json::{Map, Value as Json, json};
@@ -35,6 +38,8 @@ pub(crate) struct Record {
     /// Changes of this process, the latest last, where there is no state directory. Held while
     /// something is done, so that the record has the order in which it took effect.
     remembered: Mutex<VecDeque<ChangeRecord>>,
+    /// What the state directory keeps of knobs, by their paths: changed while `remembered` is held.
+    lasting: sync::Mutex<BTreeMap<String, String>>,
 }
 
 /// Something that has been done.
@@ -157,8 +162,25 @@ impl Done {
 }
 
 impl Record {
-    pub(crate) fn new(state: Arc<State>, events: Arc<Events>) -> Self {
-        Self { state, events, remembered: Mutex::default() }
+    /// `lasting`: what the state directory keeps of knobs by their paths.
+    pub(crate) fn new(state: Arc<State>, events: Arc<Events>, lasting: BTreeMap<String, String>) -> Self {
+        Self { state, events, remembered: Mutex::default(), lasting: sync::Mutex::new(lasting) }
+    }
+
+    /// The value with which the next process begins, of a knob with one.
+    pub(crate) fn lasting(&self, path: &str) -> Option<String> {
+        self.lasting.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned()
+    }
+
+    /// Notes what the state directory keeps from now on.
+    fn keeps(&self, rows: &[(String, Option<String>)]) {
+        let mut lasting = self.lasting.lock().unwrap_or_else(PoisonError::into_inner);
+        for (path, value) in rows {
+            match value {
+                Some(value) => drop(lasting.insert(path.clone(), value.clone())),
+                None => drop(lasting.remove(path)),
+            }
+        }
     }
 
     /// Does something and records it; nothing is recorded of what was not done.
@@ -177,6 +199,7 @@ impl Record {
             }
             None => (Some(remember(&mut remembered, done.change.clone())), None),
         };
+        self.keeps(&done.change.overrides);
         self.tell(id, &done);
         Ok(Recorded { id, version: done.version, what: done.what, unwritten })
     }

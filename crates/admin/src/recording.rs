@@ -2,7 +2,7 @@
 //! is changed and what happens besides.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     io,
     path::{Path, PathBuf},
     sync::{
@@ -79,9 +79,13 @@ impl Recording {
             files: state_directory.map(Files::new),
             room_keys: Rotation::default(),
         });
+        let mut lasting = BTreeMap::new();
         if let Some(directory) = state_directory {
             match Database::overrides(directory) {
-                Ok(lasting) => knobs::restore(shared, lasting, shared.clock().now()),
+                Ok(kept) => {
+                    lasting.extend(kept.iter().map(|kept| (kept.path.clone(), kept.value.clone())));
+                    knobs::restore(shared, kept, shared.clock().now());
+                }
                 Err(error) => tracing::error!(%error, "lasting changes of knobs are not in force"),
             }
             rooms::restore(shared, directory);
@@ -94,7 +98,7 @@ impl Recording {
             *state.writer.write().unwrap_or_else(PoisonError::into_inner) = Some(writer);
         }
         let events = Arc::new(Events::new(shared.clock().now()));
-        let record = Arc::new(Record::new(Arc::clone(&state), Arc::clone(&events)));
+        let record = Arc::new(Record::new(Arc::clone(&state), Arc::clone(&events), lasting));
         let knobs = Knobs::new(Arc::clone(shared), Arc::clone(&state), Arc::clone(&record));
         let (stop, stopped) = mpsc::sync_channel(0);
         let (shared, recorded) = (Arc::clone(shared), Arc::clone(&state));

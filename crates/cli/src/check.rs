@@ -4,11 +4,18 @@ use std::{path::Path, sync::Arc};
 
 use tidegate_runtime::Shared;
 
-use crate::{failure::Failure, output::say};
+use crate::{
+    failure::Failure,
+    output::{note, say},
+};
 
 /// Checks `file` as `tidegate run` would read it.
 pub(crate) fn run(file: &Path, print: bool) -> Result<(), Failure> {
     let settings = tidegate_config::load(file).map_err(Failure::input)?;
+    // They are no faults: who checks before he starts goes on.
+    for doubt in settings.doubts() {
+        note(format_args!("{}: warning: {doubt}", file.display()));
+    }
     // What only a start would show: rules that do not compile together, pages that cannot be read,
     // scripts that do not compile, certificates and keys that do not belong together, secrets that are none.
     let scripts = match Shared::new(settings.clone()) {

@@ -1,4 +1,4 @@
-//! What commands say on standard output.
+//! What commands say on standard output, and beside it.
 
 use std::{
     fmt::Display,
@@ -15,4 +15,9 @@ pub(crate) fn say(line: impl Display) -> Result<bool, Failure> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(Failure::work(format!("standard output: {error}"))),
     }
+}
+
+/// Says a line on standard error; who does not read it has not asked for it either.
+pub(crate) fn note(line: impl Display) {
+    let _ = writeln!(io::stderr(), "{line}");
 }

@@ -67,7 +67,15 @@ pub(crate) fn run(file: PathBuf) -> Result<(), Failure> {
     // Watched before it is read, as every file is: what changes in between is not missed.
     let watch = FileWatch::new([file.clone()]);
     let settings = tidegate_config::load(&file).map_err(Failure::input)?;
+    say_doubts(&settings);
     live(settings, Source::File(file), watch)
+}
+
+/// What is hardly meant is in force all the same.
+fn say_doubts(settings: &Settings) {
+    for doubt in settings.doubts() {
+        tracing::warn!("{doubt}");
+    }
 }
 
 fn live(settings: Settings, source: Source, mut watch: FileWatch) -> Result<(), Failure> {
@@ -339,6 +347,7 @@ impl Life {
                 }
             }
             Ok(settings) => {
+                say_doubts(&settings);
                 if settings.admin != before.admin {
                     tracing::warn!("admin: a new address takes effect at the next start");
                 }

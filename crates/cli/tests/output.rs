@@ -65,6 +65,24 @@ fn an_access_log_that_cannot_be_opened_says_what_helps() {
     assert!(said.contains("none/access.log") && said.contains("make its directory"), "{said}");
 }
 
+/// What is hardly meant is told beside the answer, which stays what it is.
+#[test]
+fn a_check_warns_of_shares_that_leave_nothing_to_everybody_else() {
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let file = directory.path().join("tidegate.toml");
+    for (share, is_told) in [(0.5, false), (1.0, true)] {
+        let text = format!(
+            "[[listener]]\naddress = \"127.0.0.1:0\"\n[application.app]\nservers = [\"http://127.0.0.1:1\"]\n\
+             [application.app.class.sale]\nwaiting_room.share = {share}\n"
+        );
+        std::fs::write(&file, text).expect("write the configuration");
+        let (code, said) = ended(&["check", file.to_str().expect("UTF-8")], Stdio::null());
+        assert_eq!(code, Some(0), "{said}");
+        let warning = format!("{}: warning: app/sale/waiting_room.share: ", file.display());
+        assert_eq!((said.starts_with(&warning), said.is_empty()), (is_told, !is_told), "{said}");
+    }
+}
+
 /// The code alone tells what was at fault.
 #[test]
 fn nobody_has_to_read_what_is_at_fault() {

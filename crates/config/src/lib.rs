@@ -6,6 +6,7 @@
 
 mod choices;
 mod document;
+mod doubts;
 mod entry;
 mod faults;
 mod load;

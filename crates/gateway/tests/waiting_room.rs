@@ -1,7 +1,7 @@
 //! The door of the waiting room: who passes it by, what the application sees then and may say, and what is left of a room
 //! that was switched off.
 
-use std::{net::TcpStream, thread, time::Duration};
+use std::{collections::BTreeMap, net::TcpStream, thread, time::Duration};
 
 use serde_json::Value as Json;
 use tidegate_control::knobs::{Knob, Value};
@@ -13,6 +13,9 @@ use crate::{
 };
 
 const ASK: &str = "/.well-known/tidegate/turn";
+
+/// A capacity at which nobody waits.
+const GIVEN: &str = "capacity.given = \"1000/s\"\nin_flight.algorithm = \"fixed\"\n";
 
 fn set(shared: &Shared, knob: Knob, choice: &'static str) {
     shared
@@ -282,6 +285,102 @@ fn who_is_let_in_and_meets_no_server_has_his_pass() {
     assert_eq!(get(&mut client, "/").field("tidegate-reason"), Some("room_closed"), "and nobody else is");
 }
 
+/// So does he whose body is at fault, which is known only once he is in.
+#[test]
+fn who_is_let_in_and_sends_a_broken_body_has_his_pass() {
+    for (body, status) in [("zz\r\n", 400), (BIG_CHUNK, 413)] {
+        let mut member = Member::new("body.bytes.max = \"16B\"\n");
+        let request =
+            format!("POST /buy HTTP/1.1\r\nhost: app.example\r\ntransfer-encoding: chunked\r\n\r\n{body}");
+        let answer = exchange(&mut member.house.connect(), &request);
+        assert_eq!(answer.status, status, "{}", answer.head);
+        member.pass = answer.field("tidegate-pass").expect("a pass").to_owned();
+        set(&member.house.shared, Knob::ROOM_METHOD, "closed");
+        assert_eq!(member.ask("/again", "", "").status, 200, "he is in");
+    }
+}
+
+/// More than `body.bytes.max` of its test allows.
+const BIG_CHUNK: &str = "20\r\n0123456789abcdef0123456789abcdef\r\n0\r\n\r\n";
+
+/// Cookies know no ports: what another gateway has given under the same host name is read past and stays.
+#[test]
+fn two_gateways_under_one_host_name_leave_each_other_their_cookies() {
+    let doors = "waiting_room.opens_at = 4102444800\n";
+    let open =
+        || Bed::with_application("", PLAIN, &format!("{GIVEN}waiting_room.method = \"fifo\"\n{doors}"));
+    let gateways = [open(), open()];
+    let ask = |bed: &Bed, jar: &BTreeMap<String, String>| {
+        let cookies: Vec<String> = jar.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let request =
+            format!("GET / HTTP/1.1\r\nhost: app.example\r\ncookie: {}\r\n\r\n", cookies.join("; "));
+        exchange(&mut bed.connect(), &request)
+    };
+    let mut jar = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
+    for bed in &gateways {
+        eventually("a pass", || {
+            let answer = ask(bed, &jar);
+            keep(&mut jar, &answer);
+            answer.field("tidegate-pass").is_some()
+        });
+    }
+    assert_eq!(jar.len(), 3, "a pass of each: {jar:?}");
+    assert!(jar.contains_key("tidegate_pass"), "{jar:?}");
+    for bed in &gateways {
+        set(&bed.shared, Knob::ROOM_METHOD, "closed");
+        let answer = ask(bed, &jar);
+        assert_eq!(
+            (answer.status, answer.field("set-cookie")),
+            (200, None),
+            "he is in at both: {}",
+            answer.head
+        );
+        assert!(!answer.body.contains("tidegate"), "neither application sees any: {}", answer.body);
+    }
+    // The same with times, in another browser.
+    let mut jar = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
+    let mut tokens = Vec::new();
+    for bed in &gateways {
+        set(&bed.shared, Knob::ROOM_METHOD, "event");
+        let answer = ask(bed, &jar);
+        keep(&mut jar, &answer);
+        tokens.push(answer.field("tidegate-turn").expect("a token").to_owned());
+    }
+    assert_eq!(jar.len(), 3, "a token of each: {jar:?}");
+    for (bed, token) in gateways.iter().zip(&tokens) {
+        let answer = ask(bed, &jar);
+        keep(&mut jar, &answer);
+        assert_eq!(answer.field("tidegate-turn"), Some(token.as_str()), "the same lot again");
+    }
+    // Who is let in uses up his own alone.
+    let [one, other] = &gateways;
+    set(&one.shared, Knob::ROOM_METHOD, "fifo");
+    eventually("his turn", || {
+        let answer = ask(one, &jar);
+        keep(&mut jar, &answer);
+        answer.status == 200
+    });
+    assert!(!jar.values().any(|value| *value == tokens[0]), "{jar:?}");
+    assert_eq!(ask(other, &jar).field("tidegate-turn"), Some(tokens[1].as_str()), "the other one's stays");
+    let again = ask(one, &jar);
+    assert_eq!(again.field("set-cookie"), None, "another's token is nothing to take away: {}", again.head);
+}
+
+/// Keeps a response's cookies as a browser does.
+fn keep(jar: &mut BTreeMap<String, String>, answer: &Response) {
+    for line in answer.head.lines() {
+        let Some((name, cookie)) = line.split_once(": ") else { continue };
+        if !name.eq_ignore_ascii_case("set-cookie") {
+            continue;
+        }
+        let (name, value) = cookie.split(';').next().unwrap().split_once('=').unwrap();
+        match value {
+            "" => jar.remove(name),
+            value => jar.insert(name.to_owned(), value.to_owned()),
+        };
+    }
+}
+
 /// The servers of a generator are the check, which sends whom it does not know here: nobody is sent to and fro for ever.
 #[test]
 fn a_generator_that_is_off_or_watches_sends_everybody_to_the_check_with_a_time() {
@@ -411,14 +510,14 @@ fn who_has_to_send_a_form_again_is_led_on() {
         ("query", "http://app.example/cart", "/buy?x=1&tidegate_turn="),
     ] {
         let bed = Bed::with_application("", PLAIN, &format!("{doors}waiting_room.carry = \"{carry}\"\n"));
-        let post = |site: &str| {
+        let post = |target: &str, site: &str| {
             let request = format!(
-                "POST /buy?x=1 HTTP/1.1\r\nhost: app.example\r\naccept: text/html\r\nreferer: {referer}\r\n\
+                "POST {target} HTTP/1.1\r\nhost: app.example\r\naccept: text/html\r\nreferer: {referer}\r\n\
                  sec-fetch-site: {site}\r\ncontent-type: application/x-www-form-urlencoded\r\ncontent-length: 3\r\n\r\na=b"
             );
             exchange(&mut bed.connect(), &request)
         };
-        let lost = post("cross-site");
+        let lost = post("/buy?x=1", "cross-site");
         let token = if carry == "query" { lost.field("tidegate-turn").expect("a token") } else { "" };
         let way_on = format!("{way_on}{token}");
         let refresh = lost.field("refresh").unwrap_or_default();
@@ -430,8 +529,15 @@ fn who_has_to_send_a_form_again_is_led_on() {
         for said in [format!("data-to=\"{escaped}\""), format!("<noscript><a href=\"{escaped}\">")] {
             assert!(lost.body.contains(&said) && !lost.body.contains("<form"), "{said}: {}", lost.body);
         }
-        let kept = post("same-origin");
-        assert_eq!(kept.field("refresh"), None, "going elsewhere would lose it");
+        let mut kept = post("/buy?x=1", "same-origin");
+        if carry == "query" {
+            // Where a reload keeps place and form alike: it is sent there as it came, so that it is the page of that address.
+            let there = kept.field("location").expect("an address").to_owned();
+            assert_eq!((kept.status, there.starts_with("/buy?x=1&tidegate_turn=")), (307, true), "{there}");
+            kept = post(&there, "same-origin");
+            assert!(kept.body.contains("data-stay=\"\""), "{}", kept.body);
+        }
+        assert_eq!((kept.status, kept.field("refresh")), (503, None), "going elsewhere would lose it");
         assert!(kept.body.contains("method=\"post\" action=\"/buy&#63;x&#61;1"), "{}", kept.body);
     }
 }
@@ -493,6 +599,40 @@ fn who_comes_over_tls_to_a_trusted_peer_is_told_as_over_tls() {
         "{}",
         plain.head
     );
+}
+
+/// A proxy before us may ask for another host than its client did, and says which that was.
+#[test]
+fn a_form_s_host_is_the_one_that_a_trusted_peer_was_asked_for() {
+    let doors = "waiting_room.method = \"event\"\nwaiting_room.opens_at = 4102444800\n";
+    for (listener, said, is_known) in [
+        (
+            format!("{PLAIN}trusted = \"127.0.0.0/8\"\n"),
+            "x-forwarded-host: shop.example, inner.example\r\n",
+            true,
+        ),
+        (
+            format!("{PLAIN}trusted = \"127.0.0.0/8\"\n"),
+            "forwarded: for=1.1.1.1;host=\"shop.example\"\r\n",
+            true,
+        ),
+        (format!("{PLAIN}trusted = \"127.0.0.0/8\"\n"), "", false),
+        (PLAIN.to_owned(), "x-forwarded-host: shop.example\r\n", false),
+    ] {
+        let bed = Bed::with_application("", &listener, doors);
+        let post = |origin: &str| {
+            let request = format!(
+                "POST /buy HTTP/1.1\r\nhost: app.example\r\n{said}accept: text/html\r\norigin: {origin}\r\n\
+                 referer: http://shop.example/cart\r\n\
+                 content-type: application/x-www-form-urlencoded\r\ncontent-length: 3\r\n\r\na=b"
+            );
+            exchange(&mut bed.connect(), &request)
+        };
+        assert_eq!(post("http://shop.example").body.contains("<form"), is_known, "{said}");
+        assert_eq!(post("http://app.example").body.contains("<form"), !is_known, "{said}");
+        let way_on = if is_known { "; url=/cart" } else { "; url=/buy" };
+        assert!(post("null").field("refresh").unwrap().ends_with(way_on), "{said}");
+    }
 }
 
 /// A page of the operator's that has no place for a form cannot send it again: its visitor is led on as one whose form was lost.

@@ -321,7 +321,7 @@ fn what_a_revert_brings_back_lasts_if_it_did_before() {
     let (passing, lasting) = ("shop/front/queue.max", "shop/front/weight");
     front.change_to_last(passing, 5);
     front.change_to_last(lasting, 3);
-    let set = |path: &str, value: u64, lasts: bool| {
+    let set = |path: &str, value: Json, lasts: bool| {
         let (status, said) = front.change(&json!({ "changes": { path: value }, "lasting": lasts }));
         assert_eq!(status, 200, "{said}");
         said["id"].clone()
@@ -334,14 +334,25 @@ fn what_a_revert_brings_back_lasts_if_it_did_before() {
         let knob = front.knob(path);
         (knob["value"].clone(), knob["changed"]["lasting"].clone())
     };
-    set(passing, 6, false);
-    revert(&set(passing, 8, true));
-    revert(&set(lasting, 4, false));
+    // Over what is configured, and over what lasts.
+    let alone = "shop/front/queue.wait.max";
+    set(passing, json!(6), false);
+    revert(&set(passing, json!(8), true));
+    revert(&set(lasting, json!(4), false));
+    set(alone, json!("4s"), false);
+    revert(&set(alone, json!("9s"), true));
+    // Taken back altogether, and that taken back.
+    let (status, said) = front.change(&json!({ "changes": { passing: null } }));
+    assert_eq!((status, told(passing)), (200, (json!("7"), Json::Null)), "{said}");
+    revert(&said["id"]);
     assert_eq!(told(passing), (json!("6"), json!(false)));
     assert_eq!(told(lasting), (json!("3"), json!(true)));
+    assert_eq!(told(alone), (json!("4s"), json!(false)));
+    let configured = front.knob(alone)["configured"].clone();
     let front = front.kill_and_start();
-    assert_eq!(front.knob(passing)["value"], "7", "it was to end with the process");
+    assert_eq!(front.knob(passing)["value"], "5", "what was to last is what it stood over");
     assert_eq!(front.knob(lasting)["value"], "3");
+    assert_eq!(front.knob(alone)["value"], configured, "it was to end with the process");
     front.gateway.stop_sound();
 }
 

@@ -144,3 +144,33 @@ fn a_browser_sends_a_form_again_with_the_file_that_is_chosen_once_more() {
     }
     shop.gateway.stop_sound();
 }
+
+/// With the token in the query a browser gets a page from the address that a script has given it, and would get it without the
+/// form: it is sent to that address with the form instead.
+#[test]
+fn a_browser_that_loads_the_page_again_keeps_form_and_place_by_the_address() {
+    let shop = Shop::open(
+        "waiting_room.carry = \"query\"\n\
+         [application.shop.class.buy]\nwaiting_room.method = \"event\"\n\
+         [[application.shop.rule]]\nclass = \"buy\"\npath_prefix = \"/buy\"\n",
+    );
+    let mut browser = Browser::start();
+    // The application's page sends its form, and that has to wait for doors.
+    browser.open(&format!("http://{}/cart", shop.listen));
+    let waits = "document.querySelector('#form input[name=item]')?.value === '7'";
+    browser.until_page(waits);
+    let place = browser.text("location.href");
+    assert!(place.contains("/buy?tidegate_turn="), "{place}");
+    for _ in 0..2 {
+        browser.reload();
+        browser.until_page(waits);
+        assert_eq!(browser.text("location.href"), place);
+    }
+    let body = "{\"changes\": {\"shop/buy/waiting_room.method\": \"fifo\"}}";
+    assert_eq!(api(shop.admin, "PATCH", "/api/v1/knobs", body).status, 200);
+    browser.reload();
+    browser.until_page("document.body.innerText.includes('the shop')");
+    let saw = shop.saw("POST /buy");
+    assert!(saw.len() == 1 && saw[0].ends_with("item=7") && !saw[0].contains("tidegate"), "{saw:?}");
+    shop.gateway.stop_sound();
+}

@@ -8,6 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use ipnet::IpNet;
 
+use super::head::Head;
 use crate::facts::{ConnectionFacts, ForwardingFields};
 
 pub(super) const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -56,6 +57,16 @@ pub(super) fn is_secure(facts: &ConnectionFacts, headers: &HeaderMap) -> bool {
     let first = |name: &HeaderName| headers.get(name).and_then(|value| elements(value).next());
     let scheme = first(&PROTO).or_else(|| parameter(first(&header::FORWARDED)?, b"proto="));
     scheme.map_or(facts.is_secure(), |scheme| scheme.eq_ignore_ascii_case(b"https"))
+}
+
+/// The host that the client asked for, as written: as a trusted peer says, or of the request itself; empty where none was.
+pub(super) fn host<'a>(facts: &ConnectionFacts, head: Head<'a>) -> &'a str {
+    let first = |name: &HeaderName| head.headers.get(name).and_then(|value| elements(value).next());
+    let said = || first(&HOST).or_else(|| parameter(first(&header::FORWARDED)?, b"host="));
+    let said = facts.trusted.then(said).flatten().and_then(|host| str::from_utf8(host).ok());
+    let own = || head.headers.get(header::HOST)?.to_str().ok();
+    let of_target = || head.uri.authority().map(http::uri::Authority::as_str);
+    said.or_else(own).or_else(of_target).unwrap_or_default()
 }
 
 /// Writes what the server shall know of the request's way. `host` is what the client asked for,

@@ -155,7 +155,8 @@ impl Service {
             Decision::BadBody(ClientFault::TooLarge)
         } else {
             let is_secure = forwarded::is_secure(&connection.facts, head.headers);
-            let visitor = Visitor { head, client, class: verdict.class, is_secure };
+            let host = forwarded::host(&connection.facts, head);
+            let visitor = Visitor { head, client, class: verdict.class, host, is_secure };
             match waiting_room::ask(application, visitor) {
                 Door::Shut(shut) => Decision::Shut(shut),
                 Door::Open(let_in) => {

@@ -49,7 +49,7 @@ use std::{
     rc::Rc,
 };
 
-use http::{Request, Response, Version};
+use http::{HeaderMap, Request, Response, Version};
 use http_body::Body;
 use http_body_util::BodyExt;
 use tidegate_control::{
@@ -59,7 +59,7 @@ use tidegate_control::{
     meters::Meter,
     retry_budget::RetryBudget,
 };
-use tidegate_runtime::{Core, Entry, Held, SpoolBudget, Waiting};
+use tidegate_runtime::{Core, CoreApplication, Entry, Held, SpoolBudget, Waiting};
 
 pub(crate) use self::{
     access_log::AccessLog,
@@ -88,6 +88,7 @@ use self::{
 use crate::{
     body::{ClientBody, RequestBody},
     connection::{Connection, Protocol},
+    facts::ConnectionFacts,
     upstream::Upstreams,
 };
 
@@ -166,14 +167,22 @@ impl Service {
                 Err(Ungathered::Left) => return broken(),
                 Err(Ungathered::Refused(refusal)) => {
                     let head = Head::of_parts(&parts);
-                    return match owed(&connection, &record, visit, refusal, head) {
+                    return match owed(&connection, &record, visit.as_deref(), refusal, head) {
                         Some(shut) => answer::shut(record, &shut, &asked, None),
-                        None => refuse(record, Refused { refusal, retry_after: None }, &asked),
+                        None => {
+                            let visit = visit.as_deref().filter(|_| !refusal.is_overload());
+                            let mut response = refuse(record, Refused { refusal, retry_after: None }, &asked);
+                            used_up(&connection.facts, &application, visit, &parts.headers, &mut response);
+                            response
+                        }
                     };
                 }
                 Err(Ungathered::Failed) => {
                     let fault = record.received().and_then(Received::fault).unwrap_or(ClientFault::Broken);
-                    return bad_body(record, fault, &asked);
+                    let mut response = bad_body(record, fault, &asked);
+                    let visit = visit.as_deref();
+                    used_up(&connection.facts, &application, visit, &parts.headers, &mut response);
+                    return response;
                 }
             }
         };
@@ -387,9 +396,30 @@ async fn turn_back(
     request: &mut Request<ClientBody>,
 ) -> Response<ResponseBody> {
     let Arrived { record, visit, .. } = arrived;
-    match owed(connection, &record, visit, refused.refusal, Head::of(request)) {
+    match owed(connection, &record, visit.as_deref(), refused.refusal, Head::of(request)) {
         Some(shut) => Box::pin(shut_out(record, shut, request)).await,
-        None => refuse(record, refused, &Asked::of(request.method(), request.headers())),
+        None => {
+            let visit = visit.as_deref().filter(|_| !refused.refusal.is_overload());
+            let application = Rc::clone(record.application());
+            let mut response = refuse(record, refused, &Asked::of(request.method(), request.headers()));
+            used_up(&connection.facts, &application, visit, request.headers(), &mut response);
+            response
+        }
+    }
+}
+
+/// Who was let in by the waiting room and got no answer of a server's: his turn is used up all the same, and he is to come
+/// again as one who is in.
+fn used_up(
+    facts: &ConnectionFacts,
+    application: &CoreApplication,
+    visit: Option<&Visit>,
+    headers: &HeaderMap,
+    response: &mut Response<ResponseBody>,
+) {
+    if let Some(visit) = visit {
+        let is_secure = forwarded::is_secure(facts, headers);
+        visit.finish(&application.application, response.headers_mut(), is_secure);
     }
 }
 
@@ -397,7 +427,7 @@ async fn turn_back(
 fn owed(
     connection: &Connection,
     record: &Record,
-    visit: Option<Box<Visit>>,
+    visit: Option<&Visit>,
     refusal: Refusal,
     head: Head<'_>,
 ) -> Option<Box<Shut>> {
@@ -405,8 +435,9 @@ fn owed(
     let facts = &connection.facts;
     let client = forwarded::client(facts, head.headers);
     let is_secure = forwarded::is_secure(facts, head.headers);
-    let visitor = Visitor { head, client, class: record.class(), is_secure };
-    waiting_room::missed(record.application(), visitor, *visit)
+    let host = forwarded::host(facts, head);
+    let visitor = Visitor { head, client, class: record.class(), host, is_secure };
+    waiting_room::missed(record.application(), visitor, visit)
 }
 
 /// Tells a visitor when to come back; a form goes along with that.

@@ -9,11 +9,14 @@
 //!
 //! A promise is of one class, and the tabs of one browser may wait in several: each class has a cookie of its own, so that
 //! no answer to one tab takes away what another was promised, in whatever order they arrive.
+//!
+//! Cookies know no ports, so that under one host name two gateways, or two applications of one, see each other's. Only
+//! what is read tells whose it is: all cookies of a name are looked at, and where that name has been taken by another,
+//! ours is `NAME~TAG`, of a tag that the application's name makes.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, hash::BuildHasher};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header, uri::PathAndQuery};
-use tidegate_control::classify::cookie_values;
 
 /// Field, and by the same name cookie of the default class and parameter, of a token.
 pub(in crate::request) const TURN_FIELD: HeaderName = HeaderName::from_static("tidegate-turn");
@@ -31,12 +34,33 @@ const PROMISES_MAX: usize = 16;
 pub(super) const BYPASS_FIELD: HeaderName = HeaderName::from_static("tidegate-bypass");
 
 /// Texts of one kind that are looked at, of all that a request carries.
-const TEXTS_MAX: usize = 4;
+const TEXTS_MAX: usize = 6;
+
+/// Between the name of a cookie and the tag of whose it is: no class has it in its name.
+const TAG: u8 = b'~';
 
 /// Texts of one kind, in the order in which they count: a cookie that is left of another time, path or domain is not to
 /// hide the one that holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Texts<'a>([Option<&'a [u8]>; TEXTS_MAX]);
+pub(super) struct Texts<'a>([Option<Text<'a>>; TEXTS_MAX]);
+
+/// A text, and the name of its cookie if it was in one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Text<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) cookie: Option<&'a str>,
+}
+
+/// Whose a text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// It was signed here, for this.
+    Ours,
+    /// Somebody else's, as far as can be told.
+    Anothers,
+    /// No token at all.
+    Nobodys,
+}
 
 /// What a request carries, as it came.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,7 +73,7 @@ pub(super) struct Carried<'a> {
 }
 
 impl<'a> Texts<'a> {
-    fn of(texts: impl Iterator<Item = &'a [u8]>) -> Self {
+    fn of(texts: impl Iterator<Item = Text<'a>>) -> Self {
         let mut kept = [None; TEXTS_MAX];
         for (place, text) in kept.iter_mut().zip(texts) {
             *place = Some(text);
@@ -57,12 +81,41 @@ impl<'a> Texts<'a> {
         Self(kept)
     }
 
-    pub(super) fn iter(self) -> impl Iterator<Item = &'a [u8]> {
+    pub(super) fn iter(self) -> impl Iterator<Item = Text<'a>> {
         self.0.into_iter().flatten()
     }
 
-    pub(super) const fn first(&self) -> Option<&'a [u8]> {
-        self.0[0]
+    pub(super) const fn is_empty(&self) -> bool {
+        self.0[0].is_none()
+    }
+
+    /// The cookie that is ours to set or to take away, if there is one, of those that are called `name`.
+    pub(super) fn ours(self, whose: impl Fn(&[u8]) -> Whose) -> Option<&'a str> {
+        let with =
+            |wanted: Whose| self.iter().find_map(|text| text.cookie.filter(|_| whose(text.bytes) == wanted));
+        with(Whose::Ours).or_else(|| with(Whose::Nobodys))
+    }
+
+    /// The cookie in which ours goes: where it was, or else one that holds nobody else's.
+    pub(super) fn cookie(
+        self,
+        name: Cow<'static, str>,
+        application: &str,
+        whose: impl Fn(&[u8]) -> Whose,
+    ) -> Cow<'static, str> {
+        if self.iter().all(|text| text.cookie.is_none()) {
+            return name;
+        }
+        match self.ours(whose) {
+            Some(ours) if *ours == *name => name,
+            Some(ours) => Cow::Owned(ours.to_owned()),
+            None if self.iter().any(|text| text.cookie == Some(&*name)) => {
+                // The same in every process, so that it is found again.
+                let tag = foldhash::quality::FixedState::with_seed(0).hash_one(application);
+                Cow::Owned(format!("{name}{}{:08x}", char::from(TAG), tag & 0xffff_ffff))
+            }
+            None => name,
+        }
     }
 }
 
@@ -71,16 +124,17 @@ impl<'a> Carried<'a> {
     /// query: who writes a field means it.
     pub(super) fn of(uri: &'a Uri, headers: &'a HeaderMap, turn_cookie: &'a str) -> Self {
         let field = |name: &HeaderName| headers.get(name).map(HeaderValue::as_bytes);
+        let bare = |bytes| Text { bytes, cookie: None };
         let cookies = |name: &'a str| {
             let lines = headers.get_all(header::COOKIE).iter();
-            lines.flat_map(move |line| cookie_values(line.as_bytes(), name))
+            lines.flat_map(move |line| pairs(line.as_bytes()).filter_map(move |pair| called(pair, name)))
         };
         let in_query = uri.query().and_then(|query| parameter(query, TURN)).map(str::as_bytes);
         // Of cookies so many that the query's is looked at, too.
-        let turns =
-            field(&TURN_FIELD).into_iter().chain(cookies(turn_cookie).take(TEXTS_MAX - 2)).chain(in_query);
+        let turns = field(&TURN_FIELD).map(bare).into_iter();
+        let turns = turns.chain(cookies(turn_cookie).take(TEXTS_MAX - 2)).chain(in_query.map(bare));
         Self {
-            passes: Texts::of(field(&PASS_FIELD).into_iter().chain(cookies(PASS))),
+            passes: Texts::of(field(&PASS_FIELD).map(bare).into_iter().chain(cookies(PASS))),
             turns: Texts::of(turns),
             bypass: field(&BYPASS_FIELD),
             in_query: in_query.is_some(),
@@ -101,9 +155,27 @@ pub(super) fn turn_cookie(class: &str) -> Cow<'static, str> {
     }
 }
 
+/// A cookie, if it is called `name`, whosever it is.
+fn called<'a>(pair: &'a [u8], name: &str) -> Option<Text<'a>> {
+    let equals = pair.iter().position(|byte| *byte == b'=')?;
+    let (cookie, value) = pair.split_at(equals);
+    let cookie = str::from_utf8(cookie.trim_ascii()).ok()?;
+    let bytes = value.get(1..).unwrap_or_default().trim_ascii();
+    let is_so = *without_tag(cookie.as_bytes()) == *name.as_bytes();
+    is_so.then_some(Text { bytes, cookie: Some(cookie) })
+}
+
+/// A cookie's name, whosever it is. What is written of it into fields of ours is what a tag may be.
+fn without_tag(cookie: &[u8]) -> &[u8] {
+    let Some(at) = cookie.iter().position(|byte| *byte == TAG) else { return cookie };
+    let (name, tag) = cookie.split_at(at);
+    let tag = tag.get(1..).unwrap_or_default();
+    if tag.len() == 8 && tag.iter().all(u8::is_ascii_hexdigit) { name } else { cookie }
+}
+
 /// The class whose promises are in a cookie of this name; `None`: it is none of these cookies.
 fn class_of(cookie: &[u8]) -> Option<&[u8]> {
-    match cookie.strip_prefix(TURN.as_bytes())? {
+    match without_tag(cookie).strip_prefix(TURN.as_bytes())? {
         b"" => Some(b"default"),
         rest => rest.strip_prefix(b"_"),
     }
@@ -204,7 +276,7 @@ fn name_of(pair: &[u8]) -> &[u8] {
 
 fn is_ours(pair: &[u8]) -> bool {
     let name = name_of(pair);
-    name == PASS.as_bytes() || class_of(name).is_some()
+    *without_tag(name) == *PASS.as_bytes() || class_of(name).is_some()
 }
 
 #[cfg(test)]
@@ -219,7 +291,7 @@ mod tests {
     }
 
     fn all(texts: Texts<'_>) -> Vec<&str> {
-        texts.iter().map(|text| str::from_utf8(text).unwrap()).collect()
+        texts.iter().map(|text| str::from_utf8(text.bytes).unwrap()).collect()
     }
 
     #[test]
@@ -247,11 +319,51 @@ mod tests {
         for (class, token) in
             [("default", Some(&b"D"[..])), ("search", Some(b"S")), ("sear", None), ("", None)]
         {
-            assert_eq!(Carried::of(&uri, &fields, &turn_cookie(class)).turns.first(), token, "{class}");
+            let name = turn_cookie(class);
+            let turns = Carried::of(&uri, &fields, &name).turns;
+            assert_eq!(turns.iter().next().map(|text| text.bytes), token, "{class}");
             let ask: Uri = ask_about("/ask", class).parse().unwrap();
             assert_eq!(asked_about(&ask), class);
         }
         assert_eq!(asked_about(&"/ask?x=1&class=a.b-c_d".parse().unwrap()), "a.b-c_d");
+    }
+
+    #[test]
+    fn ours_goes_where_it_is_and_never_over_anothers() {
+        let uri = Uri::from_static("/");
+        let whose = |bytes: &[u8]| match bytes.first() {
+            Some(b'O') => Whose::Ours,
+            Some(b'A') => Whose::Anothers,
+            _ => Whose::Nobodys,
+        };
+        let tagged = {
+            let fields = headers(&[("cookie", "tidegate_turn=A")]);
+            let turns = Carried::of(&uri, &fields, TURN).turns;
+            assert_eq!(turns.ours(whose), None);
+            turns.cookie(Cow::Borrowed(TURN), "shop", whose).into_owned()
+        };
+        assert_eq!((without_tag(tagged.as_bytes()), tagged.len()), (TURN.as_bytes(), TURN.len() + 9));
+        for (cookies, goes_to, is_there) in [
+            ("a=b".to_owned(), TURN, false),
+            ("tidegate_turn=O".to_owned(), TURN, true),
+            ("tidegate_turn=?".to_owned(), TURN, true),
+            ("tidegate_turn=A; tidegate_turn~0123abcd=O".to_owned(), "tidegate_turn~0123abcd", true),
+            ("tidegate_turn~0123abcd=A".to_owned(), TURN, false),
+            (format!("tidegate_turn=A; {tagged}=A"), &tagged, false),
+            // No name that we give.
+            ("tidegate_turn~=O; tidegate_turn~x=O; tidegate_turn_a=O".to_owned(), TURN, false),
+        ] {
+            let fields = HeaderMap::from_iter([(header::COOKIE, HeaderValue::try_from(&cookies).unwrap())]);
+            let turns = Carried::of(&uri, &fields, TURN).turns;
+            assert_eq!(turns.cookie(Cow::Borrowed(TURN), "shop", whose), goes_to, "{cookies}");
+            assert_eq!(turns.ours(whose), is_there.then_some(goes_to), "{cookies}");
+        }
+        let of_class = headers(&[("cookie", "tidegate_turn_search~0123abcd=O; tidegate_pass~0123abcd=P")]);
+        let carried = Carried::of(&uri, &of_class, "tidegate_turn_search");
+        assert_eq!((all(carried.turns), all(carried.passes)), (vec!["O"], vec!["P"]));
+        let mut stripped = of_class.clone();
+        strip(&mut stripped);
+        assert!(stripped.is_empty(), "{stripped:?}");
     }
 
     #[test]

@@ -31,7 +31,7 @@ use tidegate_control::{
 use tidegate_runtime::{Application, CoreApplication};
 use tidegate_tokens::{Signer, TokenFault};
 
-use self::carried::{BYPASS_FIELD, Carried};
+use self::carried::{BYPASS_FIELD, Carried, Text, Whose};
 pub(super) use self::{
     form::{Kept, Reader},
     tell::Shut,
@@ -56,6 +56,8 @@ pub(super) struct Visitor<'a> {
     pub(super) head: Head<'a>,
     pub(super) client: Option<IpAddr>,
     pub(super) class: ClassId,
+    /// The host that its client asked for, with the port if one was written; empty where none was.
+    pub(super) host: &'a str,
     /// Whether its client came over TLS.
     pub(super) is_secure: bool,
 }
@@ -84,7 +86,7 @@ pub(super) fn ask(application: &CoreApplication, visitor: Visitor<'_>) -> Door {
         || passes(&snapshot.settings.waiting_room.assets, head)
         || carried.bypass.is_some_and(|text| desk.bypasses(text))
     {
-        return Door::Open(Some(Box::new(Visit::exempt(stripped, bound_to.clone(), carried.passes.first()))));
+        return Door::Open(Some(Box::new(Visit::exempt(stripped, bound_to.clone(), carried.passes))));
     }
     let mut visit = Visit::new(stripped, bound_to.clone());
     let verdict = if is_off { desk.send_on(carried, &mut visit) } else { desk.judge(carried, &mut visit) };
@@ -112,7 +114,7 @@ fn without_room(application: &Application, visitor: Visitor<'_>) -> Door {
     if !application.state.waiting_room().has_been_on() {
         // Partners send it whether there is a room or not, and it is none of the application's business.
         let has_token = hop_by_hop::find(head.headers, &BYPASS_FIELD).is_some();
-        return Door::Open(has_token.then(|| Box::new(Visit::exempt(None, Identity::default(), None))));
+        return Door::Open(has_token.then(|| Box::new(Visit::new(None, Identity::default()).exempted())));
     }
     let bound_to = bound_to(&application.settings, visitor);
     let desk = Desk { application, class: visitor.class, bound_to: &bound_to };
@@ -124,7 +126,7 @@ fn without_room(application: &Application, visitor: Visitor<'_>) -> Door {
     if let Some(promise) = desk.read_promise(carried) {
         desk.goes_on(&promise);
     }
-    Door::Open(Some(Box::new(Visit::exempt(carried.stripped(head.uri), bound_to, carried.passes.first()))))
+    Door::Open(Some(Box::new(Visit::exempt(carried.stripped(head.uri), bound_to, carried.passes))))
 }
 
 /// Admission has let through who was let in: if that was by a promise, it is kept.
@@ -135,7 +137,11 @@ pub(super) fn served(application: &CoreApplication, class: ClassId, visit: &Visi
 }
 
 /// Admission could not keep who was let in: a new time, ahead of newcomers. Who passed by is refused like others.
-pub(super) fn missed(application: &CoreApplication, visitor: Visitor<'_>, visit: Visit) -> Option<Box<Shut>> {
+pub(super) fn missed(
+    application: &CoreApplication,
+    visitor: Visitor<'_>,
+    visit: &Visit,
+) -> Option<Box<Shut>> {
     if visit.is_exempt() {
         return None;
     }
@@ -152,7 +158,7 @@ pub(super) fn missed(application: &CoreApplication, visitor: Visitor<'_>, visit:
         Answer::Wait(place) => Out::Wait(place),
         Answer::Refuse(refusal) => Out::Refuse(refusal),
     };
-    Some(Box::new(Shut::new(&desk, visitor, out, visit)))
+    Some(Box::new(Shut::new(&desk, visitor, out, visit.clone())))
 }
 
 /// Whether a request passes that needs no place: what a page that was let in fetches for itself, and what a browser
@@ -183,6 +189,15 @@ fn read_bound<T>(
     let mut readings = bound_to.all().map(read);
     let first = readings.next().unwrap_or(Err(TokenFault::Forged));
     if matches!(first, Err(TokenFault::Forged)) { readings.next().unwrap_or(first) } else { first }
+}
+
+/// What is bound to something else looks like another's: it stays where it is, and comes of use again with what it is bound to.
+const fn whose<T>(read: &Result<T, TokenFault>) -> Whose {
+    match read {
+        Ok(_) | Err(TokenFault::Kind | TokenFault::Class) => Whose::Ours,
+        Err(TokenFault::Malformed) => Whose::Nobodys,
+        Err(_) => Whose::Anothers,
+    }
 }
 
 fn read_pass(signer: &Signer, text: &[u8], bound_to: &Identity) -> Option<Pass> {
@@ -225,12 +240,22 @@ impl Desk<'_> {
         carried::turn_cookie(self.application.class_name(self.class))
     }
 
+    /// Whose the text of a promise is.
+    fn whose_turn(&self, text: &[u8]) -> Whose {
+        whose(&read_bound(self.bound_to, |binding| self.application.signer.read_place(text, binding)))
+    }
+
+    /// Whose the text of a pass is.
+    fn whose_pass(&self, text: &[u8]) -> Whose {
+        whose(&read_bound(self.bound_to, |binding| self.application.signer.read_pass(text, binding)))
+    }
+
     /// Whether a request has a pass that holds.
     fn enters_by_pass(&self, carried: Carried<'_>, visit: &mut Visit) -> bool {
-        let Some(pass) = self.read_pass(carried) else { return false };
+        let Some((pass, cookie)) = self.read_pass(carried) else { return false };
         let answer = self.room(|room, now| room.pass(now, self.class, &pass));
         let PassAnswer::Enter { renewed } = answer else { return false };
-        visit.enter_by_pass(self, pass, renewed, carried.turns.first().is_some());
+        visit.enter_by_pass(self, renewed.unwrap_or(pass), renewed.is_some(), cookie, carried);
         true
     }
 
@@ -251,7 +276,7 @@ impl Desk<'_> {
         if self.enters_by_pass(carried, visit) {
             return Verdict::In;
         }
-        let had_token = carried.turns.first().is_some();
+        let had_token = !carried.turns.is_empty();
         let role = self.application.settings.values.get(keys::ROOM_ROLE).0;
         let Read { promise, text, of_unknown_key } = self.read_turn(carried);
         // Who gives times may have signed with a key of which we have not heard yet.
@@ -265,7 +290,7 @@ impl Desk<'_> {
         });
         match answer {
             Answer::Enter(entry) => {
-                visit.enter(self, promise, entry, had_token);
+                visit.enter(self, promise, entry, carried);
                 Verdict::In
             }
             Answer::Wait(place) => Verdict::Out(Out::Wait(place)),
@@ -289,10 +314,12 @@ impl Desk<'_> {
         }
     }
 
-    fn read_pass(&self, carried: Carried<'_>) -> Option<Pass> {
+    /// The pass that holds, and the cookie in which it came.
+    fn read_pass<'a>(&self, carried: Carried<'a>) -> Option<(Pass, Option<&'a str>)> {
         let signer = &self.application.signer;
-        let read = carried.passes.iter().find_map(|text| read_pass(signer, text, self.bound_to));
-        if read.is_none() && carried.passes.first().is_some() {
+        let read = |text: Text<'a>| Some((read_pass(signer, text.bytes, self.bound_to)?, text.cookie));
+        let read = carried.passes.iter().find_map(read);
+        if read.is_none() && !carried.passes.is_empty() {
             self.forged();
         }
         read
@@ -306,7 +333,7 @@ impl Desk<'_> {
     /// The promise that holds, if the request carries one.
     fn read_turn<'a>(&self, carried: Carried<'a>) -> Read<'a> {
         let mut of_unknown_key = None;
-        for text in carried.turns.iter() {
+        for text in carried.turns.iter().map(|text| text.bytes) {
             match read_bound(self.bound_to, |binding| self.application.signer.read_place(text, binding)) {
                 Ok(promise) => {
                     return Read { promise: Some(promise), text: Some(text), of_unknown_key: None };
@@ -321,7 +348,7 @@ impl Desk<'_> {
     /// As [`read_turn`](Self::read_turn), where only the promise counts.
     fn read_promise(&self, carried: Carried<'_>) -> Option<Promise> {
         let promise = self.read_turn(carried).promise;
-        if promise.is_none() && carried.turns.first().is_some() {
+        if promise.is_none() && !carried.turns.is_empty() {
             self.forged();
         }
         promise

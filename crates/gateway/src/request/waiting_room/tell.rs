@@ -74,6 +74,8 @@ pub(in crate::request) struct Shut {
     form_files_max: u64,
     /// How the request's form is written, if it is one that may be offered again.
     form: Option<Encoding>,
+    /// Whether it is sent to where a reload keeps the place first, as it came.
+    is_sent_there: bool,
 }
 
 #[derive(Debug)]
@@ -132,10 +134,7 @@ impl Shut {
             },
         };
         let head = visitor.head;
-        let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        let host =
-            host.or_else(|| head.uri.authority().map(http::uri::Authority::as_str)).unwrap_or_default();
-        let is_secure = visitor.is_secure;
+        let (host, is_secure) = (visitor.host, visitor.is_secure);
         let to = target(visit.stripped().unwrap_or(head.uri));
         let carry = settings.values.get(keys::ROOM_CARRY).0;
         // A token in the query is of the class of this request, which another page may not have.
@@ -148,6 +147,12 @@ impl Shut {
             }
             _ => None,
         };
+        let base = desk.turn_cookie();
+        let carried = Carried::of(head.uri, head.headers, &base);
+        let turn_cookie = carried.turns.cookie(base.clone(), &settings.name, |text| desk.whose_turn(text));
+        // Nobody is sent to and fro who comes with a token that is known nowhere.
+        let is_sent_there =
+            stay.is_some() && (!carried.in_query || desk.read_turn(carried).promise.is_some());
         // A page without a place for it cannot send it again.
         let holds_forms = application.waiting_page.as_ref().is_none_or(|page| page.has(PageValue::Form));
         Self {
@@ -158,7 +163,9 @@ impl Shut {
             stay,
             check_url,
             other_url: other_url.clone(),
-            displaced: carried::displaced(head.headers, &desk.turn_cookie()),
+            displaced: carried::displaced(head.headers, &turn_cookie),
+            turn_cookie,
+            is_sent_there,
             stripped: visit.into_stripped(),
             ..Self::told(desk, told, head.headers, is_secure)
         }
@@ -180,15 +187,17 @@ impl Shut {
             };
             return told(Some(estimate), None);
         }
-        let turn_cookie = carried::turn_cookie(carried::asked_about(head.uri));
-        let carried = Carried::of(head.uri, head.headers, &turn_cookie);
+        let asked_about = carried::turn_cookie(carried::asked_about(head.uri));
+        let carried = Carried::of(head.uri, head.headers, &asked_about);
         let Some(promise) = desk.read_promise(carried) else { return told(None, None) };
         let estimate = desk.room(|room, now| room.look(now, &promise));
         let lot = estimate.undrawn.then(|| desk.signed(&promise));
-        Self {
-            turn_cookie: carried::turn_cookie(desk.application.class_name(promise.class)),
-            ..told(Some(estimate), lot)
-        }
+        // It may have come in a field or a query.
+        let of_class = carried::turn_cookie(desk.application.class_name(promise.class));
+        let carried = Carried::of(head.uri, head.headers, &of_class);
+        let name = &desk.application.settings.name;
+        let turn_cookie = carried.turns.cookie(of_class.clone(), name, |text| desk.whose_turn(text));
+        Self { turn_cookie, ..told(Some(estimate), lot) }
     }
 
     fn told(desk: &Desk<'_>, told: Told, headers: &http::HeaderMap, is_secure: bool) -> Self {
@@ -214,6 +223,7 @@ impl Shut {
             form_bytes_max: values.get(keys::ROOM_FORM_BYTES_MAX).0,
             form_files_max: values.get(keys::ROOM_FORM_FILES_MAX).0,
             form: None,
+            is_sent_there: false,
         }
     }
 
@@ -255,7 +265,18 @@ impl Shut {
     /// The response, with the request's form if it was wanted and is whole.
     pub(in crate::request) fn response(&self, asked: &Asked, form: Option<Kept>) -> Response<ResponseBody> {
         if let Told::Elsewhere { url, token } = &self.told {
-            return self.redirect(url, token.as_deref());
+            let to = token.as_deref().map_or_else(|| self.to.clone(), |token| with_turn(&self.to, token));
+            let mut response = self.redirect(&format!("{url}{to}"));
+            // The token that it brought is taken along, or worth nothing any more.
+            if let Some(cookie) = cookie(&self.turn_cookie, "", 0, self.is_secure) {
+                response.headers_mut().append(header::SET_COOKIE, cookie);
+            }
+            return response;
+        }
+        // A page that a script moved to another address is got from there without the form, once it is loaded again: it is
+        // to be the answer to that form at that address.
+        if let (Some(_), true, Some(stay)) = (&form, self.is_sent_there, &self.stay) {
+            return self.redirect(stay);
         }
         let media = asked.form();
         let form = match form {
@@ -312,23 +333,18 @@ impl Shut {
         response
     }
 
-    /// To who gives times, with what was sent (RFC 9110, section 15.4.8).
-    fn redirect(&self, url: &str, token: Option<&str>) -> Response<ResponseBody> {
-        let to = token.map_or_else(|| self.to.clone(), |token| with_turn(&self.to, token));
+    /// To another address, with what was sent (RFC 9110, section 15.4.8).
+    fn redirect(&self, to: &str) -> Response<ResponseBody> {
         let mut response = Response::new(ResponseBody::empty());
         *response.status_mut() = StatusCode::TEMPORARY_REDIRECT;
         let fields = response.headers_mut();
-        if let Ok(location) = HeaderValue::try_from(format!("{url}{to}")) {
+        if let Ok(location) = HeaderValue::try_from(to) {
             fields.insert(header::LOCATION, location);
         }
         fields.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
         fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         fields.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
         fields.insert(refusal::REASON, HeaderValue::from_static(self.reason()));
-        // The token that it brought is taken along, or worth nothing any more.
-        if let Some(cookie) = cookie(&self.turn_cookie, "", 0, self.is_secure) {
-            fields.append(header::SET_COOKIE, cookie);
-        }
         response
     }
 

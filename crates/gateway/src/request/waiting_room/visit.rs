@@ -11,7 +11,7 @@ use tidegate_runtime::Application;
 
 use super::{
     Desk,
-    carried::{self, PASS, PASS_FIELD},
+    carried::{self, Carried, PASS, PASS_FIELD, Texts},
     read_pass,
 };
 use crate::request::client_key::Identity;
@@ -35,10 +35,12 @@ pub(in crate::request) struct Visit {
     pass: Option<Pass>,
     /// Whether that is to be handed out.
     is_handed: bool,
-    /// The pass it shows where it needs none, as it came: it is read if the application ends the visit, or gives the visitor
-    /// another cookie to go by.
-    shown: Option<Box<[u8]>>,
-    /// The cookie that may hold the token that was used up.
+    /// The cookie that its pass is in, or goes into.
+    pass_cookie: Cow<'static, str>,
+    /// The passes it shows where it needs none, as they came, with their cookies: they are read if the application ends the
+    /// visit, or gives the visitor another cookie to go by.
+    shown: Vec<(Box<[u8]>, Option<Box<str>>)>,
+    /// The cookie that holds the token that was used up.
     ends_turn: Option<Cow<'static, str>>,
 }
 
@@ -53,36 +55,56 @@ impl Visit {
             priority: None,
             pass: None,
             is_handed: false,
-            shown: None,
+            pass_cookie: Cow::Borrowed(PASS),
+            shown: Vec::new(),
             ends_turn: None,
         }
     }
 
-    /// Of a request that passes the room by, with the pass it shows.
-    pub(super) fn exempt(stripped: Option<Uri>, bound_to: Identity, shown: Option<&[u8]>) -> Self {
-        Self { is_exempt: true, shown: shown.map(Box::from), ..Self::new(stripped, bound_to) }
+    /// Of a request that passes the room by, with the passes it shows.
+    pub(super) fn exempt(stripped: Option<Uri>, bound_to: Identity, shown: Texts<'_>) -> Self {
+        let shown = shown.iter().map(|text| (text.bytes.into(), text.cookie.map(Box::from))).collect();
+        Self { shown, ..Self::new(stripped, bound_to).exempted() }
     }
 
-    /// A token that it has besides is of no use any more: another tab was told to come again with it.
+    /// The same, of a request that passes the room by.
+    pub(super) fn exempted(self) -> Self {
+        Self { is_exempt: true, ..self }
+    }
+
+    /// By a pass that came in this cookie, if in one. A token that it has besides is of no use any more: another tab was told
+    /// to come again with it.
     pub(super) fn enter_by_pass(
         &mut self,
         desk: &Desk<'_>,
         pass: Pass,
-        renewed: Option<Pass>,
-        had_token: bool,
+        is_handed: bool,
+        cookie: Option<&str>,
+        carried: Carried<'_>,
     ) {
-        self.pass = Some(renewed.unwrap_or(pass));
-        self.is_handed = renewed.is_some();
-        self.ends_turn = had_token.then(|| desk.turn_cookie());
+        (self.pass, self.is_handed) = (Some(pass), is_handed);
+        self.pass_cookie = match cookie {
+            Some(PASS) => Cow::Borrowed(PASS),
+            Some(name) => Cow::Owned(name.to_owned()),
+            None => pass_cookie(desk, carried),
+        };
+        self.ends_turn = turn_to_end(desk, carried);
     }
 
-    pub(super) fn enter(&mut self, desk: &Desk<'_>, promise: Option<Promise>, entry: Entry, had_token: bool) {
+    pub(super) fn enter(
+        &mut self,
+        desk: &Desk<'_>,
+        promise: Option<Promise>,
+        entry: Entry,
+        carried: Carried<'_>,
+    ) {
         // Where the room does not concern him, nothing was promised that could be kept or missed.
         self.promise = promise.filter(|_| matches!(entry.how, How::Kept | How::Late | How::Replayed));
         (self.priority, self.pass) = (entry.priority, entry.pass);
         self.is_replayed = entry.how == How::Replayed;
         self.is_handed = entry.pass.is_some();
-        self.ends_turn = had_token.then(|| desk.turn_cookie());
+        self.pass_cookie = pass_cookie(desk, carried);
+        self.ends_turn = turn_to_end(desk, carried);
     }
 
     /// The priority its request has by the room, if that is not its class's.
@@ -133,24 +155,29 @@ impl Visit {
     ) {
         let revoked = headers.remove(PASS_FIELD).is_some_and(|said| said.as_bytes() == REVOKE);
         let pass = || {
-            let shown = || read_pass(&application.signer, self.shown.as_deref()?, &self.bound_to);
-            self.pass.or_else(shown)
+            let read = |text: &[u8]| read_pass(&application.signer, text, &self.bound_to);
+            let shown = || {
+                self.shown
+                    .iter()
+                    .find_map(|(text, name)| Some((read(text)?, name.as_deref().unwrap_or(PASS))))
+            };
+            self.pass.map(|pass| (pass, &*self.pass_cookie)).or_else(shown)
         };
         let bind = application.settings.waiting_room.bind.as_ref();
         let becomes = bind.and_then(|key| self.bound_to.after(key, headers));
         let mut cookies = Vec::new();
         if revoked {
-            if let Some(pass) = pass() {
+            if let Some((pass, name)) = pass() {
                 application.state.waiting_room().with(|room, now| room.revoke(now, &pass));
+                cookies.push(cookie(name, "", 0, is_secure));
             }
-            cookies.push(cookie(PASS, "", 0, is_secure));
         } else if (self.is_handed || becomes.is_some())
-            && let Some(pass) = pass()
+            && let Some((pass, name)) = pass()
         {
             let bound_to = becomes.as_ref().unwrap_or(&self.bound_to);
             let text = application.signer.pass(&pass, bound_to.now()).to_string();
             let idle = application.settings.values.get(keys::ROOM_SESSION_IDLE);
-            cookies.push(cookie(PASS, &text, pass_lasts(idle).as_secs() + 1, is_secure));
+            cookies.push(cookie(name, &text, pass_lasts(idle).as_secs() + 1, is_secure));
             if let Ok(text) = HeaderValue::from_str(&text) {
                 headers.insert(PASS_FIELD, text);
             }
@@ -166,6 +193,17 @@ impl Visit {
         }
         keep_to_one(headers);
     }
+}
+
+/// The cookie that a pass goes into: none of another gateway's.
+fn pass_cookie(desk: &Desk<'_>, carried: Carried<'_>) -> Cow<'static, str> {
+    let whose = |text: &[u8]| desk.whose_pass(text);
+    carried.passes.cookie(Cow::Borrowed(PASS), &desk.application.settings.name, whose)
+}
+
+/// The cookie of a token that is of no use any more.
+fn turn_to_end(desk: &Desk<'_>, carried: Carried<'_>) -> Option<Cow<'static, str>> {
+    carried.turns.ours(|text| desk.whose_turn(text)).map(|name| Cow::Owned(name.to_owned()))
 }
 
 /// A cookie of ours for the whole host.
