@@ -130,18 +130,18 @@ mod tests {
         assert!(frames.is_single() && frames.pop().unwrap().is_trailers() && frames.pop().is_none());
     }
 
-    /// A byte, and the room it was read into.
-    struct Room(Arc<()>);
+    /// A byte, which keeps the room it was read into.
+    struct Room(Arc<Vec<u8>>);
 
     impl AsRef<[u8]> for Room {
         fn as_ref(&self) -> &[u8] {
-            b"x"
+            &self.0[..1]
         }
     }
 
     #[test]
     fn short_pieces_do_not_keep_the_room_they_were_read_into() {
-        let (mut frames, room) = (Frames::default(), Arc::new(()));
+        let (mut frames, room) = (Frames::default(), Arc::new(vec![0; 4096]));
         for _ in 0..1000 {
             frames.push(Frame::data(Bytes::from_owner(Room(Arc::clone(&room)))));
         }

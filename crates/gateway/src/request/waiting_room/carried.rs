@@ -306,8 +306,11 @@ mod tests {
         assert_eq!(all(carried.turns), ["C", "Q"]);
         assert!(all(carried.passes).is_empty() && carried.in_query);
         assert_eq!(all(Carried::of(&uri, &HeaderMap::new(), TURN).turns), ["Q"]);
-        let many = headers(&[("cookie", "tidegate_turn=1; tidegate_turn=2"), ("cookie", "tidegate_turn=3")]);
-        assert_eq!(all(Carried::of(&uri, &many, TURN).turns), ["1", "2", "Q"]);
+        let many = headers(&[
+            ("cookie", "tidegate_turn=1; tidegate_turn=2; tidegate_turn=3"),
+            ("cookie", "tidegate_turn=4; tidegate_turn=5"),
+        ]);
+        assert_eq!(all(Carried::of(&uri, &many, TURN).turns), ["1", "2", "3", "4", "Q"]);
         let other: Uri = "/a?tidegate_turns=1&xtidegate_turn=2".parse().unwrap();
         assert!(all(Carried::of(&other, &HeaderMap::new(), TURN).turns).is_empty());
     }

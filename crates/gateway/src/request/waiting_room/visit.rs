@@ -39,7 +39,7 @@ pub(in crate::request) struct Visit {
     pass_cookie: Cow<'static, str>,
     /// The passes it shows where it needs none, as they came, with their cookies: they are read if the application ends the
     /// visit, or gives the visitor another cookie to go by.
-    shown: Vec<(Box<[u8]>, Option<Box<str>>)>,
+    shown: Vec<(Box<[u8]>, Box<str>)>,
     /// The cookie that holds the token that was used up.
     ends_turn: Option<Cow<'static, str>>,
 }
@@ -63,7 +63,8 @@ impl Visit {
 
     /// Of a request that passes the room by, with the passes it shows.
     pub(super) fn exempt(stripped: Option<Uri>, bound_to: Identity, shown: Texts<'_>) -> Self {
-        let shown = shown.iter().map(|text| (text.bytes.into(), text.cookie.map(Box::from))).collect();
+        let shown =
+            shown.iter().map(|text| (text.bytes.into(), text.cookie.unwrap_or(PASS).into())).collect();
         Self { shown, ..Self::new(stripped, bound_to).exempted() }
     }
 
@@ -156,11 +157,7 @@ impl Visit {
         let revoked = headers.remove(PASS_FIELD).is_some_and(|said| said.as_bytes() == REVOKE);
         let pass = || {
             let read = |text: &[u8]| read_pass(&application.signer, text, &self.bound_to);
-            let shown = || {
-                self.shown
-                    .iter()
-                    .find_map(|(text, name)| Some((read(text)?, name.as_deref().unwrap_or(PASS))))
-            };
+            let shown = || self.shown.iter().find_map(|(text, name)| Some((read(text)?, &**name)));
             self.pass.map(|pass| (pass, &*self.pass_cookie)).or_else(shown)
         };
         let bind = application.settings.waiting_room.bind.as_ref();
