@@ -7,7 +7,7 @@ CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint live check deny docs dashboard bench instructions fmt
+.PHONY: help demo build release test lint live check deny docs dashboard bench instructions fmt
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,9 +47,12 @@ dashboard: ## the page's built files in dashboard/dist, from its sources (needs 
 docs: ## the API documentation, in target/doc; a broken link is an error
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items
 
+release: ## the binary target/release/tidegate, to run it: built twice, the second time by what the first one was seen to do
+	scripts/release
+
 bench: ## side by side with HAProxy and nginx: CPU per request, handshakes, memory (release build, minutes)
 	scripts/deps bench
-	$(CARGO) build --locked --release --workspace --bin tidegate
+	scripts/release
 	python3 scripts/bench/bench.py --tidegate $(TARGET)/release/tidegate
 
 instructions: ## instruction counts of the algorithms in control (valgrind)

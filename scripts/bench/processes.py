@@ -43,11 +43,11 @@ class Server:
     def __exit__(self, *_):
         self.stop()
 
-    def stop(self):
+    def stop(self, within_s=3):
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
-                self.process.wait(timeout=3)
+                self.process.wait(timeout=within_s)
             except subprocess.TimeoutExpired:
                 for pid in self._pids()[1:]:
                     _kill(pid)

@@ -188,7 +188,8 @@ impl Client {
         if version == Version::HTTP_2 {
             // HTTP/2 derives its pseudo-headers from an absolute URI.
             parts.scheme = Some(self.destination.scheme.clone());
-            parts.authority = Some(self.destination.authority.clone());
+            parts.authority = Some(self.asked_host(template));
+            request.headers_mut().remove(header::HOST);
         } else {
             request.headers_mut().entry(header::HOST).or_insert_with(|| self.host.clone());
         }
@@ -198,10 +199,15 @@ impl Client {
 
     /// How the reply's head is read.
     fn reader<'a>(&'a self, exchange: &Exchange<'a>) -> HeadReader<'a> {
-        HeadReader {
-            template: exchange.reads_on.then_some(exchange.template),
-            authority: &self.destination.authority,
-        }
+        let template = exchange.reads_on.then_some(exchange.template);
+        HeadReader(template.map(|template| (template, self.asked_host(template))))
+    }
+
+    /// The host that a request asks for: by a `Host` of its own, or its server's.
+    fn asked_host(&self, template: &RequestTemplate) -> Authority {
+        let own = template.headers.get(header::HOST);
+        let own = own.and_then(|host| Authority::try_from(host.as_bytes()).ok());
+        own.unwrap_or_else(|| self.destination.authority.clone())
     }
 
     async fn give_back(&self, pool: &Pool, mut connection: Http1) {
@@ -319,20 +325,17 @@ impl Client {
 }
 
 /// Reads of a reply's head what its client goes by.
-#[derive(Clone, Copy)]
-struct HeadReader<'a> {
-    /// The request, if where the reply leads is of interest.
-    template: Option<&'a RequestTemplate>,
-    authority: &'a Authority,
-}
+///
+/// With the request and the host it asks for, if where the reply leads is of interest.
+struct HeadReader<'a>(Option<(&'a RequestTemplate, Authority)>);
 
 impl HeadReader<'_> {
-    fn read<B>(self, response: &Response<B>) -> Reply {
+    fn read<B>(&self, response: &Response<B>) -> Reply {
         let (status, headers) = (response.status(), response.headers());
-        let onward = self.template.and_then(|template| {
-            Onward::read(status, headers, &template.method, template.target.as_str(), self.authority)
+        let onward = self.0.as_ref().and_then(|(template, authority)| {
+            Onward::read(status, headers, &template.method, template.target.as_str(), authority)
         });
-        let cookies = match self.template {
+        let cookies = match self.0 {
             Some(_) => headers.get_all(header::SET_COOKIE).iter().cloned().collect(),
             None => Vec::new(),
         };

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use tidegate_load::{ErrorKind, FollowPlan, Plan, Report, report::WaitReport, run_blocking};
+use tidegate_load::{ErrorKind, FollowPlan, Plan, Protocol, Report, report::WaitReport, run_blocking};
 
 use super::{class, origin};
 
@@ -36,6 +36,19 @@ fn a_client_comes_back_at_the_promised_time_as_often_as_it_is_told() {
     assert_eq!(report.total.series.promised.iter().sum::<u64>(), 10);
     assert_eq!(report.total.series.waiting.last(), Some(&0), "{report}");
     assert!(report.elapsed_s < 60.0, "ends with its last client");
+}
+
+/// As of a gateway that is asked for one of its hosts by address.
+#[test]
+fn the_host_that_a_request_asks_for_is_where_it_stays() {
+    let origin = origin();
+    let path = "/redirect?to=http://shop.example:81/bytes/7";
+    for protocol in [Protocol::Http1, Protocol::Http2] {
+        let all = class("visitors", "100/s").path(path).follow(FollowPlan::default()).requests_max(2);
+        let plan = Plan::new(origin.url()).protocol(protocol).duration(Duration::from_secs(60));
+        let report = run_blocking(plan.class(all.header("Host", "shop.example:81"))).expect("a run");
+        assert_eq!((report.total.good, report.total.statuses.get(&302)), (2, Some(&2)), "{report}");
+    }
 }
 
 #[test]
