@@ -86,7 +86,9 @@ pub struct Admin {
 #[non_exhaustive]
 pub enum AdminError {
     /// Its address could not be taken.
-    #[error("admin address {address}: {source}: free it, or set another by \"admin\"")]
+    #[error(
+        "admin address {address}: {source}: free it, or set another: \"admin\" in a file, --admin without one"
+    )]
     Bind {
         /// The address.
         address: SocketAddr,

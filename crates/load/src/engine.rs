@@ -1,22 +1,21 @@
 //! Running a plan: threads of its own, and one report from what they bring home.
 
 use std::{
+    io,
     net::{SocketAddr, ToSocketAddrs},
     sync::Arc,
     thread,
     time::{Duration, Instant, SystemTime},
 };
 
-use rustix::{
-    process::{Resource, Rlimit, getrlimit, setrlimit},
-    thread::{CpuSet, sched_setaffinity},
-};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::{runtime::LocalRuntime, sync::oneshot};
 
 use crate::{
     client::Destination,
     error::LoadError,
     live::Live,
+    origin::pin,
     pacer::Pacer,
     plan::{ClassTemplate, Plan, Resolved},
     report::Report,
@@ -188,13 +187,10 @@ impl Setup {
         };
         if !self.plan.cpus.is_empty() {
             let cpu = self.plan.cpus.get(self.index % self.plan.cpus.len()).copied().unwrap_or_default();
-            let mut set = CpuSet::new();
-            if cpu >= CpuSet::MAX_CPU {
-                return Err(LoadError::Plan(vec![format!("cpus: {cpu} is no processor of this machine")]));
-            }
-            set.set(cpu);
-            sched_setaffinity(None, &set)
-                .map_err(|fault| system(&format!("pin to processor {cpu}"))(fault.into()))?;
+            pin(Some(cpu)).map_err(|source| match source.kind() {
+                io::ErrorKind::InvalidInput => LoadError::Plan(vec![format!("cpus: {source}")]),
+                _ => system(&format!("pin to processor {cpu}"))(source),
+            })?;
         }
         let runtime = LocalRuntime::new().map_err(system("start an event loop"))?;
         let entered = runtime.enter();

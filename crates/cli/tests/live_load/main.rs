@@ -178,7 +178,8 @@ fn the_auction_site_alone_says_where_it_is_and_ends_at_a_signal() {
 fn the_work_that_a_release_is_laid_out_by_is_done() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/bench/train.py");
     let mut command = Command::new("python3");
-    let done = command.args([script, "--tidegate", env!("CARGO_BIN_EXE_tidegate"), "--seconds", "0.3"]).output();
+    let done =
+        command.args([script, "--tidegate", env!("CARGO_BIN_EXE_tidegate"), "--seconds", "0.3"]).output();
     let done = done.expect("start python3: run scripts/deps test");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }

@@ -131,9 +131,9 @@ pub struct Arguments {
     /// Tries after one that failed or was refused
     #[arg(long, value_name = "N", default_value_t = 0)]
     retries: u32,
-    /// Pause before the first retry; doubles each time
-    #[arg(long, value_parser = parse_duration, default_value = "100ms")]
-    backoff: Duration,
+    /// Pause before the first retry; doubles each time [default: 100ms]
+    #[arg(long, value_parser = parse_duration)]
+    backoff: Option<Duration>,
     /// Wait as a refusal's Retry-After says, up to this
     #[arg(long, value_name = "MOST", value_parser = parse_duration)]
     retry_after: Option<Duration>,
@@ -141,12 +141,12 @@ pub struct Arguments {
     /// connection
     #[arg(long)]
     follow: bool,
-    /// The longest wait a client agrees to; told to wait longer, it leaves
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "1h")]
-    wait_max: Duration,
-    /// Share of those told to wait who come back, 0 to 1
-    #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
-    returning: f64,
+    /// The longest wait a client agrees to; told to wait longer, it leaves [default: 1h]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    wait_max: Option<Duration>,
+    /// Share of those told to wait who come back, 0 to 1 [default: 1]
+    #[arg(long, value_name = "SHARE")]
+    returning: Option<f64>,
     /// Clients come back as a page's script does: to the millisecond of `Retry-After-Ms`, not to the whole second of
     /// `Refresh`
     #[arg(long)]
@@ -265,16 +265,18 @@ pub(super) fn plan(arguments: Arguments) -> Result<Plan, CommandError> {
         base.sessions = Some(sessions(file, arguments.entry.as_deref(), arguments.think)?);
     }
     // Also of classes that follow or retry by themselves.
+    let usual = FollowPlan::default();
     let follow = FollowPlan {
-        wait_max: arguments.wait_max,
-        returning: arguments.returning,
+        wait_max: arguments.wait_max.unwrap_or(usual.wait_max),
+        returning: arguments.returning.unwrap_or(usual.returning),
         scripts: arguments.scripts,
-        ..FollowPlan::default()
+        ..usual
     };
+    let usual = RetryPlan::new(arguments.retries);
     let retry = RetryPlan {
-        backoff: arguments.backoff,
+        backoff: arguments.backoff.unwrap_or(usual.backoff),
         retry_after_max: arguments.retry_after,
-        ..RetryPlan::new(arguments.retries)
+        ..usual
     };
     base.follow = arguments.follow.then(|| follow.clone());
     base.retry = (arguments.retries > 0).then(|| retry.clone());
@@ -291,6 +293,19 @@ pub(super) fn plan(arguments: Arguments) -> Result<Plan, CommandError> {
         for text in &arguments.class {
             plan.classes.push(class(&base, &follow, &retry, text)?);
         }
+    }
+    if !plan.classes.iter().any(|class| class.retry.is_some()) {
+        let given =
+            [("--backoff", arguments.backoff.is_some()), ("--retry-after", arguments.retry_after.is_some())];
+        in_vain(&given, "no class retries: add --retries N, or retries=N to a --class")?;
+    }
+    if !plan.classes.iter().any(|class| class.follow.is_some()) {
+        let given = [
+            ("--wait-max", arguments.wait_max.is_some()),
+            ("--returning", arguments.returning.is_some()),
+            ("--scripts", arguments.scripts),
+        ];
+        in_vain(&given, "no class follows: add --follow, or follow=yes to a --class")?;
     }
     plan.duration = arguments.duration;
     if !plan.has_trace() {
@@ -330,6 +345,15 @@ pub(super) fn plan(arguments: Arguments) -> Result<Plan, CommandError> {
         server_name: arguments.server_name,
     };
     Ok(plan)
+}
+
+/// What was given and changes nothing is a mistake.
+fn in_vain(options: &[(&str, bool)], why: &str) -> Result<(), CommandError> {
+    let given: Vec<_> = options.iter().filter(|(_, is_given)| *is_given).map(|(name, _)| *name).collect();
+    if given.is_empty() {
+        return Ok(());
+    }
+    Err(CommandError::Usage(format!("{}: without effect, since {why}", given.join(", "))))
 }
 
 /// `NAME;ARRIVALS[;key=value…]`, the rest as in `base`.
@@ -451,6 +475,29 @@ mod tests {
     }
 
     #[test]
+    fn an_option_without_effect_is_a_mistake() {
+        let said = |more: &[&str]| {
+            let line = [&["http://x/", "-d", "1s"], more].concat();
+            plan_of(&line).err().map(|fault| fault.to_string()).unwrap_or_default()
+        };
+        for (alone, named) in [
+            (&["--backoff", "1s"][..], "--backoff:"),
+            (&["--backoff", "100ms", "--retry-after", "1s"], "--backoff, --retry-after:"),
+            (&["--wait-max", "1h", "--returning", "1", "--scripts"], "--wait-max, --returning, --scripts:"),
+        ] {
+            assert!(said(alone).contains(named), "{alone:?}: {}", said(alone));
+            let several = ["--class", "a;1/s", "--class", "b;1/s"];
+            assert!(said(&[alone, &several].concat()).contains(named), "{alone:?} with {several:?}");
+            for with in [
+                &["--retries", "1", "--follow"][..],
+                &["--class", "a;1/s", "--class", "b;1/s;retries=1;follow=yes"],
+            ] {
+                assert_eq!(said(&[alone, with].concat()), "", "{alone:?} with {with:?}");
+            }
+        }
+    }
+
+    #[test]
     fn every_option_is_documented() {
         use clap::CommandFactory as _;
         let page = include_str!("../../../../docs/load.md");
@@ -491,7 +538,7 @@ mod tests {
         );
         for (more, said) in [
             (&["--entry", "Nowhere"][..], "there is no page `Nowhere`; there are AboutMe"),
-            (&["--entry", "Home", "--returning", "2"], "follow.returning: must be from 0 to 1"),
+            (&["--entry", "Home", "--follow", "--returning", "2"], "follow.returning: must be from 0 to 1"),
             (&["--entry", "Home", "-X", "POST"], "have path, method and body of their own"),
             (&["--entry", "Home", "--reconnect", "0"], "requests_per_connection: must be at least 1"),
             (&["--entry", "Home", "--resume-share", "1.5"], "tls.resume_share: must be from 0 to 1"),

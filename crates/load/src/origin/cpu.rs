@@ -18,6 +18,7 @@ use std::{
 
 use aws_lc_rs::digest::{SHA256, digest};
 use rustix::{
+    io::Errno,
     thread::{CpuSet, sched_setaffinity},
     time::{ClockId, clock_gettime},
 };
@@ -245,15 +246,20 @@ fn cpu_clock() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
-/// Pins the calling thread.
+/// Pins the calling thread; a processor that it cannot have is `InvalidInput`.
 pub(crate) fn pin(cpu: Option<usize>) -> io::Result<()> {
     let Some(cpu) = cpu else { return Ok(()) };
+    let absent = || {
+        let fault =
+            format!("there is no processor {cpu} for this process; `taskset -cp $$` lists those there are");
+        io::Error::new(io::ErrorKind::InvalidInput, fault)
+    };
     if cpu >= CpuSet::MAX_CPU {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("processor {cpu} does not exist")));
+        return Err(absent());
     }
     let mut set = CpuSet::new();
     set.set(cpu);
-    sched_setaffinity(None, &set).map_err(io::Error::from)
+    sched_setaffinity(None, &set).map_err(|fault| if fault == Errno::INVAL { absent() } else { fault.into() })
 }
 
 #[cfg(test)]

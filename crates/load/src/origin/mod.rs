@@ -50,6 +50,7 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
+pub(crate) use self::cpu::pin;
 use self::cpu::{CpuPool, Spend};
 use crate::client::LocalExecutor;
 
@@ -341,7 +342,7 @@ fn serve_thread(
     cpu: Option<usize>,
     ready: &std::sync::mpsc::Sender<io::Result<()>>,
 ) {
-    let prepared = cpu::pin(cpu).and_then(|()| LocalRuntime::new()).and_then(|runtime| {
+    let prepared = pin(cpu).and_then(|()| LocalRuntime::new()).and_then(|runtime| {
         let _entered = runtime.enter();
         let listener = TcpListener::from_std(listener)?;
         Ok((listener, runtime))

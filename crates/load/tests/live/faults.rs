@@ -192,3 +192,16 @@ fn a_name_without_address_is_an_error_and_no_report() {
     assert!(matches!(fault, LoadError::Resolve { .. }), "{fault}");
     assert!(fault.to_string().contains("no-such-host.invalid"), "{fault}");
 }
+
+#[test]
+fn a_processor_that_is_not_there_is_a_fault_of_the_plan() {
+    let origin = origin();
+    // The highest number that the system takes, and the first that it does not.
+    for cpu in [1023, 1024] {
+        let plan = Plan::new(format!("http://{}/", origin.address())).cpus(vec![cpu]);
+        let error = run_blocking(plan.class(class("all", "1/s:1s"))).expect_err("no such processor");
+        assert!(error.is_bad_input(), "{error}");
+        let said = error.to_string();
+        assert!(said.contains(&format!("cpus: there is no processor {cpu} for this process")), "{said}");
+    }
+}
