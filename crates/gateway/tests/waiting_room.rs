@@ -661,6 +661,23 @@ fn a_page_without_a_place_for_forms_keeps_none() {
     }
 }
 
+/// A page of the operator's may hold what he likes; those of ours for who need not wait are fenced in all the same.
+#[test]
+fn only_the_operators_own_page_goes_without_a_policy() {
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("wait.html");
+    std::fs::write(&page, "<p>{{left}}</p><script>mine()</script>").unwrap();
+    let doors = "opens_at = 4102444800\nwaiting_room.method = \"event\"";
+    for (method, is_mine) in [(doors, true), ("method = \"closed\"", false)] {
+        let application = format!("waiting_room.page = {page:?}\nwaiting_room.{method}\n");
+        let bed = Bed::with_application("", PLAIN, &application);
+        let told =
+            exchange(&mut bed.connect(), "GET / HTTP/1.1\r\nhost: app.example\r\naccept: text/html\r\n\r\n");
+        let is_fenced = told.field("content-security-policy").is_some();
+        assert_eq!((told.body.contains("mine()"), is_fenced), (is_mine, !is_mine), "{}", told.head);
+    }
+}
+
 /// Without a capacity everybody goes on, but for those whom doors hold out; who is to wait whatever comes is given a time.
 #[test]
 fn without_a_capacity_only_doors_hold_people() {

@@ -92,7 +92,9 @@ fn a_bad_url_is_bad_input_and_the_mend_is_said() {
 fn a_taken_address_is_a_failure_that_names_it() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("an address to take");
     let address = taken.local_addr().expect("its address").to_string();
-    for (listen, admin, mend) in [(&*address, "none", "choose another"), ("127.0.0.1:0", &*address, "--admin")] {
+    for (listen, admin, mend) in
+        [(&*address, "none", "choose another"), ("127.0.0.1:0", &*address, "--admin")]
+    {
         let (code, said) = tidegate(&["protect", "http://127.0.0.1:1", "--listen", listen, "--admin", admin]);
         assert_eq!(code, Some(1), "{said}");
         assert!(said.contains(&address) && said.contains(mend), "{said}");

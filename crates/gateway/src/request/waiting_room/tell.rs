@@ -314,7 +314,8 @@ impl Shut {
         }
         if !is_json {
             fields.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-            if self.template.is_none() {
+            // Only who waits sees a page of the operator's own.
+            if self.template.is_none() || matches!(self.told, Told::Refuse { .. }) {
                 fields.insert(header::CONTENT_SECURITY_POLICY, page::policy(self.other_url.as_deref()));
             }
         }
