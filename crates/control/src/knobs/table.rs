@@ -125,7 +125,7 @@ knobs! {
         HEADERS_MAX: u64 = "headers.max", count(8, 1000), Value::Count(100),
             "Number of header fields of a request; more are answered 431. An open HTTP/1 connection takes a change up when it has been idle for park.after.";
         BODY_IDLE_TIMEOUT: Span = "body.idle_timeout", span(MS, HOUR), Value::Span(Duration::from_secs(30)),
-            "How long a client may send nothing of a body, or take nothing of a response.";
+            "How long a client may send nothing of a body, or take nothing of a response or of what comes by an upgraded connection.";
         BODY_RATE_MIN: Option<Bytes> = "body.rate.min", size(1, GIB), Value::Size(64),
             "Bytes per second a client must send of a body on average once 10 s have passed; a slower one is answered 408.";
         H2_STREAMS_MAX: u64 = "h2.streams.max", count(1, 100_000), Value::Count(128),
