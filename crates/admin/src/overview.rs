@@ -12,7 +12,7 @@ use tidegate_control::{
     knobs::{ChoiceSet as _, keys},
     meters::Meter,
 };
-use tidegate_runtime::{Application, HostSample};
+use tidegate_runtime::{Application, HostSample, Recorder};
 
 use crate::{
     capacity,
@@ -27,8 +27,6 @@ use crate::{
 /// Time over which rates and percentiles are, unless asked otherwise.
 pub(crate) const WINDOW: Duration = Duration::from_secs(5);
 const WINDOW_MAX: Duration = Duration::from_secs(600);
-/// By then a second that has ended is in the archives.
-const RECORDED_AFTER: Duration = Duration::from_millis(150);
 
 /// The window asked for.
 pub(crate) fn window(query: Option<&str>) -> Result<Duration, Problem> {
@@ -50,8 +48,7 @@ impl Api {
         let shared = &*self.shared;
         let snapshot = shared.snapshot();
         let now = shared.clock().now();
-        let second = 1_000_000_000;
-        let to = Timestamp::from_nanos((now - RECORDED_AFTER).as_nanos() / second * second);
+        let to = Recorder::recorded(now);
         let lately = Lately { archives: &shared.measured(), from: to - window, to };
         let mut applications: Vec<Json> =
             snapshot.applications.iter().map(|application| self.application(application, &lately)).collect();

@@ -338,7 +338,7 @@ impl Life {
                 // Pages, and certificates towards servers, are read when settings are put in force.
                 let names_files = pages(&settings).next().is_some()
                     || settings.applications.iter().any(|application| application.upstream.tls.is_some());
-                if names_files && let Err(error) = self.shared.publish(settings) {
+                if names_files && let Err(error) = self.shared.renew() {
                     tracing::error!(%error, "the pages in force stay so");
                 }
                 match self.listeners_lag {

@@ -8,6 +8,8 @@
 //! 1. The window is ten whole seconds of a dense ring, not a leaky sum: exact counts, no float.
 //! 2. The reserve is one retry a window instead of ten a second, so that a lone request may be tried
 //!    again while a fleet of them cannot double its load. With ratio 0 there is no reserve.
+//! 3. Only what may have reached a server asks: what was not sent goes to another without a budget, since no server has
+//!    more to do by it.
 
 use crate::Timestamp;
 

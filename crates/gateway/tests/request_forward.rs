@@ -397,7 +397,7 @@ fn a_server_that_fails_is_left_for_another_if_that_is_safe() {
     // The first of the two: nobody listens there, nor will, at an address that nobody else binds.
     let dead = std::net::TcpListener::bind("127.77.0.1:0").unwrap().local_addr().unwrap();
     let house = House::new(&format!(
-        "servers = [\"http://{dead}\", \"http://{}\"]\nbalance = \"round_robin\"\nretries.budget = 1.0\nretries.max = 1\n\
+        "servers = [\"http://{dead}\", \"http://{}\"]\nbalance = \"round_robin\"\nretries.budget = 0.0\nretries.max = 1\n\
          health.failures.max = \"none\"\n",
         second.address
     ));
@@ -409,9 +409,19 @@ fn a_server_that_fails_is_left_for_another_if_that_is_safe() {
         at_server.ok("served");
         assert_eq!(read_response(&mut client).unwrap().body, "served");
     }
+    // What may have reached a server asks the budget, which has nothing.
+    for _ in 0..2 {
+        let mut client = house.connect();
+        client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        let mut at_server = second.next();
+        at_server.send("HTTP/1.1");
+        at_server.stream.shutdown(std::net::Shutdown::Both).unwrap();
+        let response = read_response(&mut client).unwrap();
+        assert_eq!((response.status, response.field("tidegate-reason")), (502, Some("reset")));
+    }
     let counted = house.finish();
     assert!(counted.counts(Meter::RETRIES)[0] >= 1);
-    assert_eq!(counted.counts(Meter::RESPONSES), [0, 4, 0, 0, 0]);
+    assert_eq!(counted.counts(Meter::RESPONSES), [0, 4, 0, 0, 2]);
 }
 
 #[test]

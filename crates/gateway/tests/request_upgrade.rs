@@ -162,6 +162,28 @@ fn an_upgraded_connection_whose_server_has_gone_ends_though_its_client_stays() {
 }
 
 #[test]
+fn an_upgraded_connection_whose_client_takes_nothing_ends() {
+    let house =
+        House::with(|_| ("body.idle_timeout = \"50ms\"\n".to_owned(), PLAIN.to_owned(), String::new()));
+    let mut client = house.connect();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n").unwrap();
+    let mut at_server = house.origin.next();
+    at_server.send("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n");
+    at_server.stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    // Takes all there is room for, and breaks once nobody is there any more.
+    let error = loop {
+        if let Err(error) = at_server.stream.write_all(&[7; 65536]) {
+            break error;
+        }
+    };
+    assert_ne!(error.kind(), std::io::ErrorKind::WouldBlock, "still open");
+    eventually("closed", || house.gate().levels().long_streams == 0);
+    drop(client);
+    let counted = house.finish();
+    assert_eq!(counted.counts(Meter::RESPONSES), [1, 0, 0, 0, 0]);
+}
+
+#[test]
 fn a_visitor_who_begins_with_an_upgrade_is_kept_at_his_server_too() {
     let house = House::new("upstream.sticky_cookie = \"visit\"\n");
     let mut client = house.connect();

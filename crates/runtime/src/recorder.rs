@@ -17,6 +17,9 @@ use crate::{HostSample, Readings, Served, Shared, Subject};
 /// Time after each whole second at which the recorder reads, so that every core has handed over
 /// what it counted until then.
 const PHASE: Duration = Duration::from_millis(100);
+/// Time after which a second that has ended is in the archives.
+const RECORDED_AFTER: Duration = Duration::from_millis(150);
+const SECOND_NANOS: u64 = 1_000_000_000;
 
 /// Takes the differences of totals to the archives.
 #[derive(Debug)]
@@ -44,9 +47,14 @@ impl Recorder {
     /// When [`Recorder::tick`] is to be called next.
     #[must_use]
     pub fn next(shared: &Shared) -> Timestamp {
-        const SECOND: u64 = 1_000_000_000;
         let now = shared.clock().now() - PHASE;
-        Timestamp::from_nanos((now.as_nanos() / SECOND + 1) * SECOND) + PHASE
+        Timestamp::from_nanos((now.as_nanos() / SECOND_NANOS + 1) * SECOND_NANOS) + PHASE
+    }
+
+    /// The end of the last second that is in the archives at `now`: who asks for the last seconds asks for those until then.
+    #[must_use]
+    pub fn recorded(now: Timestamp) -> Timestamp {
+        Timestamp::from_nanos((now - RECORDED_AFTER).as_nanos() / SECOND_NANOS * SECOND_NANOS)
     }
 
     /// Takes what has been counted since the last tick to the archives; `closed` gets every point that

@@ -133,6 +133,18 @@ impl Shared {
         Ok(())
     }
 
+    /// Puts the present settings in force once more: the files that they name are read again. Servers added and removed
+    /// since, and knobs changed, stay so.
+    ///
+    /// # Errors
+    ///
+    /// As [`Shared::publish`].
+    pub fn renew(&self) -> Result<(), PublishError> {
+        let mut known = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
+        let settings = Settings::clone(&self.snapshot.load().settings);
+        self.put_in_force(settings, &mut known, Files::Read)
+    }
+
     /// Signs tokens of waiting rooms with other keys from now on.
     ///
     /// # Errors
@@ -140,10 +152,8 @@ impl Shared {
     /// As [`Shared::publish`].
     pub fn set_room_keys(&self, keys: Keys) -> Result<(), PublishError> {
         self.secrets.lock().unwrap_or_else(PoisonError::into_inner).keys = keys;
-        let mut known = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
-        let settings = Settings::clone(&self.snapshot.load().settings);
         // Every application anew, though no setting has changed.
-        self.put_in_force(settings, &mut known, Files::Read)
+        self.renew()
     }
 
     /// Takes keys by which another process signs the tokens that an application of this one checks.
@@ -159,9 +169,7 @@ impl Shared {
         if !application.hear_keys(keys) {
             return Ok(());
         }
-        let mut known = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
-        let settings = Settings::clone(&self.snapshot.load().settings);
-        self.put_in_force(settings, &mut known, Files::Read)
+        self.renew()
     }
 
     /// The keys by which tokens of waiting rooms are signed.

@@ -7,7 +7,7 @@ use tidegate_control::{
     controller::{Before, Beneath, Change, Host, HostError, Level, Measure, measure},
     knobs::{Knob, Value},
 };
-use tidegate_runtime::{Origin, Override, Shared, Snapshot};
+use tidegate_runtime::{Origin, Override, Recorder, Shared, Snapshot};
 
 use crate::{
     events::{Events, Kind},
@@ -53,8 +53,7 @@ impl Host for GatewayHost<'_> {
     }
 
     fn measure(&self, asked: &Measure<'_>) -> Result<Option<f64>, HostError> {
-        let snapshot = self.shared.snapshot();
-        measure(&self.shared.measured(), |application| classes(&snapshot, application), self.now(), asked)
+        measured(self.shared, self.now(), asked)
     }
 
     fn knob(&self, path: &str) -> Result<(Knob, Value), HostError> {
@@ -145,4 +144,48 @@ fn knob_fault(fault: KnobFault) -> HostError {
 fn classes(snapshot: &Snapshot, application: &str) -> Option<Vec<String>> {
     let application = snapshot.applications.get(snapshot.application_named(application)?)?;
     Some(application.settings.classes.iter().map(|class| class.name.clone()).collect())
+}
+
+/// What is asked, at `now`: of what is in the archives by then, since a second is recorded a moment after it has ended.
+fn measured(shared: &Shared, now: Timestamp, asked: &Measure<'_>) -> Result<Option<f64>, HostError> {
+    let snapshot = shared.snapshot();
+    let until = Recorder::recorded(now);
+    measure(&shared.measured(), |application| classes(&snapshot, application), until, asked)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tidegate_config::{ProtectOptions, Settings};
+    use tidegate_control::{
+        archive::{Reading, Stat},
+        knobs::Scope,
+        meters::Meter,
+    };
+
+    use super::*;
+
+    /// Whenever in a second a script runs, the last second is one that was measured.
+    #[test]
+    fn a_window_ends_with_what_is_recorded() {
+        let shared =
+            Shared::new(Settings::protect(&ProtectOptions::new("http://127.0.0.1:1")).unwrap()).unwrap();
+        let second = |n: u64| Timestamp::EPOCH + Duration::from_secs(n);
+        let record = |n: u64| {
+            let mut reading = Reading::new(Scope::Application);
+            reading.level(Meter::IN_FLIGHT, n);
+            shared.change_measured(|archives| archives.record("app", second(n), second(n + 1), &reading));
+        };
+        record(99);
+        let window = Duration::from_secs(1);
+        let asked = Measure { scope: "app", meter: "in_flight", window, stat: Stat::Mean, of: None };
+        for (ms, last) in [(20, 99.0), (140, 99.0), (160, 100.0), (990, 100.0)] {
+            if last > 99.0 {
+                record(100);
+            }
+            let now = second(101) + Duration::from_millis(ms);
+            assert_eq!(measured(&shared, now, &asked), Ok(Some(last)), "{ms} ms after the second");
+        }
+    }
 }

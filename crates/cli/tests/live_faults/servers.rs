@@ -1,5 +1,7 @@
 //! Servers added, drained and removed by API and by file, under load.
 
+use std::fs;
+
 use crate::{
     Front,
     support::{
@@ -80,6 +82,24 @@ fn servers_come_and_go_under_load_without_one_failed_request() {
         assert_eq!(first.times(id) + second.times(id) + third.times(id), 1, "{id}: served once");
     }
     front.finish(tally.answered.len());
+}
+
+#[test]
+fn servers_stay_as_the_api_left_them_when_a_page_is_renewed() {
+    let (first, second) = (Origin::hello(), Origin::hello());
+    let directory = tempfile::tempdir().expect("a directory for the page");
+    let page = directory.path().join("page.html");
+    fs::write(&page, "back at six").expect("write the page");
+    let front = Front::start(&[first.url()], "", &format!("{KNOBS}\nmaintenance_page = {page:?}"));
+    call(&front, "POST", SERVERS, &format!("{{\"url\": \"{}\", \"name\": \"second\"}}", second.url()), 200);
+    call(&front, "DELETE", &format!("{SERVERS}/{}", first.address), "", 200);
+    fs::write(&page, "back at seven").expect("write the page");
+    front.gateway.log.await_line("nothing changed in the configuration", 1);
+    let listed = call(&front, "GET", SERVERS, "", 200);
+    let names: Vec<_> = listed["servers"].as_array().expect("servers").iter().map(|s| &s["name"]).collect();
+    assert_eq!(names, ["second"], "{listed}");
+    assert_eq!(crate::support::client::get(front.listen, "/").expect("an answer").status, 200);
+    front.finish(1);
 }
 
 #[test]

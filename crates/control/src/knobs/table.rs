@@ -125,7 +125,7 @@ knobs! {
         HEADERS_MAX: u64 = "headers.max", count(8, 1000), Value::Count(100),
             "Number of header fields of a request; more are answered 431. An open HTTP/1 connection takes a change up when it has been idle for park.after.";
         BODY_IDLE_TIMEOUT: Span = "body.idle_timeout", span(MS, HOUR), Value::Span(Duration::from_secs(30)),
-            "How long a client may send nothing of a body, or take nothing of a response.";
+            "How long a client may send nothing of a body, or take nothing of a response or of what comes by an upgraded connection.";
         BODY_RATE_MIN: Option<Bytes> = "body.rate.min", size(1, GIB), Value::Size(64),
             "Bytes per second a client must send of a body on average once 10 s have passed; a slower one is answered 408.";
         H2_STREAMS_MAX: u64 = "h2.streams.max", count(1, 100_000), Value::Count(128),
@@ -231,9 +231,9 @@ knobs! {
         UPSTREAM_IDLE_MAX: u64 = "upstream.idle.max", count(1, 100_000), Value::Count(256),
             "Idle connections kept to each server by each core.";
         RETRIES_MAX: u64 = "retries.max", count(0, 10), Value::Count(1),
-            "Times an idempotent request is tried again at another server after a connection error.";
+            "Times a request that got no answer is tried at another server: one of which nothing has reached a server, whatever its method, and one that may have reached it if its method is idempotent, within retries.budget.";
         RETRIES_BUDGET: f64 = "retries.budget", ratio(0.0, 1.0), Value::Ratio(0.2),
-            "Retries allowed as a share of requests of the last 10 s.";
+            "Requests that may have reached a server and are tried at another, as a share of those of the last 10 s. What was not sent, as where a connection is refused, does not count.";
         FAILURES_MAX: Option<u64> = "health.failures.max", count(1, 10_000), Value::Count(5),
             "Consecutive failures of live requests after which a server is taken out (passive check).";
         FAILURES_PAUSE: Span = "health.failures.pause", span(MS, HOUR), Value::Span(Duration::from_secs(10)),

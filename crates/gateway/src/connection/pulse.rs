@@ -32,7 +32,7 @@ pub(crate) enum Phase {
     Exchange,
     /// The verdict on a request: the client need do nothing.
     Waiting,
-    /// It has been upgraded: whoever runs it looks after it.
+    /// It has been upgraded: the client need send nothing.
     Upgraded,
 }
 
@@ -227,7 +227,7 @@ impl Pulse {
             }
         } else {
             self.write_blocked.set(false);
-            if self.phase.get() == Phase::Exchange {
+            if matches!(self.phase.get(), Phase::Exchange | Phase::Upgraded) {
                 self.beat();
             }
         }
@@ -280,6 +280,7 @@ impl Pulse {
             Phase::Idle | Phase::Parked => (patience.keep_alive, Order::Close),
             Phase::Head => (patience.head, Order::HeadLate),
             Phase::Exchange if self.is_owed() => (patience.body_idle, Order::Stalled),
+            Phase::Upgraded if self.is_blocked() => (patience.body_idle, Order::Stalled),
             Phase::Exchange | Phase::Waiting | Phase::Upgraded => return None,
         };
         (waited >= limit).then_some(order)
@@ -298,8 +299,12 @@ impl Pulse {
     /// Whether it is the client's turn: to take what was written, or to send on. HTTP/1 reads
     /// during an exchange only if the request has a body; HTTP/2 always reads.
     pub(super) fn is_owed(&self) -> bool {
-        let is_blocked = self.write_blocked.get() || self.flush_blocked.get();
-        is_blocked || (self.read_blocked.get() && !self.multiplexed.get())
+        self.is_blocked() || (self.read_blocked.get() && !self.multiplexed.get())
+    }
+
+    /// Whether the client is to take what was written.
+    fn is_blocked(&self) -> bool {
+        self.write_blocked.get() || self.flush_blocked.get()
     }
 }
 
@@ -485,6 +490,22 @@ mod tests {
         drop(exchange);
         pulse.enter(Phase::Idle);
         assert_eq!(bed.after(S), Some(Order::Park));
+    }
+
+    #[test]
+    fn who_was_upgraded_may_be_silent_but_takes_what_there_is() {
+        let mut bed = Bed::new();
+        let pulse = Rc::clone(bed.place.pulse());
+        pulse.enter(Phase::Upgraded);
+        pulse.read(None);
+        assert_eq!(bed.after(1000 * S), None);
+        for _ in 0..3 {
+            pulse.wrote(true);
+            assert_eq!(bed.after(29 * S), None);
+            pulse.wrote(false);
+        }
+        pulse.wrote(true);
+        assert_eq!(bed.after(30 * S), Some(Order::Stalled));
     }
 
     #[test]

@@ -53,8 +53,8 @@ impl Errand {
     /// Sends the request until a server answers or nothing more is to be tried.
     ///
     /// A request of which nothing reached a server goes to another whatever its method; one that may
-    /// have reached it only if its method is idempotent. Both within `retries.max` and the
-    /// application's budget, and only while the client is there.
+    /// have reached it only if its method is idempotent and the application's budget allows it. Both
+    /// within `retries.max`, and only while the client is there.
     pub(super) async fn run(self, mut request: Box<Request<RequestBody>>) -> Result<Answered, Failure> {
         let settings = &self.application.application.settings;
         // RFC 9110, section 9.2.2.
@@ -92,14 +92,16 @@ impl Errand {
                     BodyError::Client(_) | BodyError::Upstream(_) => ClientFault::Broken,
                 }));
             }
-            let again = error.request.or(if idempotent { error.replay } else { None });
             failure = Failure::Upstream { kind: error.kind, message: error.message };
-            match again {
-                Some(given_back) if retries_left > 0 && !self.left.get() && self.may_retry() => {
-                    request = given_back;
-                }
-                _ => return Err(failure),
+            if retries_left == 0 || self.left.get() {
+                return Err(failure);
             }
+            request = match (error.request, error.replay) {
+                // No server has any work of it yet, so that servers get no more to do by this.
+                (Some(unsent), _) => unsent,
+                (None, Some(replay)) if idempotent && self.may_retry() => replay,
+                _ => return Err(failure),
+            };
             now = self.service.now();
             retries_left -= 1;
             failed.push(id);

@@ -33,7 +33,7 @@ use super::{
     ClientIo, Connection, Upgrade, close, http2,
     io::Stream,
     parked::{self, Woken},
-    pulse::{Exchange, Order, Phase},
+    pulse::{Exchange, Order, Phase, Pulse},
 };
 use crate::{
     body::ClientBody,
@@ -113,7 +113,10 @@ async fn serve(
         }
         Stop::Upgraded(upgrade) => {
             pulse.enter(Phase::Upgraded);
-            upgrade.run(io, leftover).await;
+            tokio::select! {
+                () = upgrade.run(io, leftover) => {}
+                () = stalled(pulse) => connection.socket.reset_on_close(),
+            }
             return None;
         }
         Stop::Broken => {
@@ -125,6 +128,11 @@ async fn serve(
     }
     close(io, pulse).await;
     None
+}
+
+/// Resolves once the client of an upgraded connection has taken nothing for too long.
+async fn stalled(pulse: &Pulse) {
+    while poll_fn(|context| pulse.poll_order(context)).await != Order::Stalled {}
 }
 
 /// Why the codec stops.
