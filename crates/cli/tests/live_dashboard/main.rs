@@ -249,6 +249,12 @@ fn sixty_classes_are_shown_on_a_phone_and_in_the_dark() {
     browser.until("document.querySelector('[data-stage=response] dd')?.innerText.includes('req/s')");
     browser.until("document.querySelectorAll('.chart .plot svg').length >= 2");
     review(&mut browser, "phone-application");
+    // A class may have a long name, and what it is chosen by does not widen the page.
+    let width = browser.value(
+        "[...document.querySelectorAll('.inline')].find(label => label.innerText.includes('of the class'))
+           .querySelector('select').append(new Option('partners'.repeat(8))), document.documentElement.scrollWidth",
+    );
+    assert_eq!(width, 360);
     browser.click("a[href='#/app/shop/classes']");
     browser.until("document.querySelectorAll('tbody tr').length === 60");
     rows_stand_still_where_somebody_is(&mut browser);

@@ -12,7 +12,7 @@ pub(crate) const OFFER: &str = "<!doctype html><meta charset=utf-8>\
     <input type=file name=photo><input type=file name=none></form>\
     <script>
       const chosen = new DataTransfer();
-      chosen.items.add(new File(['a photo of ' + '0'.repeat(200000)], 'my cat.png'));
+      chosen.items.add(new File(['a photo of ' + '0'.repeat(200000)], 'my \"cat\".png'));
       document.forms[0].photo.files = chosen.files;
       document.forms[0].submit();
     </script>";
@@ -120,13 +120,17 @@ fn a_browser_sends_a_form_again_with_the_file_that_is_chosen_once_more() {
     // The page of the application sends its form, and that has to wait.
     browser.until_page("document.querySelector('#form input[type=file]:not([hidden])')");
     let control = "document.querySelector('#form input[type=file]:not([hidden])')";
-    assert_eq!(browser.text("document.querySelector('#form bdi').innerText"), "my cat.png");
+    assert_eq!(browser.text("document.querySelector('#form bdi').innerText"), "my \"cat\".png");
     browser.picture(&report_file("waiting-room-files.png"));
+    // What asks for the file does not widen the page beyond a narrow telephone.
+    browser.size(320, 760);
+    assert_eq!(browser.value("document.documentElement.scrollWidth"), 320);
+    browser.size(700, 760);
     // Its time comes, and the form stays until the file is there.
     browser.until("!document.querySelector('#form > button').disabled");
     assert_eq!(shop.saw("POST /offered").len(), 0, "nothing is sent without the file");
     browser.value(&format!(
-        "(() => {{ const chosen = new DataTransfer(); chosen.items.add(new File(['again'], 'my cat.png'));
+        "(() => {{ const chosen = new DataTransfer(); chosen.items.add(new File(['again'], 'my \"cat\".png'));
           {control}.files = chosen.files; }})()"
     ));
     browser.click("#form > button");
@@ -136,7 +140,7 @@ fn a_browser_sends_a_form_again_with_the_file_that_is_chosen_once_more() {
     for said in [
         "name=\"title\"\r\n\r\nGrüße & \"mehr\"\r\n",
         "name=\"note\"\r\n\r\na\r\nb\r\n",
-        "name=\"photo\"; filename=\"my cat.png\"\r\n",
+        "name=\"photo\"; filename=\"my %22cat%22.png\"\r\n",
         "\r\n\r\nagain\r\n",
         "name=\"none\"; filename=\"\"\r\nContent-Type: application/octet-stream\r\n\r\n\r\n",
     ] {

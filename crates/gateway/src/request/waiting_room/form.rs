@@ -250,8 +250,9 @@ impl Content {
                 writeln!(page, "<input type=\"hidden\" name=\"{name}\" value=\"{}\">", Escaped(value))
             }
             Self::Files(files) => {
-                let names: Vec<String> =
-                    files.iter().map(|file| format!("<bdi>{}</bdi>", Escaped(file))).collect();
+                // Browsers write a quote in a name so, and it alone of what can be seen.
+                let shown = |file: &String| format!("<bdi>{}</bdi>", Escaped(&file.replace("%22", "\"")));
+                let names: Vec<String> = files.iter().map(shown).collect();
                 let several = if files.len() > 1 { " multiple" } else { "" };
                 let names = names.join(", ");
                 writeln!(
