@@ -538,7 +538,7 @@ mod tests {
         );
         for (more, said) in [
             (&["--entry", "Nowhere"][..], "there is no page `Nowhere`; there are AboutMe"),
-            (&["--entry", "Home", "--follow", "--returning", "2"], "follow.returning: must be from 0 to 1"),
+            (&["--entry", "Home", "--returning", "2"], "follow.returning: must be from 0 to 1"),
             (&["--entry", "Home", "-X", "POST"], "have path, method and body of their own"),
             (&["--entry", "Home", "--reconnect", "0"], "requests_per_connection: must be at least 1"),
             (&["--entry", "Home", "--resume-share", "1.5"], "tls.resume_share: must be from 0 to 1"),
