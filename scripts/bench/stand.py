@@ -7,7 +7,33 @@ from processes import Server, free_port
 
 NAME = "bench.example"
 PATIENCE = "600s"
+# Kinds of certificates, and the keys that openssl is to make for them.
+KEYS = {"rsa": ["rsa:2048"], "p256": ["ec", "-pkeyopt", "ec_paramgen_curve:P-256"]}
 SIZES = {"1k": 1024, "100k": 100 * 1024}
+
+
+def certificates(folder, name):
+    """Of each kind KIND.key, KIND.crt, and both in KIND.both."""
+    for kind, algorithm in KEYS.items():
+        key, chain, both = (os.path.join(folder, f"{kind}.{part}") for part in ("key", "crt", "both"))
+        subprocess.run(
+            ["openssl", "req", "-x509", "-nodes", "-newkey", *algorithm, "-keyout", key, "-out", chain,
+             "-days", "30", "-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}"],
+            check=True, capture_output=True,
+        )
+        with open(both, "wb") as joined:
+            for part in (chain, key):
+                with open(part, "rb") as file:
+                    joined.write(file.read())
+
+
+def tls_listeners(ports):
+    """Tidegate's listeners with those certificates, for a configuration in the same folder."""
+    return "".join(
+        f'[[listener]]\naddress = "127.0.0.1:{ports[kind]}"\n'
+        f'tls.certificates = [{{ chain = "{kind}.crt", key = "{kind}.key" }}]\n'
+        for kind in KEYS
+    )
 
 
 class Stand:
@@ -20,8 +46,7 @@ class Stand:
         self.other_cores = other_cores
         self.origin_port = free_port()
         self.started = 0
-        for kind, algorithm in (("rsa", ["rsa:2048"]), ("p256", ["ec", "-pkeyopt", "ec_paramgen_curve:P-256"])):
-            self._certificate(kind, algorithm)
+        certificates(folder, NAME)
         os.mkdir(self.path("files"))
         for name, size in SIZES.items():
             with open(self.path("files", name), "wb") as file:
@@ -140,11 +165,6 @@ backend origin
         # In an hour of slots there are places for all that a benchmark can ask for.
         method = 'capacity.given = "100000/s"\nwaiting_room.method = "wait"\n' if room else ""
         ports["h2c"] = ports["plain"]  # HTTP/2 by prior knowledge on the same port
-        listeners = "".join(
-            f'[[listener]]\naddress = "127.0.0.1:{ports[kind]}"\n'
-            f'tls.certificates = [{{ chain = "{kind}.crt", key = "{kind}.key" }}]\n'
-            for kind in ("rsa", "p256")
-        )
         return [self.tidegate, "run", self._write(f"tidegate-{self.started}.toml", f"""
 admin = "none"
 keep_alive.timeout = "{PATIENCE}"
@@ -154,7 +174,7 @@ threads = 1
 
 [[listener]]
 address = "127.0.0.1:{ports["plain"]}"
-{listeners}
+{tls_listeners(ports)}
 [application.bench]
 servers = "http://127.0.0.1:{origin}"
 in_flight.algorithm = "fixed"
@@ -205,15 +225,3 @@ method = ["POST", "PUT"]
             {inside}
         }}
         """)
-
-    def _certificate(self, kind, algorithm):
-        key, chain = self.path(f"{kind}.key"), self.path(f"{kind}.crt")
-        subprocess.run(
-            ["openssl", "req", "-x509", "-nodes", "-newkey", *algorithm, "-keyout", key, "-out", chain,
-             "-days", "30", "-subj", f"/CN={NAME}", "-addext", f"subjectAltName=DNS:{NAME}"],
-            check=True, capture_output=True,
-        )
-        with open(self.path(f"{kind}.both"), "wb") as both:
-            for part in (chain, key):
-                with open(part, "rb") as file:
-                    both.write(file.read())

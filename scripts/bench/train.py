@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 
 from processes import Server, free_port
+from stand import certificates, tls_listeners
 
 FIELDS = {
     "User-Agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
@@ -94,17 +95,8 @@ def one(tidegate, ports, seconds, listener, application, path, options):
 
 
 def configuration(folder, ports):
-    for kind, algorithm in (("rsa", ["rsa:2048"]), ("p256", ["ec", "-pkeyopt", "ec_paramgen_curve:P-256"])):
-        subprocess.run(
-            ["openssl", "req", "-x509", "-nodes", "-newkey", *algorithm, "-days", "30", "-subj", "/CN=shop.example",
-             "-keyout", os.path.join(folder, f"{kind}.key"), "-out", os.path.join(folder, f"{kind}.crt")],
-            check=True, capture_output=True,
-        )
-    listeners = "".join(
-        f'[[listener]]\naddress = "127.0.0.1:{ports[kind]}"\n'
-        f'tls.certificates = [{{ chain = "{kind}.crt", key = "{kind}.key" }}]\n'
-        for kind in ("rsa", "p256")
-    )
+    """What the gateway runs by: by default where nothing is asked for."""
+    certificates(folder, "shop.example")
     server = f"http://127.0.0.1:{ports['origin']}"
     path = os.path.join(folder, "tidegate.toml")
     with open(path, "w", encoding="utf-8") as file:
@@ -117,7 +109,7 @@ threads = 1
 
 [[listener]]
 address = "127.0.0.1:{ports["plain"]}"
-{listeners}
+{tls_listeners(ports)}
 [application.shop]
 servers = "{server}"
 
