@@ -16,4 +16,5 @@ mod request_upgrade;
 mod support;
 mod truncated;
 mod waiting_room;
+mod waiting_room_forms;
 mod watch;
