@@ -17,7 +17,7 @@ use ipnet::IpNet;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tidegate_config::{Address, Listener};
 
-use crate::{handover::Inherited, tls::ServerTls};
+use crate::{handover::Inherited, socket::UNSENT_MAX, tls::ServerTls};
 
 /// Connections the kernel holds for us to accept; it caps them at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -212,6 +212,7 @@ impl Bound {
                 socket.set_nonblocking(true)?;
                 let socket = SockRef::from(socket);
                 socket.set_tcp_nodelay(true)?;
+                socket.set_tcp_notsent_lowat(UNSENT_MAX)?;
                 socket.set_tcp_keepalive(&KEEPALIVE)
             }
             Self::Unix(socket) => socket.set_nonblocking(true),
@@ -293,6 +294,8 @@ fn describe(listener: &Listener, source: io::Error) -> ListenError {
 
 #[cfg(test)]
 mod tests {
+    use tokio::{io::AsyncReadExt, net::TcpStream};
+
     use super::*;
 
     fn listener(address: &str) -> Listener {
@@ -372,6 +375,24 @@ mod tests {
         let _client = std::net::TcpStream::connect(socket.local_addr().unwrap()).unwrap();
         let (accepted, _) = socket.accept().unwrap();
         assert!(accepted.nodelay().unwrap());
-        assert!(SockRef::from(&accepted).keepalive().unwrap());
+        let accepted = SockRef::from(&accepted);
+        assert!(accepted.keepalive().unwrap());
+        assert_eq!(accepted.tcp_notsent_lowat().unwrap(), UNSENT_MAX);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_takes_something_is_soon_seen_to() {
+        let sockets = Bound::open(&listener("127.0.0.1:0"), 1, &mut Inherited::default()).unwrap();
+        let [Bound::Tcp(socket)] = sockets.as_slice() else { panic!() };
+        let socket = tokio::net::TcpListener::from_std(socket.try_clone().unwrap()).unwrap();
+        let mut client = TcpStream::connect(socket.local_addr().unwrap()).await.unwrap();
+        let (accepted, _) = socket.accept().await.unwrap();
+        let some = vec![0; 128 * 1024];
+        // What the kernel sends goes to its other end at once: full is full.
+        while accepted.try_write(&some).is_ok() {}
+        // Of the megabytes that it would hold by itself, this is less than it would wait for.
+        client.read_exact(&mut vec![0; UNSENT_MAX as usize]).await.unwrap();
+        tokio::time::timeout(Duration::from_secs(10), accepted.writable()).await.unwrap().unwrap();
+        accepted.try_write(&some).unwrap();
     }
 }

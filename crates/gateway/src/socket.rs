@@ -18,6 +18,11 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
+/// Bytes that the kernel takes beyond what the network has room for (`TCP_NOTSENT_LOWAT`). By itself it takes megabytes,
+/// and says nothing of what the other end takes until a third of them has gone: that of a slow reader would be
+/// minutes without a sign of life, and memory that nobody counts.
+pub(crate) const UNSENT_MAX: u32 = 256 * 1024;
+
 /// Bytes in several slices that are brought together before they are written: to copy so few costs less than the way
 /// of a vectored write through the kernel.
 const GATHERED_MAX: usize = 4 * 1024;

@@ -2,6 +2,7 @@
 
 use std::{io, rc::Rc, time::Duration};
 
+use socket2::SockRef;
 use tidegate_config::UpstreamProtocol;
 use tidegate_control::meters::UpstreamError;
 use tidegate_runtime::servers::{Endpoint, Server};
@@ -16,7 +17,7 @@ use super::{
     plan::Plan,
     proxy_header::{self, Ends},
 };
-use crate::socket::Socket;
+use crate::socket::{Socket, UNSENT_MAX};
 
 /// The version of HTTP a new connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +63,7 @@ async fn open(
             let stream = TcpStream::connect(*address).await.map_err(failed)?;
             // What is written is to go: a server that waits for the rest of a body acknowledges late.
             stream.set_nodelay(true).map_err(failed)?;
+            SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT_MAX).map_err(failed)?;
             Socket::tcp(stream)
         }
         Endpoint::Unix(path) => Socket::unix(UnixStream::connect(path).await.map_err(failed)?),
