@@ -69,7 +69,7 @@ export function stages(overview: Overview, application: Application): Stage[] {
       name: "Listener",
       hint: "Accepts connections. Shared by all applications of this gateway.",
       figures: [
-        { label: "open", value: plural(gateway.connections_open, "connection") },
+        { label: "connections open", value: number(gateway.connections_open) },
         { label: "new", value: rate(gateway.connections_accepted, "per s") },
       ],
       losses: [

@@ -14,7 +14,12 @@ use crate::settings::{Address, ClientKey, CollectorUrl, ServerAddress};
 /// Longest name of a listener, group, application, class or server.
 const NAME_MAX: usize = 64;
 
-/// Whether `name` can stand in a knob path: letters, digits, `_`, `-`, `.`.
+/// Whether `name` is taken in addresses, as of the interface for administration, for where one is and what is above.
+pub(crate) fn is_dots(name: &str) -> bool {
+    matches!(name, "." | "..")
+}
+
+/// Whether `name` can stand in a knob path and in an address: letters, digits, `_`, `-`, `.`.
 pub(crate) fn is_name(name: &str) -> bool {
     is_made_of(name, "_-.")
 }
@@ -33,6 +38,7 @@ pub fn is_address_name(name: &str) -> bool {
 
 fn is_made_of(name: &str, marks: &str) -> bool {
     !name.is_empty()
+        && !is_dots(name)
         && name.len() <= NAME_MAX
         && name.chars().all(|c| c.is_ascii_alphanumeric() || marks.contains(c))
 }
@@ -451,7 +457,7 @@ mod tests {
     #[test]
     fn names_stand_in_knob_paths() {
         assert!(is_name("shop-2.example_x"));
-        for bad in ["", "a/b", "a b", "ä", &"x".repeat(65)] {
+        for bad in ["", "a/b", "a b", "ä", ".", "..", &"x".repeat(65)] {
             assert!(!is_name(bad), "{bad}");
         }
         assert!(!is_class_name("servers"));

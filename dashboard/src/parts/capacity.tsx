@@ -13,6 +13,7 @@ import { KnobsOf } from "./knobs-of";
 import { Lately } from "./look-back";
 import { beginning, useMeasured } from "./measured";
 import { type Tile, Tiles } from "./tiles";
+import { Why } from "./why";
 
 const KNOBS = ["capacity", "in_flight.algorithm"];
 const FIRST = ["capacity.given", "capacity.floor", "capacity.ceiling", "in_flight.algorithm"];
@@ -167,8 +168,7 @@ function Search({ application }: { application: Application }) {
       {!isAsking && <button type="button" onClick={() => { setAsking(true); setSaid(null); }}>Search anew</button>}
       {isAsking && (
         <form class="edit" onSubmit={(event) => { event.preventDefault(); void search(); }} onKeyDown={(event) => { if (event.key === "Escape") setAsking(false); }}>
-          <label for="why-search">Why is it searched anew? What was found is forgotten.</label>
-          <input id="why-search" ref={(field) => field?.focus()} required maxLength={200} value={why} placeholder="such as: a new release" onInput={(event) => setWhy(event.currentTarget.value)} />
+          <Why id="why-search" label="Why is it searched anew? What was found is forgotten." value={why} set={setWhy} placeholder="such as: a new release" isFirst />
           <div class="buttons">
             <button class="primary" type="submit">Search anew</button>
             <button type="button" onClick={() => setAsking(false)}>Cancel</button>

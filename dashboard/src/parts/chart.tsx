@@ -94,7 +94,7 @@ function Plot({ lines, data, axis, from, to, summary, cursor, point }: PlotProps
   };
   return (
     <div class="plot" role="img" aria-label={summary}>
-      <div class="field" onPointerMove={follow} onPointerLeave={() => point(null)}>
+      <div class="area" onPointerMove={follow} onPointerLeave={() => point(null)}>
         <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
           <path class="grid" d={grid} />
           {drawn.map(({ of, ground }) => of.filled === true && <path key={of.name} class="ground" style={{ "--of": `var(--${of.colour})` }} d={ground} />)}

@@ -6,6 +6,7 @@ import { type Knob, ApiProblem, api } from "../api";
 import { choices, faultOf, isTime, localTime, nameOf, ofLocalTime, placeOf, scaled } from "../knobs";
 import { time } from "../format";
 import { useShared } from "../state";
+import { Why } from "./why";
 
 /** How long to wait after a key before the gateway is asked whether the value would do. */
 const CHECK_AFTER_MS = 250;
@@ -61,56 +62,73 @@ function Form({ knob, close, changed }: { knob: Knob; close: (done: string | nul
   const id = useId();
   const list = choices(knob);
   const canKeep = useShared((state) => state.overview?.gateway.recording.kept === true);
+  const isLive = useShared((state) => state.link.kind === "live");
+  const version = useShared((state) => state.knobsVersion);
   const [value, setValue] = useState(knob.value);
   const [why, setWhy] = useState("");
   const [isLasting, setLasting] = useState(false);
-  const [fault, setFault] = useState<string | null>(null);
+  /** Why this value will not do. */
+  const [wrong, setWrong] = useState<string | null>(null);
+  /** Why it was not applied, which may go well the next time. */
+  const [failure, setFailure] = useState<string | null>(null);
+  const fault = failure ?? wrong;
   const [isBusy, setBusy] = useState(false);
   const field = useRef<HTMLInputElement & HTMLSelectElement>(null);
   useEffect(() => field.current?.focus(), []);
 
   useEffect(() => {
     if (value === knob.value) {
-      setFault(null);
+      setWrong(null);
       return;
     }
     let isCurrent = true;
     const timer = window.setTimeout(async () => {
-      const found = await attempt({ [knob.path]: value }, true);
-      if (isCurrent) setFault(found);
+      const found = await check(value);
+      if (isCurrent) setWrong(found);
     }, CHECK_AFTER_MS);
     return () => {
       isCurrent = false;
       window.clearTimeout(timer);
     };
-  }, [value]);
+    // What is allowed goes by other knobs, too.
+  }, [value, version, isLive]);
+  useEffect(() => {
+    if (isLive) setFailure(null);
+  }, [value, isLive]);
 
-  /** What is wrong with a change, or nothing. */
-  const attempt = async (changes: Record<string, string | null>, isDry: boolean): Promise<string | null> => {
+  /** What is wrong with a value, or nothing; what else there is to say is said when it is applied. */
+  const check = async (to: string): Promise<string | null> => {
     try {
-      await api.change({ changes, why: why.trim(), dry_run: isDry, ...(isLasting && !isDry ? { lasting: true } : {}) });
+      await api.change({ changes: { [knob.path]: to }, why: why.trim(), dry_run: true });
       return null;
     } catch (error) {
-      if (error instanceof ApiProblem) return faultOf(error.message, knob.path);
-      return "The gateway does not answer; nothing was changed.";
+      return error instanceof ApiProblem && error.status === 400 ? faultOf(error.message, knob.path) : null;
     }
   };
   const apply = async (to: string | null) => {
     setBusy(true);
-    const found = await attempt({ [knob.path]: to }, false);
-    setBusy(false);
-    setFault(found);
-    if (found !== null) {
+    setFailure(null);
+    try {
+      await api.change({ changes: { [knob.path]: to }, why: why.trim(), ...(isLasting ? { lasting: true } : {}) });
+    } catch (error) {
+      setFailure(
+        error instanceof ApiProblem
+          ? faultOf(error.message, knob.path)
+          : "The gateway does not answer. Whether it was changed, its value says once it does.",
+      );
+      setBusy(false);
       field.current?.focus();
       return;
     }
     changed();
-    close(to === null ? `Back to ${knob.configured}, as configured.` : `Changed from ${knob.value} to ${to}.`);
+    close(said(knob, to, isLasting));
   };
   const step = (factor: number) => {
     const next = scaled(value, factor);
     if (next !== null) setValue(next);
   };
+  // What holds now may be made to last.
+  const isNew = value.trim() !== knob.value || (isLasting && knob.changed?.lasting !== true);
   const canScale = list === null && !isTime(knob) && scaled(value, 2) !== null;
   return (
     <form
@@ -128,7 +146,7 @@ function Form({ knob, close, changed }: { knob: Knob; close: (done: string | nul
               value={value}
               autocomplete="off"
               spellcheck={false}
-              aria-invalid={fault !== null}
+              aria-invalid={wrong !== null}
               aria-describedby={`${id}-hint`}
               onInput={(event) => setValue(event.currentTarget.value)}
             />
@@ -152,15 +170,14 @@ function Form({ knob, close, changed }: { knob: Knob; close: (done: string | nul
         </p>
       </div>
       <div class="field">
-        <label for={`${id}-why`}>Why</label>
-        <input id={`${id}-why`} value={why} required maxLength={200} placeholder="for the record, such as: sale begins" onInput={(event) => setWhy(event.currentTarget.value)} />
+        <Why id={`${id}-why`} label="Why" value={why} set={setWhy} placeholder="for the record, such as: sale begins" />
       </div>
       <label class="inline check">
         <input type="checkbox" checked={isLasting} disabled={!canKeep} onChange={(event) => setLasting(event.currentTarget.checked)} />
         <span>{canKeep ? "Keep it after a restart" : "Keep it after a restart (needs state_directory in the configuration)"}</span>
       </label>
       <div class="buttons">
-        <button class="primary" type="submit" disabled={isBusy || fault !== null || value.trim() === knob.value}>Apply</button>
+        <button class="primary" type="submit" disabled={isBusy || wrong !== null || !isNew}>Apply</button>
         {(knob.drift || knob.changed !== undefined) && (
           <button type="button" disabled={isBusy || why.trim() === ""} onClick={() => void apply(null)}>
             Back to {knob.configured}, as configured
@@ -170,6 +187,13 @@ function Form({ knob, close, changed }: { knob: Knob; close: (done: string | nul
       </div>
     </form>
   );
+}
+
+/** What a change has done, as a sentence. */
+function said(knob: Knob, to: string | null, isLasting: boolean): string {
+  if (to === null) return `Back to ${knob.configured}, as configured.`;
+  const kept = isLasting ? " It is kept after a restart." : "";
+  return to === knob.value ? `It stays ${to}.${kept}` : `Changed from ${knob.value} to ${to}.${kept}`;
 }
 
 /** The range as a sentence. */

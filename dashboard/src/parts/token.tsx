@@ -5,14 +5,20 @@ import { useState } from "preact/hooks";
 import { token } from "../api";
 import { connect } from "../state";
 
+/** What tokens are made of; a browser sends nothing else in a field. */
+const TOKEN = /^[\x21-\x7e]+$/;
+
 export function TokenForm({ why }: { why: string }) {
   const [value, setValue] = useState("");
-  const wasWrong = token.read() !== null;
+  const [isNone, setNone] = useState(false);
+  const wasWrong = isNone || token.read() !== null;
   return (
     <form
       class="card narrow"
       onSubmit={(event) => {
         event.preventDefault();
+        setNone(!TOKEN.test(value.trim()));
+        if (!TOKEN.test(value.trim())) return;
         token.keep(value.trim());
         connect();
       }}
@@ -33,7 +39,7 @@ export function TokenForm({ why }: { why: string }) {
         aria-describedby={wasWrong ? "token-why" : undefined}
         onInput={(event) => setValue(event.currentTarget.value)}
       />
-      {wasWrong && <p id="token-why" class="fault" role="alert">{why}</p>}
+      {wasWrong && <p id="token-why" class="fault" role="alert">{isNone ? "This is no token: tokens have letters, digits and signs of ASCII only. Copy it whole." : why}</p>}
       <button class="primary" type="submit">Use this token</button>
     </form>
   );

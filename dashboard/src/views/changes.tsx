@@ -5,6 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import { type ChangeRecord, api } from "../api";
 import { time } from "../format";
 import { KINDS, action, sentence } from "../events";
+import { Why } from "../parts/why";
 import { useShared } from "../state";
 
 export function ChangesView() {
@@ -88,9 +89,14 @@ function Changes() {
   }, [version, done, asked]);
   const further = async () => {
     const last = records?.[records.length - 1]?.id;
-    const { changes } = await api.changes(last);
-    setRecords((known) => [...(known ?? []), ...changes]);
-    setMore(changes.length === 50);
+    try {
+      const { changes } = await api.changes(last);
+      setRecords((known) => [...(known ?? []), ...changes]);
+      setMore(changes.length === 50);
+      setFault(null);
+    } catch (error) {
+      setFault(error instanceof Error ? error.message : String(error));
+    }
   };
   return (
     <section aria-labelledby="changes-title">
@@ -118,7 +124,9 @@ function Record({ record, reverted }: { record: ChangeRecord; reverted: () => vo
   const [isAsking, setAsking] = useState(false);
   const [why, setWhy] = useState("");
   const [fault, setFault] = useState<string | null>(null);
+  const [isBusy, setBusy] = useState(false);
   const revert = async () => {
+    setBusy(true);
     try {
       await api.revert(record.id, why.trim());
       setAsking(false);
@@ -127,6 +135,7 @@ function Record({ record, reverted }: { record: ChangeRecord; reverted: () => vo
     } catch (error) {
       setFault(error instanceof Error ? error.message : String(error));
     }
+    setBusy(false);
   };
   return (
     <li class="card" data-change={record.id}>
@@ -156,11 +165,10 @@ function Record({ record, reverted }: { record: ChangeRecord; reverted: () => vo
       )}
       {isAsking && (
         <form class="edit" onSubmit={(event) => { event.preventDefault(); void revert(); }} onKeyDown={(event) => { if (event.key === "Escape") setAsking(false); }}>
-          <label for={`why-${record.id}`}>Why is it taken back?</label>
-          <input id={`why-${record.id}`} ref={(field) => field?.focus()} required maxLength={200} value={why} onInput={(event) => setWhy(event.currentTarget.value)} />
+          <Why id={`why-${record.id}`} label="Why is it taken back?" value={why} set={setWhy} isFirst />
           {fault !== null && <p class="fault small" role="alert">{fault}</p>}
           <div class="buttons">
-            <button class="primary" type="submit">Revert</button>
+            <button class="primary" type="submit" disabled={isBusy}>Revert</button>
             <button type="button" onClick={() => setAsking(false)}>Cancel</button>
           </div>
         </form>

@@ -60,6 +60,7 @@ fn fault_name(section: &Section<'_>, name: &str, kind: &str) {
         format!("\"{}\" is no name of {kind}", name.escape_debug()),
         match kind {
             "class" if name == "servers" => "choose another: it stands for servers in knob paths",
+            _ if names::is_dots(name) => "choose another: no address could lead there",
             _ => "write up to 64 letters, digits, \"_\", \"-\" and \".\"",
         },
     );
