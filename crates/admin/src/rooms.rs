@@ -14,7 +14,8 @@ use tidegate_control::{
 };
 use tidegate_runtime::{RoomSecrets, Shared};
 use tidegate_store::{
-    Error, RoomKey, StoredSecrets, read_room, read_room_secrets, write_room, write_room_secrets,
+    Error, RoomKey, StoredSecrets, has_room_secrets, read_room, read_room_secrets, write_room,
+    write_room_secrets,
 };
 use tidegate_tokens::{Key, Keys};
 
@@ -61,7 +62,7 @@ fn change_key(
     let read = directory.map(read_room_secrets).transpose()?.flatten();
     let mut stored = match read {
         Some(read) => read,
-        None => StoredSecrets { keys: present_keys(shared), draw: random_u64()? },
+        None => present(shared),
     };
     if stored.keys.first().is_none_or(is_due) {
         let now = shared.clock().now();
@@ -125,10 +126,21 @@ impl Rotation {
     }
 }
 
-/// The keys of this process, as they are kept.
-fn present_keys(shared: &Shared) -> Vec<RoomKey> {
-    let keys = shared.room_keys();
-    keys.list().iter().map(|key| RoomKey { id: key.id, secret: key.secret, made: key.made }).collect()
+/// The secrets of this process, as they are kept.
+fn present(shared: &Shared) -> StoredSecrets {
+    let RoomSecrets { keys, draw } = shared.room_secrets();
+    let keep = |key: &Key| RoomKey { id: key.id, secret: key.secret, made: key.made };
+    StoredSecrets { keys: keys.list().iter().map(keep).collect(), draw }
+}
+
+/// Writes the secrets of this process again if their file has gone: the next process would break what is promised.
+fn keep_secrets(shared: &Shared, directory: &Path) -> Result<(), Error> {
+    if has_room_secrets(directory) {
+        return Ok(());
+    }
+    write_room_secrets(directory, &present(shared))?;
+    tracing::warn!(directory = %directory.display(), "the keys of waiting rooms had gone and are written again");
+    Ok(())
 }
 
 /// Takes over what was promised before.
@@ -169,17 +181,21 @@ impl Keeper {
         if self.stopped.load(Ordering::Relaxed) {
             return;
         }
-        let mut failure = None;
+        let (mut failure, mut promises) = (None, false);
         for application in &shared.snapshot().applications {
             let room = application.state.waiting_room();
             if !room.is_on() {
                 continue;
             }
+            promises = true;
             let snapshot = room.snapshot();
             let bytes = if is_last { snapshot.last() } else { snapshot }.to_bytes();
             if let Err(error) = write_room(directory, &application.settings.name, &bytes) {
                 failure = Some(error);
             }
+        }
+        if promises && let Err(error) = keep_secrets(shared, directory) {
+            failure = Some(error);
         }
         let was_failing = self.failing.swap(failure.is_some(), Ordering::Relaxed);
         match failure {
@@ -221,6 +237,7 @@ fn other(path: &Path, what: String) -> Error {
 #[cfg(test)]
 mod tests {
     use tidegate_control::{ClassId, waiting_room::Bypass};
+    use tidegate_runtime::Clock;
 
     use super::*;
 
@@ -278,5 +295,21 @@ mod tests {
         assert_eq!(keys.iter().map(|key| key.id).collect::<Vec<_>>(), [4, 3, 2]);
         (5..30).for_each(|id| begin(&mut keys, key(id, start + 41 * DAY)));
         assert_eq!(keys.len(), KEYS_MAX, "however often it is changed by hand");
+    }
+
+    #[test]
+    fn secrets_whose_file_has_gone_are_written_again_as_they_are() {
+        let directory = tempfile::tempdir().unwrap();
+        let now = Clock::start().now();
+        let secrets = room_secrets(Some(directory.path()), now).unwrap();
+        let written = read_room_secrets(directory.path()).unwrap();
+        let text = "[[listener]]\naddress = \"127.0.0.1:0\"\n[application.shop]\n\
+                    servers = [\"http://127.0.0.1:1\"]\nwaiting_room.method = \"fifo\"\n";
+        let settings = tidegate_config::parse(text, Path::new("/"), "test");
+        let shared = Shared::with_secrets(settings.unwrap(), secrets).unwrap();
+        std::fs::remove_dir_all(directory.path()).unwrap();
+        Keeper::default().keep(&shared, directory.path(), false);
+        assert!(written.is_some());
+        assert_eq!(read_room_secrets(directory.path()).unwrap(), written);
     }
 }

@@ -19,7 +19,11 @@ use tidegate_config::{ProtectOptions, Settings};
 use tidegate_load::{Arrivals, ClassPlan, Live, LiveCounts, Plan, Report, run_blocking_with};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{failure::Failure, output::say, process::Process};
+use crate::{
+    failure::Failure,
+    output::say,
+    process::{Process, runtime},
+};
 
 /// Processor time added to each page: with one worker, the site does a little under a hundred a second.
 const PAGE_COST: Duration = Duration::from_millis(10);
@@ -76,7 +80,7 @@ pub(crate) fn run(demo: &Demo) -> Result<(), Failure> {
         admin: demo.admin.clone(),
         ..ProtectOptions::new(format!("http://{}", protected_site.address()))
     };
-    let process = Process::start(Settings::protect(&options).map_err(Failure::input)?)?;
+    let process = Process::start(Settings::protect(&options).map_err(Failure::input)?, runtime()?)?;
     let gateway =
         process.urls().into_iter().next().ok_or_else(|| Failure::work("the gateway has no address"))?;
     let Some(capacity) = calibrate(&site, &interrupt)? else { return Ok(()) };

@@ -80,12 +80,13 @@ fn say_doubts(settings: &Settings) {
 
 fn live(settings: Settings, source: Source, mut watch: FileWatch) -> Result<(), Failure> {
     watch.set(source.files(&settings));
-    let process = Process::start(settings)?;
-    // Before anybody knows that it is ready, and may tell it to end.
+    let runtime = runtime()?;
+    // Before anything is started: whoever hears that it is ready may tell it something at once.
     let signals = {
-        let _context = process.runtime.enter();
+        let _context = runtime.enter();
         Signals::new().map_err(Failure::work)?
     };
+    let process = Process::start(settings, runtime)?;
     process.announce(&source);
     let Process { shared, running, admin, controllers, reporter, recording, telemetry, runtime } = process;
     let listeners_lag = false;
@@ -94,11 +95,14 @@ fn live(settings: Settings, source: Source, mut watch: FileWatch) -> Result<(), 
     runtime.block_on(life.live(signals, watch))
 }
 
+/// What a process waits with.
+pub(crate) fn runtime() -> Result<Runtime, Failure> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::work)
+}
+
 impl Process {
     /// Starts a gateway with these settings.
-    pub(crate) fn start(settings: Settings) -> Result<Self, Failure> {
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::work)?;
+    pub(crate) fn start(settings: Settings, runtime: Runtime) -> Result<Self, Failure> {
         let (address, state_bytes_max) = (settings.admin, settings.state_bytes_max);
         let state_directory = settings.state_directory.clone();
         let off = Value::Choice(RoomMethod::Off.name());
@@ -227,6 +231,14 @@ impl Signals {
             upgrade: signal(SignalKind::user_defined2())?,
         })
     }
+
+    /// Resolves when the process is told to end, with the signal's name.
+    async fn told_to_end(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
 }
 
 impl Life {
@@ -247,17 +259,24 @@ impl Life {
                 _ = signals.upgrade.recv() => {
                     tracing::info!("SIGUSR2: starting the new binary");
                     let admin = self.admin.as_ref();
-                    match self.running.upgrade(admin.map(Admin::offer), UPGRADE_TIMEOUT).await {
-                        Ok(pid) => {
-                            tracing::info!(pid, "the new process accepts connections");
-                            break true;
+                    let upgraded = tokio::select! {
+                        upgraded = self.running.upgrade(admin.map(Admin::offer), UPGRADE_TIMEOUT) => Some(upgraded),
+                        // Dropped, it stops the process that it started.
+                        signal = signals.told_to_end() => {
+                            tracing::info!(signal, "the upgrade is given up");
+                            None
                         }
-                        Err(error) => {
-                            tracing::error!(%error, "upgrade failed; this process goes on");
-                            if let Some(admin) = admin {
-                                admin.resume();
-                            }
-                        }
+                    };
+                    if let Some(Ok(pid)) = upgraded {
+                        tracing::info!(pid, "the new process accepts connections");
+                        break true;
+                    }
+                    if let Some(admin) = admin {
+                        admin.resume();
+                    }
+                    match upgraded {
+                        Some(Err(error)) => tracing::error!(%error, "upgrade failed; this process goes on"),
+                        _ => break false,
                     }
                 }
             }
@@ -265,7 +284,7 @@ impl Life {
         self.end(handed_over, &mut signals).await
     }
 
-    /// Drains; a second signal to end cuts it short.
+    /// Drains; a second signal to end cuts it short. That another process has taken over was no such signal.
     async fn end(mut self, handed_over: bool, signals: &mut Signals) -> Result<(), Failure> {
         if let Some(admin) = &self.admin {
             admin.set_ready(false);
@@ -293,13 +312,24 @@ impl Life {
             tracing::info!("draining");
             running.drain(handed_over).await
         };
+        let cut_short = async {
+            if handed_over {
+                let signal = signals.told_to_end().await;
+                tracing::info!(
+                    signal,
+                    "draining already, as another process has taken over; a second one cuts it short"
+                );
+            }
+            signals.told_to_end().await
+        };
         tokio::select! {
             drained = drain => {
                 tracing::info!(cut = drained.cut, "drained");
                 Ok(())
             }
-            _ = signals.terminate.recv() => Err(Failure::work("ended by a second SIGTERM before the drain was done")),
-            _ = signals.interrupt.recv() => Err(Failure::work("ended by a second SIGINT before the drain was done")),
+            signal = cut_short => {
+                Err(Failure::work(format_args!("ended by a second {signal} before the drain was done")))
+            }
         }
     }
 

@@ -7,7 +7,7 @@
 use std::{
     collections::VecDeque,
     env,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs, io,
     io::{Read, Write},
     net::TcpListener,
@@ -16,11 +16,12 @@ use std::{
         linux::net::SocketAddrExt,
         unix::{
             ffi::OsStrExt,
+            fs::MetadataExt,
             net::{SocketAddr, UnixDatagram, UnixListener, UnixStream},
             process::parent_id,
         },
     },
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command},
     time::Duration,
 };
@@ -179,7 +180,11 @@ pub(crate) struct Program {
 impl Program {
     /// The running one.
     pub(crate) fn current() -> io::Result<Self> {
-        Ok(Self { path: env::current_exe()?, arguments: env::args_os().skip(1).collect() })
+        let mut arguments = env::args_os();
+        let (called, running) = (arguments.next().unwrap_or_default(), env::current_exe()?);
+        let paths = env::var_os("PATH").unwrap_or_default();
+        let path = as_called(&called, &running, &paths).unwrap_or(running);
+        Ok(Self { path, arguments: arguments.collect() })
     }
 
     /// Starts the successor, gives it the sockets and keys, and waits until it accepts connections.
@@ -191,7 +196,7 @@ impl Program {
         within: Duration,
     ) -> Result<u32, UpgradeError> {
         let (line, child) = self.start(sockets, admin, ticket_keys)?;
-        let mut child = Some(child);
+        let mut starting = Starting(Some(child));
         let said = async {
             let mut said = [0];
             let mut line = tokio::net::UnixStream::from_std(line)?;
@@ -199,9 +204,9 @@ impl Program {
             Ok::<_, io::Error>(said == [READY])
         };
         let outcome = tokio::time::timeout(within, said).await;
-        let Some(mut child) = child.take() else { return Err(UpgradeError::Late(within)) };
         match outcome {
             Ok(Ok(true)) => {
+                let Some(mut child) = starting.0.take() else { return Err(UpgradeError::Late(within)) };
                 let id = child.id();
                 notify(&format!("MAINPID={id}"));
                 // It outlives this process, and is reaped by whoever inherits it; until then here.
@@ -209,13 +214,10 @@ impl Program {
                 Ok(id)
             }
             Ok(_) => {
-                let status = stop(&mut child);
+                let status = starting.stop().unwrap_or_default();
                 Err(UpgradeError::Ended { status })
             }
-            Err(_) => {
-                stop(&mut child);
-                Err(UpgradeError::Late(within))
-            }
+            Err(_) => Err(UpgradeError::Late(within)),
         }
     }
 
@@ -267,9 +269,39 @@ impl Program {
     }
 }
 
-fn stop(child: &mut Child) -> String {
-    let _ = child.kill();
-    child.wait().map_or_else(|error| error.to_string(), |status| status.to_string())
+/// The path by which the program was called: a link on the way to the file that runs may lead to another one later.
+fn as_called(called: &OsStr, running: &Path, paths: &OsStr) -> Option<PathBuf> {
+    let called = Path::new(called);
+    let candidates: Vec<PathBuf> = match called.parent() {
+        None => return None,
+        Some(folder) if folder.as_os_str().is_empty() => {
+            env::split_paths(paths).map(|folder| folder.join(called)).collect()
+        }
+        Some(_) => vec![called.to_owned()],
+    };
+    let runs = fs::metadata(running).ok()?;
+    let is_it = |path: &PathBuf| {
+        fs::metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == (runs.dev(), runs.ino()))
+    };
+    candidates.into_iter().filter_map(|path| std::path::absolute(path).ok()).find(is_it)
+}
+
+/// A process that is not ready yet; stopped when it is dropped.
+struct Starting(Option<Child>);
+
+impl Starting {
+    /// Gives how it ended.
+    fn stop(&mut self) -> Option<String> {
+        let mut child = self.0.take()?;
+        let _ = child.kill();
+        Some(child.wait().map_or_else(|error| error.to_string(), |status| status.to_string()))
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        self.stop();
+    }
 }
 
 /// Tells systemd, if it asked to be told (`Type=notify`).
@@ -356,5 +388,37 @@ fn listening(descriptor: OwnedFd) -> Option<Bound> {
         Domain::IPV4 | Domain::IPV6 => Some(Bound::Tcp(TcpListener::from(socket))),
         Domain::UNIX => Some(Bound::Unix(UnixListener::from(OwnedFd::from(socket)))),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_program_is_started_again_by_the_link_that_it_was_called_by() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, link) = (directory.path().join("tidegate-1"), directory.path().join("tidegate"));
+        fs::write(&file, "").unwrap();
+        symlink(&file, &link).unwrap();
+        let paths = env::join_paths([Path::new("/nowhere"), directory.path()]).unwrap();
+        let none = OsStr::new("");
+        assert_eq!(as_called(link.as_os_str(), &file, none), Some(link.clone()));
+        assert_eq!(as_called(OsStr::new("tidegate"), &file, &paths), Some(link.clone()));
+        // What is called so by now is another one, or nothing.
+        assert_eq!(as_called(OsStr::new("sh"), &file, OsStr::new("/bin")), None);
+        assert_eq!(as_called(OsStr::new("tidegate"), &file, none), None);
+        assert_eq!(as_called(none, &file, &paths), None);
+    }
+
+    #[test]
+    fn a_process_that_is_not_waited_for_any_more_is_stopped() {
+        let child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let process = PathBuf::from(format!("/proc/{}", child.id()));
+        assert!(process.exists());
+        drop(Starting(Some(child)));
+        assert!(!process.exists());
     }
 }

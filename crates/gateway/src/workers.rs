@@ -63,6 +63,8 @@ pub(crate) struct Worker {
     /// Applications whose timers this core drives.
     driven: RefCell<BTreeSet<ApplicationId>>,
     clock_is_odd: Cell<bool>,
+    /// Whether the last connection could not be accepted for want of something of our own: it is said once.
+    exhausted: Cell<bool>,
     workers: usize,
 }
 
@@ -199,6 +201,7 @@ impl Worker {
             process,
             driven: RefCell::default(),
             clock_is_odd: Cell::new(false),
+            exhausted: Cell::new(false),
             workers,
         }
     }
@@ -421,12 +424,19 @@ impl Worker {
     async fn accepted(self: &Rc<Self>, listening: &Listening, accepted: io::Result<Accepted>) {
         match accepted {
             Ok(accepted) => {
+                if self.exhausted.replace(false) {
+                    tracing::info!(listener = listening.name, "connections are accepted again");
+                }
                 let serving = listening.serving.load_full();
                 tokio::task::spawn_local(connection::serve(Rc::clone(self), accepted, serving));
             }
             Err(error) if is_of_the_connection(&error) => {}
             Err(error) => {
-                tracing::error!(listener = listening.name, %error, "accepting failed");
+                if !self.exhausted.replace(true) {
+                    tracing::error!(
+                        listener = listening.name, %error, "accepting failed and is tried again: with too few open files, raise LimitNOFILE or `ulimit -n`"
+                    );
+                }
                 tokio::time::sleep(EXHAUSTED_PAUSE).await;
             }
         }

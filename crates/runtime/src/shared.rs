@@ -172,6 +172,12 @@ impl Shared {
         self.renew()
     }
 
+    /// What waiting rooms sign with and draw by.
+    #[must_use]
+    pub fn room_secrets(&self) -> RoomSecrets {
+        self.secrets.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// The keys by which tokens of waiting rooms are signed.
     #[must_use]
     pub fn room_keys(&self) -> Keys {

@@ -40,7 +40,11 @@ pub(crate) fn replace(directory: &Path, name: &str, bytes: &[u8], on_disk: bool)
         fs::rename(&fresh, &file)?;
         if on_disk { File::open(directory)?.sync_all() } else { Ok(()) }
     };
-    put().map_err(|source| Error::Directory { path: file.clone(), source })
+    put().map_err(|source| {
+        // Of what is there half nobody has any use, and on a full disk it takes room.
+        let _ = fs::remove_file(&fresh);
+        Error::Directory { path: file.clone(), source }
+    })
 }
 
 /// Removes a file, if there is one.

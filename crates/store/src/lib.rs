@@ -19,13 +19,18 @@ mod points;
 mod rooms;
 mod writer;
 
-use std::path::PathBuf;
+use std::{
+    io::{self, ErrorKind},
+    path::PathBuf,
+};
 
 pub use capacities::{capacity_file, read_capacity, write_capacity};
 pub use changes::{Change, ChangeRecord, Override};
 pub use database::Database;
 pub use points::{Batch, Loaded};
-pub use rooms::{RoomKey, StoredSecrets, read_room, read_room_secrets, write_room, write_room_secrets};
+pub use rooms::{
+    RoomKey, StoredSecrets, has_room_secrets, read_room, read_room_secrets, write_room, write_room_secrets,
+};
 pub use writer::{Status, Writer};
 
 /// Why the state directory cannot be used.
@@ -33,12 +38,12 @@ pub use writer::{Status, Writer};
 #[non_exhaustive]
 pub enum Error {
     /// The directory cannot be made or written.
-    #[error("state directory {path}: {source}: make it, and let Tidegate's user write there")]
+    #[error("state directory {path}: {source}: {}", mend(source))]
     Directory {
         /// The directory.
         path: PathBuf,
         /// What went wrong.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// The file of waiting rooms' keys holds none.
     #[error(
@@ -111,6 +116,17 @@ pub enum Error {
     /// The writer has ended.
     #[error("the state directory is closed: Tidegate is ending")]
     Closed,
+}
+
+/// What helps against an error of a file or its directory.
+fn mend(source: &io::Error) -> &'static str {
+    match source.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free some room",
+        ErrorKind::IsADirectory | ErrorKind::NotADirectory | ErrorKind::InvalidData => {
+            "move away what is there"
+        }
+        _ => "make it, and let Tidegate's user write there",
+    }
 }
 
 #[cfg(test)]

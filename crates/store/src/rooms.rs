@@ -60,6 +60,12 @@ pub fn read_room_secrets(directory: &Path) -> Result<Option<StoredSecrets>, Erro
     parse(&bytes).map(Some).ok_or_else(|| Error::NoKeys { path: directory.join(KEYS) })
 }
 
+/// Whether there are any; so, too, where that cannot be told.
+#[must_use]
+pub fn has_room_secrets(directory: &Path) -> bool {
+    directory.join(KEYS).try_exists().unwrap_or(true)
+}
+
 /// Replaces the secrets of a state directory; they are on the disk when this returns.
 ///
 /// # Errors
@@ -135,9 +141,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let state = directory.path().join("state");
         assert_eq!(read_room_secrets(&state).unwrap(), None);
+        assert!(!has_room_secrets(&state));
         let secrets = StoredSecrets { keys: vec![key(2), key(1)], draw: 77 };
         write_room_secrets(&state, &secrets).unwrap();
         assert_eq!(read_room_secrets(&state).unwrap(), Some(secrets));
+        assert!(has_room_secrets(&state));
         let mode = fs::metadata(state.join(KEYS)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert!(!format!("{:?}", key(9)).contains("secret"), "no secret in logs");

@@ -352,3 +352,20 @@ fn a_day_of_seconds_of_fifty_classes() {
     let (_, _, loaded) = open(directory.path(), &layout);
     println!("read back {} points in {:?}", loaded.points, began.elapsed());
 }
+
+#[test]
+fn what_helps_is_said_of_the_error_that_came() {
+    let said =
+        |kind: std::io::ErrorKind| Error::Directory { path: "state".into(), source: kind.into() }.to_string();
+    assert!(said(std::io::ErrorKind::StorageFull).ends_with(": free some room"));
+    assert!(said(std::io::ErrorKind::IsADirectory).ends_with(": move away what is there"));
+    assert!(said(std::io::ErrorKind::PermissionDenied).ends_with("let Tidegate's user write there"));
+}
+
+#[test]
+fn a_file_that_could_not_be_put_in_place_leaves_nothing_beside_it() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir(directory.path().join("taken")).unwrap();
+    crate::files::replace(directory.path(), "taken", b"x", false).unwrap_err();
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+}

@@ -3,7 +3,7 @@
 //! Cores hand over entries through a bounded channel; what does not fit is lost and counted
 //! (`events_lost`), for a slow disk must not slow a request. The thread turns entries into lines,
 //! writes them in batches, and opens its file again when told to. A write that fails is reported
-//! once and its lines are lost; the log goes on by itself when writing works again.
+//! once and its lines are lost; the log goes on by itself, on a line of its own, when writing works again.
 
 mod line;
 
@@ -16,7 +16,7 @@ use std::{
         mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tidegate_config::{AccessLog as Settings, LogFormat, LogTarget};
@@ -31,6 +31,9 @@ const BATCH_TIME: Duration = Duration::from_millis(10);
 
 /// A batch is written when it is this long.
 const BATCH_BYTES: usize = 256 * 1024;
+
+/// How long after a file could not be opened again it is tried again.
+const REOPEN_PAUSE: Duration = Duration::from_secs(1);
 
 /// A handle on the access log; cheap to clone.
 #[derive(Clone, Debug)]
@@ -121,11 +124,13 @@ fn ended() -> io::Error {
 struct Writer {
     output: Option<Output>,
     batch: Vec<u8>,
-    /// Lines in the batch.
-    lines: u64,
     lost: Arc<AtomicU64>,
+    /// Whether what was written last ended in the middle of a line.
+    torn: bool,
     /// Whether the last write failed, and was reported.
     failing: bool,
+    /// When the file is to be opened again, which did not work.
+    reopen_at: Option<Instant>,
 }
 
 struct Output {
@@ -159,7 +164,6 @@ impl Writer {
         match message {
             Message::Entry(entry) => {
                 if let Some(output) = &self.output {
-                    self.lines += 1;
                     match output.settings.format {
                         LogFormat::Json => entry.write_json(&mut self.batch),
                         LogFormat::Common => entry.write_combined(&mut self.batch),
@@ -169,16 +173,14 @@ impl Writer {
             Message::Configure(settings, answer) => {
                 self.write();
                 let opened = settings.map(Output::open).transpose();
-                let _ = answer.send(opened.map(|output| self.output = output));
+                let _ = answer.send(opened.map(|output| {
+                    self.output = output;
+                    (self.torn, self.reopen_at) = (false, None);
+                }));
             }
             Message::Reopen => {
                 self.write();
-                let Some(output) = &mut self.output else { return };
-                match Sink::open(&output.settings.target) {
-                    Ok(sink) => output.sink = sink,
-                    // The old file is still better than none.
-                    Err(error) => tracing::error!(%error, "the access log could not be opened again"),
-                }
+                self.reopen();
             }
             Message::Flush(answer) => {
                 self.write();
@@ -187,18 +189,48 @@ impl Writer {
         }
     }
 
+    fn reopen(&mut self) {
+        let Some(output) = &mut self.output else { return };
+        match Sink::open(&output.settings.target) {
+            Ok(sink) => {
+                output.sink = sink;
+                self.torn = false;
+                if self.reopen_at.take().is_some() {
+                    tracing::info!("the access log is open again");
+                }
+            }
+            // The old file is still better than none.
+            Err(error) => {
+                if self.reopen_at.replace(Instant::now() + REOPEN_PAUSE).is_none() {
+                    tracing::error!(
+                        %error, "the access log could not be opened again: its lines go on into the file that was open; it is tried again each second: let the file be made there"
+                    );
+                }
+            }
+        }
+    }
+
     fn write(&mut self) {
-        if let Some(output) = &mut self.output
-            && !self.batch.is_empty()
-        {
-            match output.sink.write(&self.batch) {
+        if self.batch.is_empty() {
+            return;
+        }
+        if self.reopen_at.is_some_and(|at| at <= Instant::now()) {
+            self.reopen();
+        }
+        if let Some(output) = &mut self.output {
+            let (written, result) = output.sink.write(&self.batch, self.torn);
+            if let Some(last) = self.batch[..written].last() {
+                self.torn = *last != b'\n';
+            }
+            match result {
                 Ok(()) if self.failing => {
                     self.failing = false;
                     tracing::info!("the access log can be written again");
                 }
                 Ok(()) => {}
                 Err(error) => {
-                    self.lost.fetch_add(self.lines, Ordering::Relaxed);
+                    let lost = self.batch[written..].iter().filter(|byte| **byte == b'\n').count();
+                    self.lost.fetch_add(lost as u64, Ordering::Relaxed);
                     if !self.failing {
                         self.failing = true;
                         tracing::error!(to = output.target(), %error, "the access log cannot be written; its lines are lost");
@@ -207,7 +239,6 @@ impl Writer {
             }
         }
         self.batch.clear();
-        self.lines = 0;
     }
 }
 
@@ -238,16 +269,33 @@ impl Sink {
         })
     }
 
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// Gives how many of the bytes were written, also where it fails. `torn`: they begin on a new line.
+    fn write(&mut self, bytes: &[u8], torn: bool) -> (usize, io::Result<()>) {
         match self {
-            Self::Stdout => {
-                let mut out = io::stdout().lock();
-                out.write_all(bytes)?;
-                out.flush()
-            }
-            Self::File(file) => file.write_all(bytes),
+            Self::Stdout => put(&mut io::stdout().lock(), bytes, torn),
+            Self::File(file) => put(file, bytes, torn),
         }
     }
+}
+
+fn put(out: &mut impl Write, bytes: &[u8], torn: bool) -> (usize, io::Result<()>) {
+    let mut written = 0;
+    let mut all = || {
+        if torn {
+            out.write_all(b"\n")?;
+        }
+        while written < bytes.len() {
+            match out.write(&bytes[written..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(more) => written += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        out.flush()
+    };
+    let result = all();
+    (written, result)
 }
 
 #[cfg(test)]

@@ -133,3 +133,57 @@ fn a_full_disk_loses_lines_and_nothing_else() {
     assert!(!log.is_on());
     assert_eq!(lines(&path), 2);
 }
+
+#[test]
+fn a_line_that_a_full_disk_tore_takes_no_other_with_it() {
+    /// A disk that is full after so many bytes.
+    struct Disk(Vec<u8>, usize);
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            match self.1.min(bytes.len()) {
+                0 => Err(io::ErrorKind::StorageFull.into()),
+                room => {
+                    self.0.extend_from_slice(&bytes[..room]);
+                    self.1 -= room;
+                    Ok(room)
+                }
+            }
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut disk = Disk(Vec::new(), 7);
+    let (written, result) = put(&mut disk, b"first\nsecond\n", false);
+    assert_eq!((written, result.unwrap_err().kind()), (7, io::ErrorKind::StorageFull));
+    disk.1 = 100;
+    let (written, result) = put(&mut disk, b"third\n", true);
+    assert_eq!((written, result.is_ok()), (6, true));
+    assert_eq!(disk.0, b"first\ns\nthird\n");
+}
+
+#[test]
+fn a_file_whose_directory_is_gone_is_opened_when_it_is_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let (folder, moved) = (directory.path().join("log"), directory.path().join("moved"));
+    fs::create_dir(&folder).unwrap();
+    let path = folder.join("access.log");
+    let mut writer = Writer::default();
+    let (answer, answered) = sync_channel(1);
+    writer.take(Message::Configure(Some(to_file(&path)), answer));
+    answered.recv().unwrap().unwrap();
+    let log = |writer: &mut Writer, name: &[u8]| {
+        writer.take(Message::Entry(Box::new(entry(name))));
+        writer.write();
+    };
+    log(&mut writer, b"a");
+    fs::rename(&folder, &moved).unwrap();
+    writer.take(Message::Reopen);
+    log(&mut writer, b"b");
+    fs::create_dir(&folder).unwrap();
+    // As if a second had gone by.
+    writer.reopen_at = Some(Instant::now());
+    log(&mut writer, b"c");
+    assert_eq!((lines(&moved.join("access.log")), lines(&path)), (2, 1));
+    assert!(writer.reopen_at.is_none());
+}
