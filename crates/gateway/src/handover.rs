@@ -196,7 +196,7 @@ impl Program {
         within: Duration,
     ) -> Result<u32, UpgradeError> {
         let (line, child) = self.start(sockets, admin, ticket_keys)?;
-        let mut starting = Starting(Some(child));
+        let mut starting = Starting { child, is_ready: false };
         let said = async {
             let mut said = [0];
             let mut line = tokio::net::UnixStream::from_std(line)?;
@@ -206,15 +206,15 @@ impl Program {
         let outcome = tokio::time::timeout(within, said).await;
         match outcome {
             Ok(Ok(true)) => {
-                let Some(mut child) = starting.0.take() else { return Err(UpgradeError::Late(within)) };
-                let id = child.id();
+                starting.is_ready = true;
+                let id = starting.child.id();
                 notify(&format!("MAINPID={id}"));
                 // It outlives this process, and is reaped by whoever inherits it; until then here.
-                std::thread::spawn(move || child.wait());
+                std::thread::spawn(move || starting.child.wait());
                 Ok(id)
             }
             Ok(_) => {
-                let status = starting.stop().unwrap_or_default();
+                let status = starting.stop();
                 Err(UpgradeError::Ended { status })
             }
             Err(_) => Err(UpgradeError::Late(within)),
@@ -286,21 +286,25 @@ fn as_called(called: &OsStr, running: &Path, paths: &OsStr) -> Option<PathBuf> {
     candidates.into_iter().filter_map(|path| std::path::absolute(path).ok()).find(is_it)
 }
 
-/// A process that is not ready yet; stopped when it is dropped.
-struct Starting(Option<Child>);
+/// A process that was started; stopped when this is dropped before it is ready.
+struct Starting {
+    child: Child,
+    is_ready: bool,
+}
 
 impl Starting {
     /// Gives how it ended.
-    fn stop(&mut self) -> Option<String> {
-        let mut child = self.0.take()?;
-        let _ = child.kill();
-        Some(child.wait().map_or_else(|error| error.to_string(), |status| status.to_string()))
+    fn stop(&mut self) -> String {
+        let _ = self.child.kill();
+        self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string())
     }
 }
 
 impl Drop for Starting {
     fn drop(&mut self) {
-        self.stop();
+        if !self.is_ready {
+            self.stop();
+        }
     }
 }
 
@@ -418,7 +422,7 @@ mod tests {
         let child = Command::new("sleep").arg("1000").spawn().unwrap();
         let process = PathBuf::from(format!("/proc/{}", child.id()));
         assert!(process.exists());
-        drop(Starting(Some(child)));
+        drop(Starting { child, is_ready: false });
         assert!(!process.exists());
     }
 }

@@ -45,6 +45,8 @@ const BEAT: Duration = Duration::from_secs(1);
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long accepting pauses when the process has no file descriptors or memory left.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
+/// How often that is said: between two failures some connection ends and another one is accepted.
+const EXHAUSTION_SAID: Duration = Duration::from_secs(60);
 
 /// What the connections of one core share.
 pub(crate) struct Worker {
@@ -63,8 +65,8 @@ pub(crate) struct Worker {
     /// Applications whose timers this core drives.
     driven: RefCell<BTreeSet<ApplicationId>>,
     clock_is_odd: Cell<bool>,
-    /// Whether the last connection could not be accepted for want of something of our own: it is said once.
-    exhausted: Cell<bool>,
+    /// When it was said last that connections could not be accepted for want of something of our own.
+    exhaustion_said: Cell<Option<Instant>>,
     workers: usize,
 }
 
@@ -201,7 +203,7 @@ impl Worker {
             process,
             driven: RefCell::default(),
             clock_is_odd: Cell::new(false),
-            exhausted: Cell::new(false),
+            exhaustion_said: Cell::new(None),
             workers,
         }
     }
@@ -424,15 +426,14 @@ impl Worker {
     async fn accepted(self: &Rc<Self>, listening: &Listening, accepted: io::Result<Accepted>) {
         match accepted {
             Ok(accepted) => {
-                if self.exhausted.replace(false) {
-                    tracing::info!(listener = listening.name, "connections are accepted again");
-                }
                 let serving = listening.serving.load_full();
                 tokio::task::spawn_local(connection::serve(Rc::clone(self), accepted, serving));
             }
             Err(error) if is_of_the_connection(&error) => {}
             Err(error) => {
-                if !self.exhausted.replace(true) {
+                let now = Instant::now();
+                if self.exhaustion_said.get().is_none_or(|said| now.duration_since(said) >= EXHAUSTION_SAID) {
+                    self.exhaustion_said.set(Some(now));
                     tracing::error!(
                         listener = listening.name, %error, "accepting failed and is tried again: with too few open files, raise LimitNOFILE or `ulimit -n`"
                     );

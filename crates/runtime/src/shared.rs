@@ -181,7 +181,7 @@ impl Shared {
     /// The keys by which tokens of waiting rooms are signed.
     #[must_use]
     pub fn room_keys(&self) -> Keys {
-        self.secrets.lock().unwrap_or_else(PoisonError::into_inner).keys.clone()
+        self.room_secrets().keys
     }
 
     /// Changes the present settings and publishes the result. Edits follow one another: none is

@@ -175,7 +175,7 @@ impl Writer {
                 let opened = settings.map(Output::open).transpose();
                 let _ = answer.send(opened.map(|output| {
                     self.output = output;
-                    (self.torn, self.reopen_at) = (false, None);
+                    self.reopen_at = None;
                 }));
             }
             Message::Reopen => {
@@ -194,7 +194,6 @@ impl Writer {
         match Sink::open(&output.settings.target) {
             Ok(sink) => {
                 output.sink = sink;
-                self.torn = false;
                 if self.reopen_at.take().is_some() {
                     tracing::info!("the access log is open again");
                 }
