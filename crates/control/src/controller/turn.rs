@@ -156,17 +156,18 @@ impl<'t> Turn<'t> {
     }
 
     /// Sets a knob when the turn ends. A number beyond the knob's range becomes the end of the
-    /// range, as an actuator saturates, and the log says so. `lasts`: it goes back by itself after
-    /// that long, unless it is set again. Answers the value it will have.
+    /// range, as an actuator saturates, and the log says so unless it is there already. `lasts`: it
+    /// goes back by itself after that long, unless it is set again. Answers the value it will have.
     ///
     /// # Errors
     ///
     /// [`HostError`] if there is no such knob, or its row does not allow values of that kind.
     pub fn set(&mut self, path: &str, value: Value, lasts: Option<Duration>) -> Result<Value, HostError> {
-        let (knob, _) = self.host.knob(path)?;
+        let (knob, present) = self.get(path)?;
         let nearest =
             knob.nearest(value).map_err(|fault| HostError::Value { path: path.to_owned(), fault })?;
-        if nearest != value {
+        // A law that stays at the end of a range says so once, not each turn.
+        if nearest != value && nearest != present {
             self.log(
                 Level::Warn,
                 &format!("{}: {path}: {value} is out of range: {nearest} it is", self.why.clone()),
