@@ -37,6 +37,7 @@ pub struct Shared {
     connections: Mutex<Connections>,
     spool: SpoolBudget,
     parked: Level,
+    controllers_stopped: Level,
     spans: Spans,
     totals: Totals,
     workers: Workers,
@@ -110,6 +111,7 @@ impl Shared {
             connections: Mutex::new(connections),
             spool,
             parked: Level::default(),
+            controllers_stopped: Level::default(),
             spans: Spans::default(),
             totals: Totals::default(),
             workers: Workers::default(),
@@ -244,6 +246,12 @@ impl Shared {
     #[must_use]
     pub const fn parked(&self) -> &Level {
         &self.parked
+    }
+
+    /// Controllers that were stopped after failures.
+    #[must_use]
+    pub const fn controllers_stopped(&self) -> &Level {
+        &self.controllers_stopped
     }
 
     /// Traced requests on their way to the exporter.

@@ -45,6 +45,7 @@ impl Shared {
             (Meter::CONNECTIONS_OPEN, self.with_connections(|connections, _| connections.open())),
             (Meter::SPOOLED, self.spool().used()),
             (Meter::CONNECTIONS_PARKED, self.parked().read()),
+            (Meter::CONTROLLERS_STOPPED, self.controllers_stopped().read()),
         ];
         levels.extend(host.levels());
         let told = host.counts().to_vec();

@@ -20,7 +20,7 @@ use tidegate_control::{
     Timestamp,
     controller::{Beneath, Controller as _, Standing},
 };
-use tidegate_runtime::{Override, Shared};
+use tidegate_runtime::{Inside, Override, Shared};
 use tidegate_scripts::{Engine, Limits, LoadError, Status};
 
 use crate::{
@@ -171,6 +171,8 @@ struct Member {
     settings: config::Controller,
     source: String,
     engine: Engine,
+    /// Among those that are stopped, once it is.
+    stopped: Option<Inside>,
 }
 
 impl Crew {
@@ -191,13 +193,14 @@ impl Crew {
     fn tick(&mut self) {
         let now = self.shared.clock().now();
         let Self { shared, knobs, events, members, beneath, .. } = self;
-        for Member { settings, engine, .. } in members {
+        for Member { settings, engine, stopped, .. } in members {
             if engine.next_tick().is_none_or(|due| due > now) {
                 continue;
             }
             let ran = engine.status().standing == Standing::Running;
             engine.tick(&mut GatewayHost::new(shared, knobs, events, beneath, &settings.name));
             if ran && let Standing::Stopped { why } = engine.status().standing {
+                *stopped = Some(shared.controllers_stopped().enter());
                 tell(events, now, &settings.name, "stopped", Some(&why));
             }
         }
@@ -286,7 +289,7 @@ impl Member {
         };
         let engine = Engine::guarded(&settings.name, &source, limits, guard)
             .map_err(|source| ControllerError::Load { name: settings.name.clone(), source })?;
-        Ok(Self { settings: settings.clone(), source, engine })
+        Ok(Self { settings: settings.clone(), source, engine, stopped: None })
     }
 }
 

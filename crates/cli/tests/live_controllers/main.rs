@@ -210,8 +210,17 @@ fn hostile_scripts_are_stopped_and_nobody_else_notices() {
         let said = log.lines_with(&format!("{name}: stopped"));
         assert!(said[1].contains(&format!("{name}:2")) || said[1].contains("memory"), "{said:?}");
     }
+    let stopped = |count: f64| {
+        await_metrics(front.admin, "controllers stopped", |metrics: &Metrics| {
+            metrics.sum("controllers_stopped", &[]) == count
+        });
+    };
+    stopped(2.0);
     let before = log.lines_with("app/in_flight.min: ").len();
     log.await_line("app/in_flight.min: ", before + 4);
+    // One that is mended is none of them any more.
+    front.write("hungry.lua", "every(\"100ms\", function() end)");
+    stopped(1.0);
     assert_eq!(get(front.listen, "/").expect("an answer").status, 200);
     front.gateway.stop_sound();
 }

@@ -241,6 +241,7 @@ meters! {
         IO_PRESSURE = "io_pressure", Count, Seconds, "" &[], "Time in which something on the host waited for storage (PSI, some).";
         SPANS_LOST = "spans_lost", Count, None, "where" SPANS_LOST, "Traced requests whose spans were dropped, by where.";
         EVENTS_LOST = "events_lost", Count, None, "" &[], "Log lines and events dropped because their writer could not keep up.";
+        CONTROLLERS_STOPPED = "controllers_stopped", Level, None, "" &[], "Controllers that were stopped after failures, and were not changed since.";
     }
     Application {
         IN_FLIGHT = "in_flight", Level, Weight, "" &[], "Weight in flight at the application.";
