@@ -16,6 +16,9 @@ pub(crate) fn run(file: &Path, print: bool) -> Result<(), Failure> {
     for doubt in settings.doubts() {
         note(format_args!("{}: warning: {doubt}", file.display()));
     }
+    for doubt in tidegate_gateway::certificate_doubts(&settings) {
+        note(format_args!("warning: {doubt}"));
+    }
     // What only a start would show: rules that do not compile together, pages that cannot be read,
     // scripts that do not compile, certificates and keys that do not belong together, secrets that are none.
     let scripts = match Shared::new(settings.clone()) {

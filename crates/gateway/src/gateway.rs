@@ -408,6 +408,13 @@ pub fn check_certificates(settings: &Settings) -> Result<(), Vec<StartError>> {
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }
 
+/// What of the listeners' certificates is served although clients will hardly accept it: what has expired, or is not
+/// valid yet. The log says the same when they are read.
+#[must_use]
+pub fn certificate_doubts(settings: &Settings) -> Vec<String> {
+    settings.listeners.iter().filter_map(|listener| listener.tls.as_ref()).flat_map(tls::doubts).collect()
+}
+
 /// What is wrong with the files that the TLS to servers names; once for each set of files, however many applications
 /// name it.
 fn upstream_faults(settings: &Settings) -> impl Iterator<Item = StartError> {

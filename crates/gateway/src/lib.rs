@@ -19,7 +19,8 @@ mod upstream;
 mod workers;
 
 pub use gateway::{
-    BoundListener, Drained, Gateway, ReloadError, Running, StartError, certificate_files, check_certificates,
+    BoundListener, Drained, Gateway, ReloadError, Running, StartError, certificate_doubts, certificate_files,
+    check_certificates,
 };
 pub use handover::{Inherited, UpgradeError, notify};
 pub use listener::ListenError;

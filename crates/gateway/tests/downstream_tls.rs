@@ -419,6 +419,45 @@ fn a_check_says_what_is_wrong_with_each_certificate() {
 }
 
 #[test]
+fn a_certificate_that_clients_will_not_accept_now_is_told() {
+    let tls = Tls::new("", "");
+    let settings = tls.bed.shared.snapshot().settings.clone();
+    assert!(tidegate_gateway::certificate_doubts(&settings).is_empty());
+    let write = |file: &str, from: i32, to: i32| {
+        let mut params = rcgen::CertificateParams::new(vec!["one.example".to_owned()]).unwrap();
+        (params.not_before, params.not_after) =
+            (rcgen::date_time_ymd(from, 1, 1), rcgen::date_time_ymd(to, 1, 1));
+        let key = rcgen::KeyPair::generate().unwrap();
+        fs::write(tls.path().join(file), params.self_signed(&key).unwrap().pem()).unwrap();
+    };
+    write("one.pem", 2019, 2020);
+    write("two.pem", 3000, 3001);
+    let said = tidegate_gateway::certificate_doubts(&settings);
+    assert!(said.len() == 2, "{said:?}");
+    assert!(said[0].contains("one.pem") && said[0].contains("expired on Wed, 01 Jan 2020"), "{said:?}");
+    assert!(said[1].contains("two.pem") && said[1].contains("before Wed, 01 Jan 3000"), "{said:?}");
+    // Nor of one that is in its time, but sent along with one that is not.
+    write("new.pem", 2019, 3000);
+    let mut chain = fs::read(tls.path().join("new.pem")).unwrap();
+    chain.extend(fs::read(tls.path().join("one.pem")).unwrap());
+    fs::write(tls.path().join("one.pem"), chain).unwrap();
+    let said = tidegate_gateway::certificate_doubts(&settings);
+    assert!(said[0].contains("a certificate of its chain has expired"), "{said:?}");
+}
+
+#[test]
+fn a_byte_order_mark_hides_no_certificate() {
+    let tls = Tls::new("", "tls.client_certificates = \"optional\"\ntls.client_ca = \"client.pem\"\n");
+    for file in ["one.pem", "one.key", "client.pem"] {
+        let mut marked = b"\xef\xbb\xbf".to_vec();
+        marked.extend(fs::read(tls.path().join(file)).unwrap());
+        fs::write(tls.path().join(file), marked).unwrap();
+    }
+    let settings = tls.bed.shared.snapshot().settings.clone();
+    assert!(tidegate_gateway::check_certificates(&settings).is_ok());
+}
+
+#[test]
 fn client_certificates_are_asked_for() {
     for (kind, without) in [("optional", true), ("required", false)] {
         let listener = format!("tls.client_certificates = \"{kind}\"\ntls.client_ca = \"client.pem\"\n");

@@ -1,6 +1,12 @@
 //! Certificates from PEM files, chosen by the server name a client asks for.
 
-use std::{collections::HashMap, fs, path::Path, sync::Arc};
+use std::{
+    collections::HashMap,
+    fs,
+    path::Path,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use aws_lc_rs::digest;
 use rustls::{
@@ -9,7 +15,7 @@ use rustls::{
     server::{ClientHello, ResolvesServerCert},
     sign::{CertifiedKey, Signer, SigningKey},
 };
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, SubjectPublicKeyInfoDer, pem::PemObject};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, SubjectPublicKeyInfoDer, UnixTime, pem::PemObject};
 use tidegate_config::Certificate;
 
 use super::{TlsError, comparable};
@@ -43,6 +49,37 @@ const NAMELESS: &str = "a certificate without a DNS name that is not the listene
 /// The pairs after the first that no client can ask for.
 fn nameless(pairs: &[(Certificate, Arc<Pair>)]) -> impl Iterator<Item = &(Certificate, Arc<Pair>)> {
     pairs.iter().skip(1).filter(|(_, pair)| pair.names.is_empty())
+}
+
+/// Before the text in files of some editors; PEM's first line would not be seen behind it.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Of a file whose certificates clients will not accept at this time.
+fn untimely(files: &Certificate, chain: &[CertificateDer<'_>], now: UnixTime) -> Option<String> {
+    let date = |time: UnixTime| {
+        httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(time.as_secs()))
+    };
+    let (position, what) = chain.iter().enumerate().find_map(|(position, certificate)| {
+        let certificate = webpki::EndEntityCert::try_from(certificate).ok()?;
+        // Trusting nobody, it says of one within its time that nobody vouches for it.
+        let usage = webpki::KeyUsage::server_auth();
+        match certificate.verify_for_usage(&[], &[], &[], now, usage, None, None).err()? {
+            webpki::Error::CertExpired { not_after, .. } => {
+                let on = date(not_after);
+                Some((position, format!("has expired on {on}, and clients do not accept it: renew it")))
+            }
+            webpki::Error::CertNotValidYet { not_before, .. } => {
+                let before = date(not_before);
+                Some((
+                    position,
+                    format!("is not valid before {before}: look at it, and at this host's clock"),
+                ))
+            }
+            _ => None,
+        }
+    })?;
+    let which = if position == 0 { "the certificate" } else { "a certificate of its chain" };
+    Some(format!("{}: {which} {what}", files.chain.display()))
 }
 
 impl Pair {
@@ -100,6 +137,15 @@ impl Certificates {
         faults
     }
 
+    /// What is in force all the same: certificates that have expired, or are not valid yet.
+    pub(super) fn doubts(files: &[Certificate]) -> Vec<String> {
+        let now = UnixTime::now();
+        files
+            .iter()
+            .filter_map(|files| untimely(files, &read_certificates(&files.chain).ok()?, now))
+            .collect()
+    }
+
     fn of(pairs: Vec<(Certificate, Arc<Pair>)>) -> Result<Self, TlsError> {
         let Some((_, first)) = pairs.first() else {
             return Err(TlsError::Refused(rustls::Error::NoCertificatesPresented));
@@ -107,6 +153,10 @@ impl Certificates {
         let first = Arc::clone(first);
         for (files, _) in nameless(&pairs) {
             tracing::warn!("{}: {NAMELESS}", files.chain.display());
+        }
+        let now = UnixTime::now();
+        for doubt in pairs.iter().filter_map(|(files, pair)| untimely(files, &pair.signing.cert, now)) {
+            tracing::warn!("{doubt}");
         }
         let (mut exact, mut wildcard) = (HashMap::new(), HashMap::new());
         for (_, pair) in &pairs {
@@ -208,11 +258,18 @@ fn read_pair(files: &Certificate, provider: &CryptoProvider) -> Result<Certified
         rustls::Error::InvalidCertificate(_) => {
             malformed(&files.chain, format!("no certificate of TLS: {error}"))
         }
-        error => malformed(&files.key, format!("not a private key that can be used: {error}")),
+        error => malformed(
+            &files.key,
+            format!(
+                "not a private key that can be used (RSA of 2048 to 8192 bits, ECDSA on P-256, P-384 or P-521, \
+                 Ed25519): {error}"
+            ),
+        ),
     })
 }
 
-fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+/// The certificates in a PEM file, at least one.
+pub(crate) fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let pem = read(path)?;
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(&pem)
         .collect::<Result<_, _>>()
@@ -224,7 +281,11 @@ fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsErr
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    fs::read(path).map_err(|source| TlsError::Unreadable { path: path.to_owned(), source })
+    let mut pem = fs::read(path).map_err(|source| TlsError::Unreadable { path: path.to_owned(), source })?;
+    if pem.starts_with(BYTE_ORDER_MARK) {
+        pem.drain(..BYTE_ORDER_MARK.len());
+    }
+    Ok(pem)
 }
 
 fn malformed(path: &Path, problem: String) -> TlsError {

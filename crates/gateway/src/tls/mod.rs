@@ -20,6 +20,7 @@ use tidegate_control::meters::Handshake;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{Accept, StartHandshake};
 
+pub(crate) use self::certificates::read_certificates;
 use self::certificates::{Certificates, ForResumption, read_authorities};
 pub(crate) use self::handshakes::Handshakes;
 pub(crate) use self::ticketer::Ticketer;
@@ -94,6 +95,11 @@ struct Configs {
     any: Arc<ServerConfig>,
     /// Sessions that are to be resumed; a full handshake fails without a signature.
     resumption: Arc<ServerConfig>,
+}
+
+/// What of the files that `settings` name is in force although clients will hardly accept it.
+pub(crate) fn doubts(settings: &ListenerTls) -> Vec<String> {
+    Certificates::doubts(&settings.certificates)
 }
 
 /// Everything at fault in the files that `settings` name, and what of it is served to nobody.

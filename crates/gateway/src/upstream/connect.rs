@@ -16,6 +16,7 @@ use super::{
     io::UpstreamIo,
     plan::Plan,
     proxy_header::{self, Ends},
+    tls::is_of_the_signer,
 };
 use crate::socket::{Socket, UNSENT_MAX};
 
@@ -95,6 +96,12 @@ async fn open(
 /// The failure of a TLS handshake, which tokio wraps into an I/O error.
 pub(super) fn handshake_error(error: &io::Error) -> String {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        // In the library's words it is a name out of its code.
+        Some(rustls::Error::InvalidCertificate(error)) if is_of_the_signer(error) => {
+            "invalid peer certificate: UnknownIssuer: no authority vouches for it, of upstream.tls.ca or else the \
+             system's"
+                .to_owned()
+        }
         Some(inner) => inner.to_string(),
         None => describe(error),
     }

@@ -3,7 +3,7 @@
 use std::{
     cell::{Cell, RefCell},
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     rc::Rc,
     sync::Arc,
     time::SystemTime,
@@ -24,7 +24,7 @@ use tidegate_config::{UpstreamProtocol, UpstreamTls};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::connect::handshake_error;
-use crate::socket::Socket;
+use crate::{socket::Socket, tls::read_certificates};
 
 /// The TLS client of one set of settings, on one core: sessions are resumed within it.
 #[derive(Debug)]
@@ -195,7 +195,7 @@ struct Verifier {
 
 impl Verifier {
     fn new(settings: &UpstreamTls, provider: Arc<CryptoProvider>) -> Result<Self, String> {
-        let given = settings.ca.as_ref().map(certificates).transpose()?.unwrap_or_default();
+        let given = settings.ca.as_deref().map(certificates).transpose()?.unwrap_or_default();
         let roots = roots(settings, &given)?;
         let webpki = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
             .build()
@@ -251,7 +251,7 @@ impl ServerCertVerifier for Verifier {
 }
 
 /// Whether nothing is wrong with a certificate but who signed it, or that it could sign others.
-fn is_of_the_signer(error: &CertificateError) -> bool {
+pub(super) fn is_of_the_signer(error: &CertificateError) -> bool {
     match error {
         CertificateError::UnknownIssuer => true,
         CertificateError::Other(OtherError(error)) => {
@@ -284,15 +284,8 @@ fn roots(settings: &UpstreamTls, given: &[CertificateDer<'static>]) -> Result<Ro
     Ok(roots)
 }
 
-fn certificates(path: &PathBuf) -> Result<Vec<CertificateDer<'static>>, String> {
-    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let found: Vec<_> = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect)
-        .map_err(|error: rustls_pki_types::pem::Error| failed(&error))?;
-    if found.is_empty() {
-        return Err(failed(&"no certificate in it"));
-    }
-    Ok(found)
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    read_certificates(path).map_err(|error| error.to_string())
 }
 
 /// Accepts any certificate, as `upstream.tls.insecure` says; signatures are still checked, so that

@@ -159,7 +159,9 @@ fn a_server_whose_own_certificate_we_were_given_is_believed_by_its_name_and_in_i
                 assert!(error.message.contains(says), "{}", error.message);
             }
             let (_, sent, _) = once(&impostor, tls).await;
-            assert_eq!(sent.expect_err("another's").kind, UpstreamError::Tls);
+            let error = sent.expect_err("another's");
+            assert_eq!(error.kind, UpstreamError::Tls);
+            assert!(error.message.contains("upstream.tls.ca"), "{}", error.message);
         }
         // One that an authority signed which nobody named.
         let issued = authority.issue("app.test", false);
