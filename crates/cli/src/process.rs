@@ -5,7 +5,7 @@ use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use tidegate_admin::{Admin, Controllers, Recording, Reporter, room_secrets};
 use tidegate_config::{Address, AdminAccess, Application, Faults, Listener, Settings};
 use tidegate_control::knobs::{ChoiceSet as _, RoomMethod, Value, keys};
-use tidegate_gateway::{FileWatch, Gateway, Inherited, Running, notify};
+use tidegate_gateway::{FileWatch, Gateway, Inherited, Running, notify, notify_reloading};
 use tidegate_runtime::{Clock, RoomSecrets, Shared};
 use tidegate_telemetry::Telemetry;
 use tokio::{
@@ -335,7 +335,7 @@ impl Life {
 
     /// Takes up what the files say now. What is at fault is said, and everything stays as it is.
     fn reload(&mut self, watch: &mut FileWatch) {
-        notify("RELOADING=1");
+        notify_reloading();
         if let Source::File(file) = &self.source {
             let loaded = tidegate_config::load(file);
             self.reload_settings(loaded);

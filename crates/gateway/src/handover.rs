@@ -12,13 +12,12 @@ use std::{
     io::{Read, Write},
     net::TcpListener,
     os::{
-        fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+        fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd},
         linux::net::SocketAddrExt,
         unix::{
             ffi::OsStrExt,
             fs::MetadataExt,
             net::{SocketAddr, UnixDatagram, UnixListener, UnixStream},
-            process::parent_id,
         },
     },
     path::{Path, PathBuf},
@@ -27,6 +26,7 @@ use std::{
 };
 
 use listenfd::ListenFd;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use socket2::{Domain, SockRef, Socket};
 use tidegate_config::{Address, Listener};
 use tokio::io::AsyncReadExt;
@@ -132,10 +132,10 @@ impl Inherited {
             tracing::warn!(%error, "the process to be replaced did not hear that this one is ready");
         }
         for left in self.sockets.drain(..) {
-            let address = left.socket.address();
+            let address = left.socket.address().map_or_else(|error| error.to_string(), |at| at.to_string());
             tracing::warn!(
                 name = left.name,
-                ?address,
+                address,
                 "an inherited socket belongs to no listener and is closed"
             );
         }
@@ -321,15 +321,29 @@ pub fn notify(state: &str) {
     }
 }
 
+/// Tells systemd that settings are read again, and since when: by that it knows the reload which it asked for
+/// (`Type=notify-reload`).
+pub fn notify_reloading() {
+    notify(&reloading(clock_gettime(ClockId::Monotonic)));
+}
+
+fn reloading(now: Timespec) -> String {
+    format!("RELOADING=1\nMONOTONIC_USEC={}", now.tv_sec * 1_000_000 + now.tv_nsec / 1_000)
+}
+
 /// What [`HANDOVER`] names, if it was meant for this process.
 fn handed_over(value: &str) -> Option<Inherited> {
     let (first, lines) = value.split_once('\n').unwrap_or((value, ""));
     let (parent, line) = first.split_once(' ')?;
-    if parent.parse() != Ok(parent_id()) {
-        // Left in the environment by a generation before.
+    let line = adopt(line.parse().ok()?)?;
+    // Not the parent, who may have been killed while this process was starting: the line tells who made it.
+    let made_by = rustix::net::sockopt::socket_peercred(&line).map(|of| of.pid.as_raw_nonzero().get());
+    if made_by.is_err() || parent.parse().ok() != made_by.ok() {
+        // Left in the environment by a generation before: what has the number now is somebody else's.
+        let _ = line.into_raw_fd();
         return None;
     }
-    let line = UnixStream::from(adopt(line.parse().ok()?)?);
+    let line = UnixStream::from(line);
     let mut inherited = Inherited::default();
     for entry in lines.lines() {
         let (descriptor, name) = entry.split_once(' ')?;
@@ -359,9 +373,9 @@ fn activated() -> Vec<InheritedSocket> {
     let mut sockets = Vec::new();
     for index in 0..passed.len() {
         let name = names.next();
-        let tcp = passed.take_tcp_listener(index).ok().flatten().map(Bound::Tcp);
-        let socket = tcp.or_else(|| passed.take_unix_listener(index).ok().flatten().map(Bound::Unix));
-        match socket {
+        let tcp = passed.take_tcp_listener(index).ok().flatten().map(OwnedFd::from);
+        let socket = tcp.or_else(|| passed.take_unix_listener(index).ok().flatten().map(OwnedFd::from));
+        match socket.and_then(listening) {
             Some(socket) => sockets.push(InheritedSocket { name, activated: true, socket }),
             None => tracing::warn!(name, "systemd passed something that is no listening stream socket"),
         }
@@ -424,5 +438,28 @@ mod tests {
         assert!(process.exists());
         drop(Starting { child, is_ready: false });
         assert!(!process.exists());
+    }
+
+    #[test]
+    fn what_is_handed_over_is_taken_from_who_made_it_though_he_is_gone() {
+        let offer = |maker: u32| {
+            let (line, _other) = UnixStream::pair().expect("a pair");
+            let socket = TcpListener::bind("127.0.0.1:0").expect("a socket");
+            let (line, socket) = (line.into_raw_fd(), socket.into_raw_fd());
+            (line, handed_over(&format!("{maker} {line}\n{socket} web")))
+        };
+        // This process is not its own parent.
+        let (_, taken) = offer(std::process::id());
+        let taken = taken.expect("made by this process");
+        assert_eq!(taken.sockets.front().and_then(|socket| socket.name.as_deref()), Some("web"));
+        let (line, taken) = offer(1);
+        assert!(taken.is_none(), "left by another process");
+        assert!(fs::symlink_metadata(format!("/proc/self/fd/{line}")).is_ok(), "it is left open");
+    }
+
+    #[test]
+    fn a_reload_is_told_with_its_time() {
+        let now = Timespec { tv_sec: 12, tv_nsec: 345_678_901 };
+        assert_eq!(reloading(now), "RELOADING=1\nMONOTONIC_USEC=12345678");
     }
 }

@@ -22,7 +22,7 @@ pub use gateway::{
     BoundListener, Drained, Gateway, ReloadError, Running, StartError, certificate_doubts, certificate_files,
     check_certificates,
 };
-pub use handover::{Inherited, UpgradeError, notify};
+pub use handover::{Inherited, UpgradeError, notify, notify_reloading};
 pub use listener::ListenError;
 pub use reload::FileWatch;
 pub use tls::{TicketerError, TlsError};

@@ -3,7 +3,8 @@
 use std::{
     fs,
     io::Write as _,
-    net::{SocketAddr, TcpListener},
+    net::{SocketAddr, TcpListener, TcpStream},
+    os::fd::OwnedFd,
     path::Path,
     process::Command,
     thread,
@@ -469,4 +470,20 @@ fn a_socket_passed_as_systemd_does_is_served_with_what_waits_in_it() {
     // The socket is the one passed: while it is held here, clients are not refused.
     drop(Client::connect(listen).expect("the socket is still open here"));
     drop(start);
+}
+
+#[test]
+fn a_socket_that_does_not_listen_is_said_and_one_of_its_own_is_opened() {
+    let origin = Origin::hello();
+    let elsewhere = TcpListener::bind("127.0.0.1:0").expect("a socket");
+    let connected = TcpStream::connect(elsewhere.local_addr().expect("its address")).expect("connect");
+    let (listen, admin) = (free_address(), free_address());
+    let text = configuration(listen, admin, &[origin.url()], "", "");
+    let passed = TcpListener::from(OwnedFd::from(connected));
+    let start = Start { activation: Some(("web", passed)), ..Start::default() };
+    let gateway = Gateway::run(&text, &start);
+    gateway.log.await_line("systemd passed something that is no listening stream socket", 1);
+    assert_eq!(get(listen, "/").expect("an answer").status, 200);
+    await_rest(admin);
+    gateway.stop_sound();
 }
