@@ -122,8 +122,12 @@ pub enum Error {
 fn mend(source: &io::Error) -> &'static str {
     match source.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free some room",
-        ErrorKind::IsADirectory | ErrorKind::NotADirectory | ErrorKind::InvalidData => {
-            "move away what is there"
+        ErrorKind::AlreadyExists
+        | ErrorKind::IsADirectory
+        | ErrorKind::NotADirectory
+        | ErrorKind::InvalidData => "move away what is there",
+        ErrorKind::ReadOnlyFilesystem => {
+            "name one elsewhere, or let systemd's unit write there (StateDirectory=, ReadWritePaths=)"
         }
         _ => "make it, and let Tidegate's user write there",
     }

@@ -358,7 +358,10 @@ fn what_helps_is_said_of_the_error_that_came() {
     let said =
         |kind: std::io::ErrorKind| Error::Directory { path: "state".into(), source: kind.into() }.to_string();
     assert!(said(std::io::ErrorKind::StorageFull).ends_with(": free some room"));
-    assert!(said(std::io::ErrorKind::IsADirectory).ends_with(": move away what is there"));
+    for in_the_way in [std::io::ErrorKind::IsADirectory, std::io::ErrorKind::AlreadyExists] {
+        assert!(said(in_the_way).ends_with(": move away what is there"));
+    }
+    assert!(said(std::io::ErrorKind::ReadOnlyFilesystem).contains("StateDirectory="));
     assert!(said(std::io::ErrorKind::PermissionDenied).ends_with("let Tidegate's user write there"));
 }
 
