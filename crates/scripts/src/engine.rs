@@ -285,6 +285,11 @@ impl Run<'_> {
         if text.starts_with(&format!("{}:", self.name)) {
             return text.to_owned();
         }
+        // A line of the prelude tells nobody anything.
+        let text = match text.strip_prefix("tidegate:").and_then(|rest| rest.split_once(": ")) {
+            Some((_, text)) => text,
+            None => text,
+        };
         let line = work.info().line_defined.unwrap_or(1).max(1);
         format!("{}:{line}: in the function of this line: {text}", self.name)
     }

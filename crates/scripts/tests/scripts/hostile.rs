@@ -83,6 +83,7 @@ const HOSTILE: &[(&str, &str, &str)] = &[
         "longer than 65536",
     ),
     ("a long split", "string.split(('a'):rep(3e6), ('a'):rep(1e6) .. 'b')", "longer than 65536"),
+    ("a pattern that is none", "string.find('a', '%')", "in the function of this line: malformed pattern"),
     ("a long pattern", "string.match('a', ('a'):rep(2e3))", "longer than 1024"),
     ("a method of a long string", "local s = ('a'):rep(3e6) return s:gmatch('a')", "longer than 65536"),
     ("moving what is not there", "table.move({}, 1, 2^31 - 2, 1)", "more than 65536"),
