@@ -8,6 +8,7 @@ mod events;
 mod failure;
 mod knobs;
 mod logging;
+mod open_files;
 mod output;
 mod process;
 mod token;

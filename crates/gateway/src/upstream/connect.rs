@@ -17,7 +17,10 @@ use super::{
     plan::Plan,
     proxy_header::{self, Ends},
 };
-use crate::socket::{Socket, UNSENT_MAX};
+use crate::{
+    exhaustion,
+    socket::{Socket, UNSENT_MAX},
+};
 
 /// The version of HTTP a new connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +54,11 @@ async fn open(
 ) -> Result<(UpstreamIo, Spoken), Failure> {
     let endpoint = server.endpoint();
     let failed = |error: io::Error| {
-        // The kernel's own patience may end before ours.
+        let is_ours = exhaustion::is_ours(&error)
+            || matches!(endpoint, Endpoint::Tcp(address) if exhaustion::is_out_of_ports(&error, *address));
         let kind = match error.kind() {
+            _ if is_ours => UpstreamError::Exhausted,
+            // The kernel's own patience may end before ours.
             io::ErrorKind::TimedOut => UpstreamError::ConnectTimeout,
             _ => UpstreamError::Connect,
         };
