@@ -41,6 +41,7 @@ use crate::{
     measurements, metrics,
     openapi::openapi,
     overview, page,
+    parameters::Parameters,
     patience::Patient,
     problem::Problem,
     questions::Questions,
@@ -109,9 +110,7 @@ pub enum AdminError {
 /// What helps where the address could not be taken.
 fn mend(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::AddrInUse => {
-            "free it, or set another: \"admin\" in a file, --admin without one"
-        }
+        io::ErrorKind::AddrInUse => "free it, or set another: \"admin\" in a file, --admin without one",
         io::ErrorKind::AddrNotAvailable => {
             "it is none of this host's; set another: \"admin\" in a file, --admin without one"
         }
@@ -361,6 +360,17 @@ fn allowed(path: &[&str]) -> Option<&'static str> {
     })
 }
 
+/// Whether who answers reads the query; others have no parameter. What is not of the API leaves it unread.
+fn reads_query(method: &Method, path: &[&str]) -> bool {
+    match path {
+        ["api", "v1", "overview" | "events" | "measurements"] | ["api", "v1", "knobs", "changes"] => true,
+        ["api", "v1", "knobs"] => method == Method::GET,
+        ["api", "v1", "applications", _, "servers", _] => method == Method::DELETE,
+        ["api", ..] => false,
+        _ => true,
+    }
+}
+
 impl Api {
     /// Answers the requests of one connection.
     async fn converse(&self, stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer) {
@@ -451,6 +461,9 @@ impl Api {
         // The codec leaves the body away.
         if head.method == Method::HEAD {
             head.method = Method::GET;
+        }
+        if allowed(&parts).is_some() && !reads_query(&head.method, &parts) {
+            Parameters::read(head.uri.query(), &[])?;
         }
         match (&head.method, parts.as_slice()) {
             (&Method::GET, [name]) if let Some(file) = page::file(&head, name) => Ok(file.map(Either::Left)),
@@ -594,7 +607,10 @@ mod tests {
             AdminError::Bind { address: SocketAddr::from(([127, 0, 0, 1], 9900)), source }.to_string()
         };
         let (too_many_files, in_use) = (said(24), said(98));
-        assert!(too_many_files.contains("LimitNOFILE") && !too_many_files.contains("free it"), "{too_many_files}");
+        assert!(
+            too_many_files.contains("LimitNOFILE") && !too_many_files.contains("free it"),
+            "{too_many_files}"
+        );
         assert!(in_use.contains("free it"), "{in_use}");
     }
 }
