@@ -233,6 +233,23 @@ fn a_browser_waits_comes_in_by_itself_and_shops_with_its_pass() {
     shop.gateway.stop_sound();
 }
 
+#[test]
+fn no_language_makes_the_page_wider_than_a_narrow_telephone() {
+    let shop = Shop::open("");
+    shop.one_who_waits(60);
+    let url = format!("http://{}/elsewhere", shop.listen);
+    let mut browser = Browser::start();
+    browser.size(320, 760);
+    for language in ["en", "es", "de", "fr", "zh", "hi", "ar"] {
+        browser.speak(language);
+        browser.open(&url);
+        assert_eq!(browser.text("document.documentElement.lang"), language);
+        assert_eq!(browser.value("document.documentElement.scrollWidth"), 320, "{language}");
+        assert_eq!(browser.value("document.querySelector('main').scrollWidth <= 320"), true, "{language}");
+    }
+    shop.gateway.stop_sound();
+}
+
 /// With the token in the query there is no cookie: the address that a reload loads again holds the place.
 #[test]
 fn a_reload_keeps_the_place_without_a_cookie() {
