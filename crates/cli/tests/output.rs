@@ -247,3 +247,34 @@ fn a_configuration_is_read_from_a_pipe_but_not_waited_for_without_end() {
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("Is a directory"), "{said}");
 }
+
+#[test]
+fn shells_are_told_how_to_complete_the_command_line() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = Command::new(TIDEGATE).args(["completions", shell]).output().expect("run tidegate");
+        assert!(output.status.success(), "{shell}: {}", String::from_utf8_lossy(&output.stderr));
+        let script = String::from_utf8(output.stdout).expect("text");
+        for part in ["waiting room", "dry-run", "admin-ca"] {
+            // Bash shows no texts.
+            assert!(script.contains(part) || (shell, part) == ("bash", "waiting room"), "{shell}: no {part}");
+        }
+    }
+    let completed = "source /dev/stdin; COMP_WORDS=(tidegate che); COMP_CWORD=1; _tidegate tidegate che tidegate; \
+                     echo \"${COMPREPLY[@]}\"";
+    let script = Command::new(TIDEGATE)
+        .args(["completions", "bash"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("run tidegate");
+    let output = Command::new("bash")
+        .args(["-c", completed])
+        .stdin(script.stdout.expect("piped"))
+        .output()
+        .expect("run bash");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "check\n",
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
