@@ -259,18 +259,9 @@ fn shells_are_told_how_to_complete_the_command_line() {
             assert!(script.contains(part) || (shell, part) == ("bash", "waiting room"), "{shell}: no {part}");
         }
     }
-    let completed = "source /dev/stdin; COMP_WORDS=(tidegate che); COMP_CWORD=1; _tidegate tidegate che tidegate; \
-                     echo \"${COMPREPLY[@]}\"";
-    let script = Command::new(TIDEGATE)
-        .args(["completions", "bash"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("run tidegate");
-    let output = Command::new("bash")
-        .args(["-c", completed])
-        .stdin(script.stdout.expect("piped"))
-        .output()
-        .expect("run bash");
+    let completed = "source <(\"$0\" completions bash); COMP_WORDS=(tidegate che); COMP_CWORD=1; \
+                     _tidegate tidegate che tidegate; echo \"${COMPREPLY[@]}\"";
+    let output = Command::new("bash").args(["-c", completed, TIDEGATE]).output().expect("run bash");
     assert_eq!(
         String::from_utf8_lossy(&output.stdout),
         "check\n",
