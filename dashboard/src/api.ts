@@ -170,6 +170,7 @@ export interface Application extends Counts {
   lingering: number;
   classes: Class[];
   servers: Server[];
+  unresolved: Unresolved[];
 }
 
 export interface Class extends Counts {
@@ -208,6 +209,14 @@ export interface Server {
   requests: Rate;
   upstream_errors: Rates;
   connects: Rate;
+}
+
+/** A server whose name has no address yet, and what the last lookup said. */
+export interface Unresolved {
+  name: string;
+  address: string;
+  error: string | null;
+  tried_at: number | null;
 }
 
 export interface Controller {

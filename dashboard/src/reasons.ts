@@ -87,6 +87,7 @@ const ERRORS: Record<string, string> = {
   response_timeout: "no answer in time",
   garbage: "the answer was no valid HTTP",
   body: "the answer broke off",
+  exhausted: "the gateway itself had no file or local port left for a connection",
 };
 
 const ALGORITHMS: Record<string, string> = {

@@ -86,6 +86,7 @@ export function anApplication(part: Partial<Application> = {}): Application {
         connects: 0,
       },
     ],
+    unresolved: [],
     ...part,
   };
 }

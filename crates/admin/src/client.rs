@@ -16,6 +16,10 @@ use serde_json::Value as Json;
 const SILENCE_MAX: Duration = Duration::from_secs(45);
 /// Longest answer read.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Longest head read of an answer that goes on.
+const HEAD_BYTES_MAX: u64 = 64 * 1024;
+/// What is shown of somebody else's answer.
+const SHOWN_MAX: usize = 120;
 
 /// Which gateway is asked, and as whom. Files are read anew at each request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,10 +49,12 @@ pub enum ClientError {
         source: io::Error,
     },
     /// Somebody else answers there.
-    #[error("{address} does not answer as a gateway's admin interface does")]
+    #[error("{address} does not answer as a gateway's admin interface does, but with {what}")]
     Stranger {
         /// Where.
         address: String,
+        /// What came.
+        what: String,
     },
     /// The gateway refuses what is asked.
     #[error("{detail}")]
@@ -97,22 +103,22 @@ impl Stream for StreamOwned<ClientConnection, TcpStream> {
 }
 
 impl Client {
-    /// Asks for something.
+    /// Asks for something, of which the answer holds `field`: others answer with JSON, too.
     ///
     /// # Errors
     ///
     /// [`ClientError`].
-    pub fn get(&self, path: &str) -> Result<Json, ClientError> {
-        self.exchange("GET", path, "")
+    pub fn get(&self, path: &str, field: &str) -> Result<Json, ClientError> {
+        self.exchange("GET", path, "", field)
     }
 
-    /// Sends something.
+    /// Sends something, upon which the answer holds `field`.
     ///
     /// # Errors
     ///
     /// [`ClientError`].
-    pub fn send(&self, method: &str, path: &str, body: &Json) -> Result<Json, ClientError> {
-        self.exchange(method, path, &body.to_string())
+    pub fn send(&self, method: &str, path: &str, body: &Json, field: &str) -> Result<Json, ClientError> {
+        self.exchange(method, path, &body.to_string(), field)
     }
 
     /// The lines of an answer that goes on.
@@ -122,15 +128,21 @@ impl Client {
     /// [`ClientError`].
     pub fn lines(&self, path: &str) -> Result<impl Iterator<Item = io::Result<String>> + use<>, ClientError> {
         let mut answer = BufReader::new(self.request("GET", path, "")?);
-        let mut next = || -> io::Result<String> {
-            let mut line = String::new();
-            answer.read_line(&mut line)?;
-            Ok(line)
-        };
-        let head = next().map_err(|error| self.silent(error))?;
-        let status = status_of(&head).to_owned();
-        while !next().map_err(|error| self.silent(error))?.trim_end().is_empty() {}
-        if status.starts_with('2') {
+        let mut head = Vec::new();
+        let mut bounded = answer.by_ref().take(HEAD_BYTES_MAX);
+        loop {
+            let begun = head.len();
+            let read = bounded.read_until(b'\n', &mut head).map_err(|error| self.silent(error))?;
+            if read == 0 || head[begun..].trim_ascii().is_empty() {
+                break;
+            }
+        }
+        let head = String::from_utf8_lossy(&head).into_owned();
+        let is_events = field_of(&head, "content-type").is_some_and(|of| of.starts_with("text/event-stream"));
+        if status_of(&head).starts_with('2') {
+            if !is_events {
+                return Err(self.stranger(&head));
+            }
             // Between two events it may be quiet for long.
             answer.get_ref().set_patience(SILENCE_MAX).map_err(|error| self.silent(error))?;
             // A gateway that ends closes TLS without saying so: it is an end as without TLS.
@@ -139,12 +151,13 @@ impl Client {
             };
             return Ok(answer.lines().take_while(goes_on));
         }
-        let body: String = answer.lines().map_while(Result::ok).collect();
-        Err(self.refused(&status, &body))
+        let mut body = Vec::new();
+        answer.take(ANSWER_BYTES_MAX).read_to_end(&mut body).map_err(|error| self.silent(error))?;
+        Err(self.refused(&head, &String::from_utf8_lossy(&body)))
     }
 
     /// One request.
-    fn exchange(&self, method: &str, path: &str, body: &str) -> Result<Json, ClientError> {
+    fn exchange(&self, method: &str, path: &str, body: &str, field: &str) -> Result<Json, ClientError> {
         let mut answer = Vec::new();
         let stream = self.request(method, path, body)?;
         stream
@@ -158,21 +171,34 @@ impl Client {
             .map_err(|error| self.silent(error))?;
         let answer = String::from_utf8_lossy(&answer);
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-        let status = status_of(head);
-        match serde_json::from_str(body) {
-            Ok(json) if status.starts_with('2') => Ok(json),
-            _ => Err(self.refused(status, body)),
+        if !status_of(head).starts_with('2') {
+            return Err(self.refused(head, body));
+        }
+        let answer: Option<Json> = serde_json::from_str(body).ok();
+        answer.filter(|answer| answer.get(field).is_some()).ok_or_else(|| self.stranger(head))
+    }
+
+    fn refused(&self, head: &str, body: &str) -> ClientError {
+        let problem: Json = serde_json::from_str(body).unwrap_or_default();
+        // With the latter, a gateway's listener answers.
+        match (status_of(head).parse(), problem["detail"].as_str(), field_of(head, "tidegate-reason")) {
+            (Ok(status), Some(detail), None) => ClientError::Refused { status, detail: detail.to_owned() },
+            _ => self.stranger(head),
         }
     }
 
-    fn refused(&self, status: &str, body: &str) -> ClientError {
-        match (status.parse(), serde_json::from_str::<Json>(body)) {
-            (Ok(status), Ok(problem)) => {
-                let detail = problem["detail"].as_str().unwrap_or(body).to_owned();
-                ClientError::Refused { status, detail }
+    /// Who gives an answer that begins with `head` is no gateway's admin interface.
+    fn stranger(&self, head: &str) -> ClientError {
+        let what = match head.lines().next().and_then(|line| line.strip_prefix("HTTP/")) {
+            None => "what is no HTTP".to_owned(),
+            Some(line) => {
+                let status = line.split_once(' ').map_or("no status", |(_, status)| status.trim());
+                let fields = [field_of(head, "content-type"), field_of(head, "server")];
+                let parts: Vec<_> = [Some(status)].into_iter().chain(fields).flatten().collect();
+                parts.join(", ").chars().filter(|char| !char.is_control()).take(SHOWN_MAX).collect()
             }
-            _ => ClientError::Stranger { address: self.address.clone() },
-        }
+        };
+        ClientError::Stranger { address: self.address.clone(), what }
     }
 
     /// Sends a request and gives what its answer is read from, to its end. It is HTTP/1.0, so that an
@@ -280,6 +306,12 @@ impl Client {
 /// The code of a status line.
 fn status_of(head: &str) -> &str {
     head.split(' ').nth(1).unwrap_or_default()
+}
+
+/// The value of a field of a head.
+fn field_of<'h>(head: &'h str, name: &str) -> Option<&'h str> {
+    let mut fields = head.lines().skip(1).filter_map(|line| line.split_once(':'));
+    fields.find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
 }
 
 fn read_token(file: &Path) -> Result<String, ClientError> {

@@ -55,8 +55,8 @@ fn paths() -> Json {
         json!({ "name": "format", "in": "query", "schema": { "type": "string", "enum": ["json", "csv"] } });
     let limit = json!({ "name": "limit", "in": "query", "schema": { "type": "integer", "minimum": 1, "maximum": 1000 } });
     let before = json!({
-        "name": "before", "in": "query", "description": "Only changes before the one of this number.",
-        "schema": { "type": "integer", "format": "int64", "minimum": i64::MIN, "maximum": i64::MAX },
+        "name": "before", "in": "query", "description": "Only changes before the one of this number; those that are yet to be written have negative ones.",
+        "schema": { "type": "integer", "format": "int64", "minimum": i64::MIN, "maximum": i64::MAX, "not": { "const": 0 } },
     });
     let changed = json!({ "name": "changed", "in": "query", "schema": { "type": "boolean" } });
     let query = |name: &str, about: &str| text_parameter(name, about, "");
@@ -74,10 +74,11 @@ fn paths() -> Json {
             &[("200", content("Every meter of everything", &["application/openmetrics-text", "text/plain"]))],
         ) },
         "/api/v1/openapi.json": { "get": operation(
-            "openapi", "This document.", &[], None, &[("200", answer("This document", json!({ "type": "object" })))],
+            "openapi", "This document.", &[], None, &[("200", answer("This document", json!({ "type": "object" }))), problem("400")],
         ) },
         "/api/v1/session": { "get": operation(
-            "session", "Who asks, and what they may.", &[], None, &[("200", answer("Who asks", schema("session")))],
+            "session", "Who asks, and what they may.", &[], None,
+            &[("200", answer("Who asks", schema("session"))), problem("400")],
         ) },
         "/api/v1/overview": { "get": operation(
             "overview", "Everything live in one answer.", &[window], None,
@@ -118,7 +119,7 @@ fn paths() -> Json {
         ) },
         "/api/v1/archives": { "get": operation(
             "archives", "What is measured of whom, and how long it is kept.", &[], None,
-            &[("200", answer("Meters, subjects, resolutions", schema("archives")))],
+            &[("200", answer("Meters, subjects, resolutions", schema("archives"))), problem("400")],
         ) },
         "/api/v1/knobs": {
             "get": operation(
@@ -140,10 +141,12 @@ fn paths() -> Json {
             &with_body(&[("200", answer("What was changed, or would be", schema("changed"))), problem("404"), problem("409")]),
         ) },
         "/api/v1/controllers": { "get": operation(
-            "controllers", "How each controller stands.", &[], None, &[("200", answer("Controllers", schema("controllers")))],
+            "controllers", "How each controller stands.", &[], None,
+            &[("200", answer("Controllers", schema("controllers"))), problem("400")],
         ) },
         "/api/v1/applications": { "get": operation(
-            "applications", "Names of the applications.", &[], None, &[("200", answer("Names", schema("applications")))],
+            "applications", "Names of the applications.", &[], None,
+            &[("200", answer("Names", schema("applications"))), problem("400")],
         ) },
         "/api/v1/applications/{application}/servers": {
             "parameters": [path_parameter("application")],
@@ -173,7 +176,7 @@ fn paths() -> Json {
         },
         "/api/v1/capacity": { "get": operation(
             "capacities", "What the servers of each application can do.", &[], None,
-            &[("200", answer("Capacities", schema("capacities")))],
+            &[("200", answer("Capacities", schema("capacities"))), problem("400")],
         ) },
         "/api/v1/applications/{application}/capacity": {
             "parameters": [path_parameter("application")],
@@ -196,7 +199,7 @@ fn paths() -> Json {
         },
         "/api/v1/waiting-rooms": { "get": operation(
             "waiting_rooms", "Who waits at each application, and what the next visitor is told.", &[], None,
-            &[("200", answer("Waiting rooms", schema("waiting_rooms")))],
+            &[("200", answer("Waiting rooms", schema("waiting_rooms"))), problem("400")],
         ) },
         "/api/v1/waiting-rooms/keys": { "post": operation(
             "rotate_waiting_room_key", "Signs tokens with a new key from now on; those of the last seven hold.", &[],
@@ -312,7 +315,7 @@ fn schemas() -> Json {
                         "p50": number, "p95": number, "p99": number,
                     } })),
                 ]))),
-                ("servers", list(json!({ "type": "object" }))),
+                ("servers", list(json!({ "type": "object" }))), ("unresolved", list(schema("unresolved"))),
             ]))),
             ("controllers", list(json!({ "type": "object" }))),
         ]),
@@ -368,8 +371,13 @@ fn schemas() -> Json {
             ("draining", flag.clone()), ("in_flight", whole.clone()), ("weight", whole.clone()),
             ("keep_alive", flag.clone()), ("response_time_ms", maybe("number")),
         ]),
-        "servers": object(&[("servers", list(schema("server")))]),
-        "servers_changed": object(&[("servers", list(schema("server"))), ("change", changed_as())]),
+        "unresolved": described(object(&[
+            ("name", text.clone()), ("address", text.clone()), ("error", maybe("string")), ("tried_at", maybe("number")),
+        ]), "A server whose name has no address yet: what the last lookup said, and when."),
+        "servers": object(&[("servers", list(schema("server"))), ("unresolved", list(schema("unresolved")))]),
+        "servers_changed": object(&[
+            ("servers", list(schema("server"))), ("unresolved", list(schema("unresolved"))), ("change", changed_as()),
+        ]),
         "new_server": json!({
             "type": "object", "required": ["url"],
             "properties": {

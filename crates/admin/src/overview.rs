@@ -21,6 +21,7 @@ use crate::{
     parameters::Parameters,
     problem::Problem,
     server::Api,
+    servers::unresolved,
     waiting_rooms,
 };
 
@@ -163,6 +164,7 @@ impl Api {
         }
         row["classes"] = classes.into();
         row["servers"] = servers(application, lately).into();
+        row["unresolved"] = unresolved(application).into();
         row
     }
 }

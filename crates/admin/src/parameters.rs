@@ -29,7 +29,7 @@ impl Parameters {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let (name, value) = (decode(name)?, decode(value)?);
             let Some(name) = known.iter().copied().find(|known| *known == name) else {
-                let known = known.join(", ");
+                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
                 return Err(bad(format!("{name:?} is no parameter of this: it has {known}")));
             };
             if values.insert(name, value).is_some() {

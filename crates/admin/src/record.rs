@@ -225,7 +225,9 @@ impl Record {
                 text.parse().ok().filter(|limit| (1..=SHOWN_MAX).contains(limit))
             })?
             .unwrap_or(SHOWN);
-        let before = parameters.parsed("before", "the number of a change", |text| text.parse().ok())?;
+        let before = parameters.parsed("before", "the number of a change", |text| {
+            text.parse().ok().filter(|before| *before != 0)
+        })?;
         let changes: Vec<Json> = self.records(before, limit).await.iter().map(row).collect();
         Ok(json!({ "changes": changes }))
     }
@@ -282,6 +284,8 @@ impl Record {
             return records;
         }
         let remembered = self.remembered.lock().await;
+        // Negative are the numbers of those that are yet to be written, which come after all others.
+        let before = before.filter(|before| *before > 0);
         let older = remembered.iter().rev().filter(|record| before.is_none_or(|before| record.id < before));
         older.take(limit).cloned().collect()
     }

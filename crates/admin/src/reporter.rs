@@ -131,7 +131,7 @@ fn send(shared: &Shared, application: &Application, to: &RoomReport) -> Result<(
     };
     let path = format!("/api/v1/applications/{}/waiting-room/report", application.settings.name);
     let report = room.with(|room, now| room.report(now));
-    let answer = client.send("POST", &path, &reports::write(&report, &application.classes));
+    let answer = client.send("POST", &path, &reports::write(&report, &application.classes), "keys");
     let heard = answer.map_err(|error| error.to_string()).and_then(|answer| {
         let keys = reports::read_keys(&answer).ok_or_else(|| format!("{} does not tell its keys", to.to))?;
         Ok((keys, reports::read_answer(&answer)))

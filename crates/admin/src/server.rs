@@ -41,6 +41,7 @@ use crate::{
     measurements, metrics,
     openapi::openapi,
     overview, page,
+    parameters::Parameters,
     patience::Patient,
     problem::Problem,
     questions::Questions,
@@ -86,9 +87,7 @@ pub struct Admin {
 #[non_exhaustive]
 pub enum AdminError {
     /// Its address could not be taken.
-    #[error(
-        "admin address {address}: {source}: free it, or set another: \"admin\" in a file, --admin without one"
-    )]
+    #[error("admin address {address}: {source}: {}", mend(source))]
     Bind {
         /// The address.
         address: SocketAddr,
@@ -106,6 +105,21 @@ pub enum AdminError {
         "admin address {0} can be reached from elsewhere: no token or certificate would be asked of who comes; what was asked before still is"
     )]
     Unguarded(SocketAddr),
+}
+
+/// What helps where the address could not be taken.
+fn mend(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "free it, or set another: \"admin\" in a file, --admin without one",
+        io::ErrorKind::AddrNotAvailable => {
+            "it is none of this host's; set another: \"admin\" in a file, --admin without one"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "ports below 1024 need CAP_NET_BIND_SERVICE; or set another: \"admin\" in a file, --admin without one"
+        }
+        // Of which there is no kind.
+        _ => "with too few open files, raise LimitNOFILE or `ulimit -n`",
+    }
 }
 
 /// Reads the tokens and the certificate of the admin interface as a start would.
@@ -346,6 +360,17 @@ fn allowed(path: &[&str]) -> Option<&'static str> {
     })
 }
 
+/// Whether who answers reads the query; others have no parameter. What is not of the API leaves it unread.
+fn reads_query(method: &Method, path: &[&str]) -> bool {
+    match path {
+        ["api", "v1", "overview" | "events" | "measurements"] | ["api", "v1", "knobs", "changes"] => true,
+        ["api", "v1", "knobs"] => method == Method::GET,
+        ["api", "v1", "applications", _, "servers", _] => method == Method::DELETE,
+        ["api", ..] => false,
+        _ => true,
+    }
+}
+
 impl Api {
     /// Answers the requests of one connection.
     async fn converse(&self, stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer) {
@@ -436,6 +461,9 @@ impl Api {
         // The codec leaves the body away.
         if head.method == Method::HEAD {
             head.method = Method::GET;
+        }
+        if allowed(&parts).is_some() && !reads_query(&head.method, &parts) {
+            Parameters::read(head.uri.query(), &[])?;
         }
         match (&head.method, parts.as_slice()) {
             (&Method::GET, [name]) if let Some(file) = page::file(&head, name) => Ok(file.map(Either::Left)),
@@ -566,4 +594,23 @@ fn text(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) 
 
 fn json_response(value: &Json) -> Answer {
     text(StatusCode::OK, "application/json", format!("{value}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_cannot_be_taken_says_what_helps() {
+        let said = |errno: i32| {
+            let source = io::Error::from_raw_os_error(errno);
+            AdminError::Bind { address: SocketAddr::from(([127, 0, 0, 1], 9900)), source }.to_string()
+        };
+        let (too_many_files, in_use) = (said(24), said(98));
+        assert!(
+            too_many_files.contains("LimitNOFILE") && !too_many_files.contains("free it"),
+            "{too_many_files}"
+        );
+        assert!(in_use.contains("free it"), "{in_use}");
+    }
 }

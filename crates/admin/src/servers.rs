@@ -4,11 +4,12 @@ use http::{Method, StatusCode};
 use serde_json::{Map, Value as Json, json};
 use tidegate_config::{KnobPath, Server, ServerUrl, Settings, Target, is_address_name};
 use tidegate_control::knobs::{Knob, Scope, Value, Values};
-use tidegate_runtime::{PublishError, Shared};
+use tidegate_runtime::{Application, PublishError, Shared, servers::Unresolved};
 
 use crate::{
     access::Caller,
     body::any_object,
+    events::seconds,
     knobs::Knobs,
     parameters::{application_of, bad},
     problem::Problem,
@@ -135,7 +136,16 @@ fn list(shared: &Shared, application: &str) -> Json {
             })
         })
         .collect();
-    json!({ "servers": servers })
+    json!({ "servers": servers, "unresolved": unresolved(&snapshot.applications[position]) })
+}
+
+/// Servers whose names have no address yet.
+pub(crate) fn unresolved(application: &Application) -> Vec<Json> {
+    let row = |server: Unresolved| {
+        let (error, tried_at) = server.failed.map(|(why, at)| (why, seconds(at))).unzip();
+        json!({ "name": server.name, "address": server.address, "error": error, "tried_at": tried_at })
+    };
+    application.state.servers().unresolved().into_iter().map(row).collect()
 }
 
 /// `{"url": "http://…", "name"?: "…", "<knob>"?: …}`.

@@ -37,14 +37,14 @@ impl Asked {
         &self.admin
     }
 
-    /// Asks for something.
-    pub(crate) fn get(&self, path: &str) -> Result<Json, Failure> {
-        self.client().get(path).map_err(failure)
+    /// Asks for something, of which the answer holds `field`.
+    pub(crate) fn get(&self, path: &str, field: &str) -> Result<Json, Failure> {
+        self.client().get(path, field).map_err(failure)
     }
 
-    /// Sends something.
-    pub(crate) fn send(&self, method: &str, path: &str, body: &Json) -> Result<Json, Failure> {
-        self.client().send(method, path, body).map_err(failure)
+    /// Sends something, upon which the answer holds `field`.
+    pub(crate) fn send(&self, method: &str, path: &str, body: &Json, field: &str) -> Result<Json, Failure> {
+        self.client().send(method, path, body, field).map_err(failure)
     }
 
     /// The lines of an answer that goes on.

@@ -49,7 +49,7 @@ pub(crate) struct Set {
 /// Shows knobs.
 pub(crate) fn get(get: &Get) -> Result<(), Failure> {
     let changed = if get.changed { "&changed=true" } else { "" };
-    let answer = get.asked.get(&format!("/api/v1/knobs?path={}{changed}", encode(&get.path)))?;
+    let answer = get.asked.get(&format!("/api/v1/knobs?path={}{changed}", encode(&get.path)), "knobs")?;
     if get.json {
         return say(answer).map(drop);
     }
@@ -90,7 +90,7 @@ pub(crate) fn set(set: &Set) -> Result<(), Failure> {
     let body = json!({
         "changes": changes, "who": who, "why": set.why, "lasting": set.lasting, "dry_run": set.dry_run
     });
-    let answer = set.asked.send("PATCH", "/api/v1/knobs", &body)?;
+    let answer = set.asked.send("PATCH", "/api/v1/knobs", &body, "changes")?;
     if set.json {
         return say(answer).map(drop);
     }

@@ -3,11 +3,13 @@
 mod auction;
 mod check;
 mod client;
+mod completions;
 mod demo;
 mod events;
 mod failure;
 mod knobs;
 mod logging;
+mod open_files;
 mod output;
 mod process;
 mod token;
@@ -19,7 +21,7 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use tidegate_config::{ProtectOptions, Settings};
 
 use crate::{failure::Failure, logging::LogFormat};
@@ -76,6 +78,8 @@ enum Command {
     Load(Box<tidegate_load::cli::Arguments>),
     /// Experiments on overload control, simulated or live, with report and plots.
     Lab(Box<tidegate_lab::cli::Arguments>),
+    /// Prints what a shell needs to complete this command line.
+    Completions(completions::Completions),
 }
 
 #[derive(Debug, Args)]
@@ -144,6 +148,7 @@ impl Command {
             Self::Check(check) => check::run(&check.config, check.print)?,
             Self::Demo(demo) => demo::run(&demo)?,
             Self::Auction(auction) => auction::run(auction)?,
+            Self::Completions(asked) => completions::print(&asked, Arguments::command())?,
             Self::Load(load) => return Ok(tidegate_load::cli::run(*load)),
             Self::Lab(lab) => {
                 let tidegate = std::env::current_exe().map_err(Failure::work)?;

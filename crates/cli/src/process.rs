@@ -13,7 +13,7 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
 };
 
-use crate::{check, failure::Failure};
+use crate::{check, failure::Failure, open_files};
 
 /// How long a new binary may take until it accepts connections.
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -103,6 +103,8 @@ pub(crate) fn runtime() -> Result<Runtime, Failure> {
 impl Process {
     /// Starts a gateway with these settings.
     pub(crate) fn start(settings: Settings, runtime: Runtime) -> Result<Self, Failure> {
+        open_files::raise();
+        open_files::compare(&settings);
         let (address, state_bytes_max) = (settings.admin, settings.state_bytes_max);
         let state_directory = settings.state_directory.clone();
         let off = Value::Choice(RoomMethod::Off.name());
@@ -378,6 +380,7 @@ impl Life {
             }
             Ok(settings) => {
                 say_doubts(&settings);
+                open_files::compare(&settings);
                 if settings.admin != before.admin {
                     tracing::warn!("admin: a new address takes effect at the next start");
                 }

@@ -104,7 +104,8 @@ fn live(top: &Top) -> Result<(), Failure> {
 
 impl Top {
     fn look(&self) -> Result<Vec<Line>, Failure> {
-        let overview: Json = self.asked.get(&format!("/api/v1/overview?window={}s", self.every))?;
+        let overview: Json =
+            self.asked.get(&format!("/api/v1/overview?window={}s", self.every), "applications")?;
         let known = overview["applications"].as_array().into_iter().flatten();
         if let Some(wanted) = &self.application
             && !known.clone().any(|application| application["name"] == wanted.as_str())

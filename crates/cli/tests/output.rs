@@ -5,6 +5,7 @@ use std::{
     io::{Read as _, Write as _},
     net::TcpListener,
     process::{Command, Output, Stdio},
+    time::{Duration, Instant},
 };
 
 const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
@@ -160,4 +161,111 @@ fn a_gateway_that_hangs_is_told() {
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("nothing came within 10s"), "{said}");
     holding.join().expect("the silent gateway");
+}
+
+/// Answers whoever connects with these bytes; ends with the process.
+fn stranger(answer: &'static str) -> String {
+    let site = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = site.local_addr().expect("its address").to_string();
+    std::thread::spawn(move || {
+        for mut stream in site.incoming().flatten() {
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    address
+}
+
+#[test]
+fn who_is_no_gateway_is_told_by_what_it_answers() {
+    for (answer, shown) in [
+        (
+            "HTTP/1.1 200 OK\r\nServer: nginx\r\nContent-Type: text/html\r\n\r\n<html>hi</html>\n",
+            "200 OK, text/html, nginx",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{\"status\": \"UP\"}",
+            "200 OK, application/json",
+        ),
+        (
+            "HTTP/1.1 401 Unauthorized\r\nContent-Type: application/json\r\n\r\n{\"error\": \"who?\"}",
+            "401 Unauthorized, ",
+        ),
+        ("HTTP/1.1 302 Found\r\nLocation: /login\r\n\r\n", "302 Found"),
+        (
+            "HTTP/1.1 404 Not Found\r\nTidegate-Reason: no_application\r\n\r\n{\"detail\": \"No application.\"}",
+            "404 Not Found",
+        ),
+        ("SSH-2.0-OpenSSH_9.2\r\n", "what is no HTTP"),
+    ] {
+        let address = stranger(answer);
+        for arguments in [
+            &["events"][..],
+            &["events", "--all", "--count", "1", "--json"],
+            &["get"],
+            &["get", "--json", "shop"],
+            &["set", "shop/mode=off"],
+            &["set", "--json", "shop/mode=off"],
+            &["token", "shop"],
+            &["token", "--json", "shop"],
+            &["top", "--once"],
+        ] {
+            let (code, said) = ended(&[arguments, &["--admin", &address]].concat(), Stdio::null());
+            assert_eq!(code, Some(1), "{arguments:?}: {said}");
+            let told =
+                format!("{address} does not answer as a gateway's admin interface does, but with {shown}");
+            assert!(said.contains(&told) && said.contains("by --admin"), "{arguments:?}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_configuration_is_read_from_a_pipe_but_not_waited_for_without_end() {
+    let text =
+        "[[listener]]\naddress = \"127.0.0.1:0\"\n[application.app]\nservers = [\"http://127.0.0.1:1\"]\n";
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let pipe = directory.path().join("pipe.toml");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("make a pipe").success());
+    let pipe = pipe.to_str().expect("UTF-8").to_owned();
+    for command in ["check", "run"] {
+        let since = Instant::now();
+        let (code, said) = ended(&[command, &pipe], Stdio::null());
+        assert_eq!(code, Some(2), "{said}");
+        assert!(
+            said.contains("a pipe to which nobody has written") && since.elapsed() < Duration::from_secs(30),
+            "{said}"
+        );
+    }
+    let (path, written) = (pipe.clone(), text.to_owned());
+    let writer = std::thread::spawn(move || std::fs::write(path, written));
+    assert_eq!(ended(&["check", &pipe], Stdio::null()), (Some(0), String::new()));
+    writer.join().expect("the writer").expect("written");
+    let script = format!("printf '%s' '{text}' | {TIDEGATE} check /dev/stdin");
+    let output = Command::new("sh").args(["-c", &script]).output().expect("run a shell");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (code, said) = ended(&["check", directory.path().to_str().expect("UTF-8")], Stdio::null());
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("Is a directory"), "{said}");
+}
+
+#[test]
+fn shells_are_told_how_to_complete_the_command_line() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = Command::new(TIDEGATE).args(["completions", shell]).output().expect("run tidegate");
+        assert!(output.status.success(), "{shell}: {}", String::from_utf8_lossy(&output.stderr));
+        let script = String::from_utf8(output.stdout).expect("text");
+        for part in ["waiting room", "dry-run", "admin-ca"] {
+            // Bash shows no texts.
+            assert!(script.contains(part) || (shell, part) == ("bash", "waiting room"), "{shell}: no {part}");
+        }
+    }
+    let completed = "source <(\"$0\" completions bash); COMP_WORDS=(tidegate che); COMP_CWORD=1; \
+                     _tidegate tidegate che tidegate; echo \"${COMPREPLY[@]}\"";
+    let output = Command::new("bash").args(["-c", completed, TIDEGATE]).output().expect("run bash");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "check\n",
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }

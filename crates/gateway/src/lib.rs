@@ -2,6 +2,7 @@
 
 pub mod body;
 mod connection;
+mod exhaustion;
 pub mod facts;
 mod gateway;
 mod handover;

@@ -30,6 +30,7 @@ use tokio::{
 
 use crate::{
     connection::{self, Accepted, Limits, Pulses},
+    exhaustion,
     listener::{Bound, Listening},
     request::{AccessLog, Service},
     socket::Socket,
@@ -45,8 +46,6 @@ const BEAT: Duration = Duration::from_secs(1);
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long accepting pauses when the process has no file descriptors or memory left.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
-/// How often that is said: between two failures some connection ends and another one is accepted.
-const EXHAUSTION_SAID: Duration = Duration::from_secs(60);
 
 /// What the connections of one core share.
 pub(crate) struct Worker {
@@ -65,8 +64,8 @@ pub(crate) struct Worker {
     /// Applications whose timers this core drives.
     driven: RefCell<BTreeSet<ApplicationId>>,
     clock_is_odd: Cell<bool>,
-    /// When it was said last that connections could not be accepted for want of something of our own.
-    exhaustion_said: Cell<Option<Instant>>,
+    /// That connections could not be accepted for want of something of our own.
+    exhaustion: exhaustion::Said,
     workers: usize,
 }
 
@@ -203,7 +202,7 @@ impl Worker {
             process,
             driven: RefCell::default(),
             clock_is_odd: Cell::new(false),
-            exhaustion_said: Cell::new(None),
+            exhaustion: exhaustion::Said::default(),
             workers,
         }
     }
@@ -431,9 +430,7 @@ impl Worker {
             }
             Err(error) if is_of_the_connection(&error) => {}
             Err(error) => {
-                let now = Instant::now();
-                if self.exhaustion_said.get().is_none_or(|said| now.duration_since(said) >= EXHAUSTION_SAID) {
-                    self.exhaustion_said.set(Some(now));
+                if self.exhaustion.is_due() {
                     tracing::error!(
                         listener = listening.name, %error, "accepting failed and is tried again: with too few open files, raise LimitNOFILE or `ulimit -n`"
                     );

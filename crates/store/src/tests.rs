@@ -260,9 +260,21 @@ fn a_damaged_database_is_said_with_its_mend_and_a_new_one_is_made_once_it_is_mov
     for said in [file.to_str().unwrap(), "move it away", "a new one is made"] {
         assert!(refused.contains(said), "{said}: {refused}");
     }
+    // What waits for it is shown meanwhile, page by page.
+    for why in ["first", "second", "third"] {
+        assert!(writer.note(Change { why: why.to_owned(), ..lasting("watch") }));
+    }
+    let page = |before| {
+        let records = writer.changes(before, 2).unwrap();
+        records.into_iter().map(|record| (record.id, record.why)).collect::<Vec<_>>()
+    };
+    assert_eq!(page(None), [(-1, "third".to_owned()), (-2, "second".to_owned())]);
+    assert_eq!(page(Some(-2)), [(-3, "first".to_owned())]);
+    assert_eq!(page(Some(1)), []);
     std::fs::rename(&file, directory.path().join("damaged")).unwrap();
     is_open.recv().unwrap();
     writer.record(lasting("watch")).unwrap();
+    assert_eq!(page(Some(-1)).len(), 2, "older than what waits is all that is recorded");
 }
 
 #[test]

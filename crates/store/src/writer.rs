@@ -215,7 +215,7 @@ impl<F: FnOnce(Archives) -> Vec<Batch>> Work<F> {
             }
             Order::Record(_, reply) => drop(reply.send(Err(self.not_open()))),
             Order::Note(change) => self.keep_for_later(*change),
-            Order::Changes { limit, reply, .. } => drop(reply.send(Ok(self.noted(limit)))),
+            Order::Changes { before, limit, reply } => drop(reply.send(Ok(self.noted(before, limit)))),
             Order::Copy(_, reply) => drop(reply.send(Err(self.not_open()))),
         }
     }
@@ -300,14 +300,17 @@ impl<F: FnOnce(Archives) -> Vec<Batch>> Work<F> {
         before: Option<i64>,
         limit: usize,
     ) -> Result<Vec<ChangeRecord>, Error> {
-        let mut records = if before.is_none() { self.noted(limit) } else { Vec::new() };
-        records.extend(database.changes(before, limit)?);
+        let mut records = self.noted(before, limit);
+        records.extend(database.changes(before.filter(|before| *before > 0), limit)?);
         records.truncate(limit);
         Ok(records)
     }
 
-    fn noted(&self, limit: usize) -> Vec<ChangeRecord> {
-        let latest_first = (1..).map(|n: i64| -n).zip(self.unrecorded.iter().rev()).take(limit);
+    /// Changes that are not written yet. They are later than all others, and have negative numbers, the latest -1.
+    fn noted(&self, before: Option<i64>, limit: usize) -> Vec<ChangeRecord> {
+        let before = before.unwrap_or(0);
+        let latest_first = (1..).map(|n: i64| -n).zip(self.unrecorded.iter().rev());
+        let latest_first = latest_first.filter(|(id, _)| before <= 0 && *id < before).take(limit);
         let record = |(id, change): (i64, &Change)| {
             let Change { at, who, why, lasting, knobs, .. } = change.clone();
             ChangeRecord { id, at, who, why, lasting, knobs }

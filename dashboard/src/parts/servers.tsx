@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 
 import { type Application, type Server, api } from "../api";
-import { number, span } from "../format";
+import { number, span, time } from "../format";
 import { condition, serverError } from "../reasons";
 import { address } from "../route";
 import { useShared } from "../state";
@@ -57,12 +57,23 @@ export function Servers({ application }: { application: Application }) {
         the record of changes.
       </p>
       {fault !== null && <p class="fault" role="alert">{fault}</p>}
-      {application.servers.length === 0 ? (
+      {application.unresolved.length > 0 && (
+        <ul class="fault" role="alert">
+          {application.unresolved.map((one) => (
+            <li key={one.name}>
+              {one.name}: its name does not resolve{one.error === null ? " yet" : `: ${one.error}`}
+              {one.tried_at !== null && ` (tried at ${time(one.tried_at)})`}
+            </li>
+          ))}
+        </ul>
+      )}
+      {application.servers.length === 0 && application.unresolved.length === 0 && (
         <p class="empty">
           There is no server. Write <code>servers = ["http://HOST:PORT"]</code> into [application.{application.name}] of the
           configuration and save it.
         </p>
-      ) : (
+      )}
+      {application.servers.length > 0 && (
         <Table caption={`Servers of ${application.name}`} columns={columns} rows={application.servers} id={(one) => `${one.name} ${one.address}`} first={{ key: "name", descending: false }} />
       )}
     </section>

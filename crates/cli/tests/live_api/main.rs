@@ -16,6 +16,7 @@ use std::{
     net::{SocketAddr, TcpStream},
     path::Path,
     process::Command,
+    time::{Duration, Instant},
 };
 
 use serde_json::{Value as Json, json};
@@ -185,6 +186,70 @@ fn every_fault_of_a_change_of_knobs_is_said() {
     }
     assert_eq!(said.len(), 7, "and nothing else: {said:#?}");
     assert_eq!(front.ask("/api/v1/knobs?path=app&changed=true")["knobs"], json!([]), "none is made");
+    front.gateway.stop_sound();
+}
+
+#[test]
+fn a_parameter_that_is_none_is_refused_everywhere() {
+    let front = Front::start("", "", &[]);
+    let status = |method: &str, path: &str, body: &str| api(front.admin, method, path, body).status;
+    let reads = [
+        "session",
+        "overview",
+        "measurements?meter=host_cpu",
+        "archives",
+        "controllers",
+        "knobs",
+        "knobs/changes",
+        "events",
+        "capacity",
+        "applications",
+        "applications/app/servers",
+        "applications/app/capacity",
+        "waiting-rooms",
+        "applications/app/waiting-room",
+        "openapi.json",
+    ];
+    for path in reads {
+        let and = if path.contains('?') { '&' } else { '?' };
+        assert_eq!(status("GET", &format!("/api/v1/{path}{and}nonsense=1"), ""), 400, "{path}");
+    }
+    // Else somebody who means to try it out has done it.
+    let change = r#"{"changes": {"app/mode": "off"}}"#;
+    assert_eq!(status("PATCH", "/api/v1/knobs?dry_run=true", change), 400);
+    assert_eq!(status("POST", "/api/v1/applications/app/capacity/rediscover?why=x", "{}"), 400);
+    assert_eq!(status("POST", "/api/v1/applications/app/servers?drain=true", "{}"), 400);
+    assert_eq!(status("GET", "/api/v1/knobs/changes?before=0", ""), 400);
+    assert_eq!(status("GET", "/api/v1/knobs/changes?before=1", ""), 200);
+    front.gateway.stop_sound();
+}
+
+#[test]
+fn a_server_whose_name_does_not_resolve_is_shown_with_the_reason() {
+    let front = Front::start("", "", &[]);
+    let servers = "/api/v1/applications/app/servers";
+    let added = api(front.admin, "POST", servers, r#"{"url": "http://nowhere.invalid:80", "name": "lost"}"#);
+    assert_eq!(added.status, 200, "{}", added.text());
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let lost = loop {
+        let listed: Json = serde_json::from_str(&api(front.admin, "GET", servers, "").text()).expect("JSON");
+        let lost = listed["unresolved"][0].clone();
+        assert_eq!(
+            (&lost["name"], &lost["address"]),
+            (&"lost".into(), &"nowhere.invalid:80".into()),
+            "{listed}"
+        );
+        if lost["error"].is_string() {
+            break lost;
+        }
+        assert!(Instant::now() < deadline, "{listed}");
+        // Each second it is looked whether there are new names; nothing tells of it.
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert!(lost["tried_at"].as_f64().is_some_and(|at| at > 1.7e9), "{lost}");
+    let overview: Json =
+        serde_json::from_str(&api(front.admin, "GET", "/api/v1/overview", "").text()).expect("JSON");
+    assert_eq!(overview["applications"][0]["unresolved"][0]["name"], "lost", "{overview}");
     front.gateway.stop_sound();
 }
 

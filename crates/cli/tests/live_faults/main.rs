@@ -4,6 +4,7 @@
 //! After each: no panic in the log, every permit given back, every arrival with an outcome, no request served twice.
 
 mod clients;
+mod descriptors;
 mod floods;
 mod life;
 mod logs;

@@ -233,6 +233,30 @@ fn a_browser_waits_comes_in_by_itself_and_shops_with_its_pass() {
     shop.gateway.stop_sound();
 }
 
+#[test]
+fn no_language_makes_the_page_wider_than_a_narrow_telephone() {
+    let shop = Shop::open("");
+    shop.one_who_waits(60);
+    let url = format!("http://{}/elsewhere", shop.listen);
+    let mut browser = Browser::start();
+    // As for one who waits for days.
+    let width = "(() => {
+        document.getElementById('at').textContent = '27. September 2026, 10:59:59';
+        document.getElementById('left').textContent = '123:59:59';
+        return document.documentElement.scrollWidth;
+    })()";
+    for language in ["en", "es", "de", "fr", "zh", "hi", "ar"] {
+        browser.speak(language);
+        browser.open(&url);
+        assert_eq!(browser.text("document.documentElement.lang"), language);
+        for narrow in [320, 360] {
+            browser.size(narrow, 760);
+            assert_eq!(browser.value(width), narrow, "{language}");
+        }
+    }
+    shop.gateway.stop_sound();
+}
+
 /// With the token in the query there is no cookie: the address that a reload loads again holds the place.
 #[test]
 fn a_reload_keeps_the_place_without_a_cookie() {

@@ -43,6 +43,8 @@ pub(crate) struct Start<'a> {
     pub(crate) arguments: &'a [&'a str],
     /// A listening socket passed as systemd does, under this name.
     pub(crate) activation: Option<(&'a str, TcpListener)>,
+    /// How many files it may have open.
+    pub(crate) open_files: Option<usize>,
 }
 
 /// Lines of a log as they come.
@@ -270,6 +272,11 @@ fn command(start: &Start<'_>) -> Command {
         let script = "exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=$0 exec \"$@\"";
         let mut shell = Command::new("sh");
         shell.args(["-c", script, name, binary]);
+        return shell;
+    }
+    if let Some(most) = start.open_files {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "ulimit -n \"$0\"; exec \"$@\"", &most.to_string(), binary]);
         return shell;
     }
     if start.cpus.is_empty() {

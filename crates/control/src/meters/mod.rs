@@ -65,11 +65,13 @@ pub enum UpstreamError {
     Garbage,
     /// The connection broke, fell silent or contradicted its own length inside the body.
     Body,
+    /// No connection could be opened for want of something of the gateway's own: descriptors, local ports, memory.
+    Exhausted,
 }
 
 /// Labels of [`UpstreamError`], in the order of the enum.
 pub const UPSTREAM_ERRORS: &[&str] =
-    &["connect", "connect_timeout", "tls", "reset", "response_timeout", "garbage", "body"];
+    &["connect", "connect_timeout", "tls", "reset", "response_timeout", "garbage", "body", "exhausted"];
 
 /// Kinds of TLS handshake; the labels of [`Meter::HANDSHAKES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -383,7 +385,7 @@ mod tests {
 
     #[test]
     fn labels_follow_their_enums() {
-        assert_eq!(UPSTREAM_ERRORS.len(), UpstreamError::Body as usize + 1);
+        assert_eq!(UPSTREAM_ERRORS.len(), UpstreamError::Exhausted as usize + 1);
         assert_eq!(HANDSHAKES.len(), Handshake::Failed as usize + 1);
         assert_eq!(BAD_REQUESTS.len(), BadRequest::Misdirected as usize + 1);
     }

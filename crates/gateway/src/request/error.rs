@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | no connection to a server, TLS failed, connection broke, no HTTP | 502 | dropped |
 //! | connecting or answering took too long | 504 | dropped |
+//! | the gateway could not open a connection for want of descriptors, ports or memory | 503 | ignored |
 //! | the client's body broke off | 400 | ignored |
 //! | the client's body came too slowly | 408 | ignored |
 //! | the client's body was too large | 413 | ignored |
@@ -78,6 +79,11 @@ pub(super) const fn upstream(kind: UpstreamError) -> (StatusCode, &'static str, 
         }
         UpstreamError::Garbage => (StatusCode::BAD_GATEWAY, "garbage", "The server's answer is malformed."),
         UpstreamError::Body => (StatusCode::BAD_GATEWAY, "body", "The server's answer is not complete."),
+        UpstreamError::Exhausted => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "exhausted",
+            "No further connection to a server can be opened at present.",
+        ),
     }
 }
 
@@ -85,8 +91,11 @@ impl Failure {
     /// What the in-flight limit learns.
     pub(super) const fn outcome(&self) -> Outcome {
         match self {
+            // It says nothing of how much the servers can do.
+            Self::Upstream { kind: UpstreamError::Exhausted, .. } | Self::Client(_) | Self::Refused(_) => {
+                Outcome::Ignore
+            }
             Self::Upstream { .. } => Outcome::Drop,
-            Self::Client(_) | Self::Refused(_) => Outcome::Ignore,
         }
     }
 }

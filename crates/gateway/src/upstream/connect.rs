@@ -18,7 +18,10 @@ use super::{
     proxy_header::{self, Ends},
     tls::is_of_the_signer,
 };
-use crate::socket::{Socket, UNSENT_MAX};
+use crate::{
+    exhaustion,
+    socket::{Socket, UNSENT_MAX},
+};
 
 /// The version of HTTP a new connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +55,11 @@ async fn open(
 ) -> Result<(UpstreamIo, Spoken), Failure> {
     let endpoint = server.endpoint();
     let failed = |error: io::Error| {
-        // The kernel's own patience may end before ours.
+        let is_ours = exhaustion::is_ours(&error)
+            || matches!(endpoint, Endpoint::Tcp(address) if exhaustion::is_out_of_ports(&error, *address));
         let kind = match error.kind() {
+            _ if is_ours => UpstreamError::Exhausted,
+            // The kernel's own patience may end before ours.
             io::ErrorKind::TimedOut => UpstreamError::ConnectTimeout,
             _ => UpstreamError::Connect,
         };

@@ -131,9 +131,12 @@ impl Upstreams {
                     continue;
                 }
                 let (server, plan, busy) = (server.clone(), Rc::clone(&plan), Rc::clone(&busy));
+                let upstreams = Rc::clone(&self);
                 probes.spawn_local(async move {
-                    let good = probe::is_good(&server, &plan, clock).await;
-                    server.on_probe(clock.now(), good);
+                    match probe::is_good(&server, &plan, clock).await {
+                        Ok(good) => server.on_probe(clock.now(), good),
+                        Err(why) => upstreams.say_exhausted(&why),
+                    }
                     busy.borrow_mut().remove(&server.id());
                 });
             }

@@ -50,6 +50,7 @@ use self::{
     servers::CoreServers,
     tls::TlsClient,
 };
+use crate::exhaustion;
 
 /// Every application's servers, as one core knows them.
 pub(crate) struct Upstreams {
@@ -62,6 +63,8 @@ pub(crate) struct Upstreams {
     lookup: Rc<dyn Lookup>,
     /// Tells the background tasks that settings have changed.
     changed: Notify,
+    /// That connections could not be opened for want of something of our own.
+    exhaustion: exhaustion::Said,
 }
 
 impl Upstreams {
@@ -81,6 +84,7 @@ impl Upstreams {
             random: Cell::new(seed),
             lookup,
             changed: Notify::new(),
+            exhaustion: exhaustion::Said::default(),
         })
     }
 
@@ -123,6 +127,17 @@ impl Upstreams {
         let client = Rc::new(TlsClient::new(settings, protocol));
         clients.push(Rc::clone(&client));
         client
+    }
+
+    /// Says, once a minute, that no connection to a server could be opened for want of something of our own.
+    fn say_exhausted(&self, why: &str) {
+        if self.exhaustion.is_due() {
+            tracing::error!(
+                "connecting to a server failed, which does not count against it: {why}: with too few open files, raise \
+                 LimitNOFILE or `ulimit -n`, or lower connections.max; with no local port left, have connections to \
+                 servers kept (upstream.keep_alive, upstream.idle.max) or widen net.ipv4.ip_local_port_range"
+            );
+        }
     }
 
     /// SplitMix64: quick, good enough to spread load, and no number comes twice in a row of 2^64.

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use http::{HeaderValue, Request, header};
+use tidegate_control::meters::UpstreamError;
 use tidegate_runtime::{
     Clock,
     servers::{Endpoint, Server},
@@ -10,45 +11,54 @@ use tidegate_runtime::{
 use tokio::time::Instant;
 
 use super::{
+    error::Failure,
     plan::Plan,
     pool::{Lease, Pool},
 };
 use crate::body::RequestBody;
 
 /// Probes a server: whether it answered a GET of the probe path below 400 within the probe timeout.
-pub(super) async fn is_good(server: &Server, plan: &Rc<Plan>, clock: Clock) -> bool {
+///
+/// # Errors
+///
+/// The probe could not be made, by no fault of the server: why.
+pub(super) async fn is_good(server: &Server, plan: &Rc<Plan>, clock: Clock) -> Result<bool, String> {
     match tokio::time::timeout(plan.probe_timeout, probe(server, plan, clock)).await {
-        Ok(Ok(())) => true,
-        Ok(Err(why)) => {
+        Ok(Ok(())) => Ok(true),
+        Ok(Err(failure)) if failure.kind == UpstreamError::Exhausted => Err(failure.message),
+        Ok(Err(failure)) => {
+            let why = failure.message;
             tracing::debug!(server = server.name(), at = %server.endpoint(), "probe failed: {why}");
-            false
+            Ok(false)
         }
         Err(_) => {
             let within = plan.probe_timeout;
             tracing::debug!(server = server.name(), at = %server.endpoint(), "probe not answered within {within:?}");
-            false
+            Ok(false)
         }
     }
 }
 
-async fn probe(server: &Server, plan: &Rc<Plan>, clock: Clock) -> Result<(), String> {
+async fn probe(server: &Server, plan: &Rc<Plan>, clock: Clock) -> Result<(), Failure> {
+    let bad = |why: String| Failure::new(UpstreamError::Garbage, why);
     let mut request = Box::new(Request::new(RequestBody::Empty));
-    *request.uri_mut() = plan.probe_path.parse().map_err(|error| format!("{}: {error}", plan.probe_path))?;
+    *request.uri_mut() =
+        plan.probe_path.parse().map_err(|error| bad(format!("{}: {error}", plan.probe_path)))?;
     let host = host(server, plan);
     let headers = request.headers_mut();
-    headers.insert(header::HOST, HeaderValue::try_from(&host).map_err(|error| format!("{host}: {error}"))?);
+    let value = HeaderValue::try_from(&host).map_err(|error| bad(format!("{host}: {error}")))?;
+    headers.insert(header::HOST, value);
     headers.insert(header::USER_AGENT, HeaderValue::from_static("tidegate-probe"));
     headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
-    let lease = Pool::connect_apart(server, plan, plan.protocol, None, plan.probe_timeout, clock.now())
-        .await
-        .map_err(|failure| failure.message)?;
+    let lease =
+        Pool::connect_apart(server, plan, plan.protocol, None, plan.probe_timeout, clock.now()).await?;
     let now = Instant::now();
     let sent = match lease {
         Lease::Http1(mut http1) => http1.send(request, now, true, &|_| {}).await.map(|head| head.status()),
         Lease::Http2(stream) => stream.send(request, now).await.map(|head| head.status()),
     };
-    let status = sent.map_err(|unanswered| unanswered.failure.message)?;
-    if status.as_u16() < 400 { Ok(()) } else { Err(format!("answered {status}")) }
+    let status = sent.map_err(|unanswered| unanswered.failure)?;
+    if status.as_u16() < 400 { Ok(()) } else { Err(bad(format!("answered {status}"))) }
 }
 
 /// `Host` as a client would send it.

@@ -68,9 +68,9 @@ impl Names {
                     self.answered.insert(name);
                 }
                 answer => {
+                    let why = answer.map_or_else(|error| error.to_string(), |_| "no addresses".to_owned());
+                    set.unresolvable(&name, why.clone());
                     if self.failing.insert(name.clone()) {
-                        let why =
-                            answer.map_or_else(|error| error.to_string(), |_| "no addresses".to_owned());
                         let kept = if self.answered.contains(&name) {
                             "last addresses stay in use"
                         } else {

@@ -107,6 +107,9 @@ impl Upstreams {
                         }
                         Err(failure) => {
                             server.failed(failure.kind, sent_at);
+                            if failure.kind == UpstreamError::Exhausted {
+                                self.say_exhausted(&failure.message);
+                            }
                             return Err(SendError {
                                 kind: failure.kind,
                                 message: failure.message,

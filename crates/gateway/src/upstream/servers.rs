@@ -175,9 +175,11 @@ impl Choices {
 }
 
 impl CoreServer {
-    /// Counts an exchange that failed by the server's fault.
+    /// Counts an exchange that failed, against the server's health unless the fault is our own.
     pub(super) fn failed(&self, kind: UpstreamError, now: Timestamp) {
         self.cells.add_labelled(Meter::UPSTREAM_ERRORS, kind as usize, 1);
-        self.shared.on_failure(now);
+        if kind != UpstreamError::Exhausted {
+            self.shared.on_failure(now);
+        }
     }
 }

@@ -69,12 +69,25 @@ pub struct HostPort {
     pub port: u16,
 }
 
+/// A server that is configured by a name which has no address yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unresolved {
+    /// The server's name in the settings.
+    pub name: String,
+    /// Host name and port.
+    pub address: String,
+    /// What the last lookup said, and when; `None` before the first has ended.
+    pub failed: Option<(String, Timestamp)>,
+}
+
 #[derive(Debug)]
 struct Locked {
     configured: Vec<config::Server>,
     health: HealthSettings,
     /// The last good answer for each name looked up.
     addresses: BTreeMap<HostPort, Vec<IpAddr>>,
+    /// Why the last lookup of a name failed, and when.
+    failed: BTreeMap<HostPort, (String, Timestamp)>,
     /// Every server there ever was, dense by id.
     known: Vec<Arc<Server>>,
     members: Arc<[Arc<Server>]>,
@@ -98,6 +111,7 @@ impl ServerSet {
                 configured: Vec::new(),
                 health: health_settings(&settings.values),
                 addresses: BTreeMap::new(),
+                failed: BTreeMap::new(),
                 known: Vec::new(),
                 members: Arc::new([]),
             }),
@@ -122,6 +136,7 @@ impl ServerSet {
         }
         let names = locked.names();
         locked.addresses.retain(|name, _| names.contains(name));
+        locked.failed.retain(|name, _| names.contains(name));
         self.rebuild(&mut locked, now);
     }
 
@@ -130,6 +145,7 @@ impl ServerSet {
         let mut locked = self.lock();
         locked.configured.clear();
         locked.addresses.clear();
+        locked.failed.clear();
         self.rebuild(&mut locked, self.clock.now());
     }
 
@@ -193,6 +209,7 @@ impl ServerSet {
         if addresses.is_empty() || !locked.names().contains(name) {
             return false;
         }
+        locked.failed.remove(name);
         let mut addresses = addresses.to_vec();
         addresses.sort_unstable();
         addresses.dedup();
@@ -203,6 +220,29 @@ impl ServerSet {
         locked.addresses.insert(name.clone(), addresses);
         self.rebuild(&mut locked, self.clock.now());
         true
+    }
+
+    /// Says why a name could not be resolved just now; the addresses it had stay.
+    pub fn unresolvable(&self, name: &HostPort, why: String) {
+        let mut locked = self.lock();
+        if locked.names().contains(name) {
+            locked.failed.insert(name.clone(), (why, self.clock.now()));
+        }
+    }
+
+    /// Those that are configured and no member, since their names have no address.
+    #[must_use]
+    pub fn unresolved(&self) -> Vec<Unresolved> {
+        let locked = self.lock();
+        let without_address =
+            locked.configured.iter().filter(|server| locked.endpoints(&server.address).is_empty());
+        without_address
+            .map(|server| Unresolved {
+                name: server.name.clone(),
+                address: server.address.to_string(),
+                failed: host_name(&server.address).and_then(|name| locked.failed.get(&name)).cloned(),
+            })
+            .collect()
     }
 
     /// Every member, and who has left but is not done yet.
@@ -280,16 +320,8 @@ impl ServerSet {
 
 impl Locked {
     fn names(&self) -> Vec<HostPort> {
-        let mut names: Vec<HostPort> = self
-            .configured
-            .iter()
-            .filter_map(|server| match &server.address {
-                ServerAddress::Host { host, port } if host.parse::<IpAddr>().is_err() => {
-                    Some(HostPort { host: host.clone(), port: *port })
-                }
-                _ => None,
-            })
-            .collect();
+        let mut names: Vec<HostPort> =
+            self.configured.iter().filter_map(|server| host_name(&server.address)).collect();
         names.sort_unstable();
         names.dedup();
         names
@@ -310,6 +342,16 @@ impl Locked {
                     .collect(),
             },
         }
+    }
+}
+
+/// The name that is to be looked up for an address.
+fn host_name(address: &ServerAddress) -> Option<HostPort> {
+    match address {
+        ServerAddress::Host { host, port } if host.parse::<IpAddr>().is_err() => {
+            Some(HostPort { host: host.clone(), port: *port })
+        }
+        _ => None,
     }
 }
 

@@ -242,3 +242,18 @@ fn connections_are_kept_unless_that_slows_the_server_down_or_it_is_said_otherwis
     }
     assert!(!keeps());
 }
+
+#[test]
+fn who_has_no_address_is_told_with_what_the_last_lookup_said() {
+    let set = set(&[("web", "web.test", 8080), ("fixed", "::1", 80)]);
+    let [web] = &set.unresolved()[..] else { panic!("{:?}", set.unresolved()) };
+    assert_eq!((web.name.as_str(), web.address.as_str()), ("web", "web.test:8080"));
+    assert_eq!(web.failed, None, "not looked up yet");
+    set.unresolvable(&name("web.test", 8080), "no such host".to_owned());
+    set.unresolvable(&name("other.test", 8080), "nobody's".to_owned());
+    let failed = set.unresolved()[0].failed.clone().expect("a failure");
+    assert_eq!(failed.0, "no such host");
+    set.resolved(&name("web.test", 8080), &[ip("10.0.0.1")]);
+    set.unresolvable(&name("web.test", 8080), "no such host".to_owned());
+    assert_eq!(set.unresolved(), [], "its last addresses stay in use");
+}
