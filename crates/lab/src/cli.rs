@@ -45,7 +45,8 @@ struct RunArguments {
     /// The first seed; runs use it and those after it.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(..=SEED_MAX))]
     seed: u64,
-    /// Simulated runs of each cell, in place of the experiment's number (30).
+    /// Simulated runs of each cell, in place of the experiment's number (30); where capacities have numbers of their own, in
+    /// place of the highest of them, and fewer of the others in proportion.
     #[arg(long, value_name = "N", conflicts_with = "live", value_parser = clap::value_parser!(u32).range(1..=1000))]
     seeds: Option<u32>,
     /// Live runs of each cell, in place of the experiment's number (5).

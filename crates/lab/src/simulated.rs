@@ -49,10 +49,18 @@ pub struct Options<'p> {
 ///
 /// A scenario the simulator refuses, or a script that does not load.
 pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Outcome, LabError> {
-    let seeds = options.seeds.unwrap_or(experiment.run.seeds);
+    let seeds = options.seeds.unwrap_or_else(|| most_seeds(experiment));
     match &experiment.subject {
         Subject::Truth { requests } => Ok(truth(&experiment.loads, *requests, seeds, options)),
         Subject::Web(web) => cells(experiment, web, seeds, options),
+    }
+}
+
+/// Runs of a cell as the experiment says; where capacities have numbers of their own, the highest of them.
+fn most_seeds(experiment: &Experiment) -> u32 {
+    match &experiment.axis {
+        Axis::Load => experiment.run.seeds,
+        Axis::Capacity(runs) => runs.iter().map(|run| run.seeds).max().unwrap_or(experiment.run.seeds),
     }
 }
 
@@ -115,7 +123,8 @@ fn cells(experiment: &Experiment, web: &Web, seeds: u32, options: Options<'_>) -
     for load in (0..experiment.loads.len()).rev() {
         let seeds = match &experiment.axis {
             Axis::Load => seeds,
-            Axis::Capacity(runs) => runs[load].seeds.min(seeds),
+            // A run at a high capacity has as many departures as many at a low one, so that fewer do: in proportion.
+            Axis::Capacity(runs) => (runs[load].seeds * seeds).div_ceil(most_seeds(experiment)),
         };
         for repetition in 0..seeds {
             cells.extend((0..arms.len()).map(|arm| (arm, load, repetition)));

@@ -9,6 +9,11 @@
 //! one its limit was made from: that limit was not low then. A *routine* probe,
 //! every `max(5 s, 40·(2·rt + 0.15 s))` of lasting saturation, takes `12·F`; if it contradicts what is known
 //! (over 3 standard deviations and 15 %), a full one follows.
+//!
+//! What departs meanwhile is no sample of the capacity, and less than the server can do: before one of 10 requests a second a full
+//! probe takes ten seconds. After a fall it therefore comes when the estimate is good ([`super::probe`]), or once the load has made
+//! a break. Until then the knee is taken to be where it was, since a server that has become slower is kept full by what kept it full
+//! before.
 
 use super::{Area, KneeTrack, LOW, Mode};
 
@@ -55,6 +60,7 @@ impl KneeTrack {
     /// A low probe: full if `repeats` is not 0.
     pub(super) fn go_low(&mut self, t: f64, repeats: u32) {
         self.low_repeats = repeats;
+        self.schedule.has_fallen = false;
         let nothing = self.low.departed.sum() <= 0.0;
         let knee = if nothing { (self.level / 2.0).max(1.0) } else { self.find_knee() };
         self.knee = Some(knee);
