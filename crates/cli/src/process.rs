@@ -18,6 +18,9 @@ use crate::{check, failure::Failure};
 /// How long a new binary may take until it accepts connections.
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How often it is looked whether a certificate expires.
+const CERTIFICATES_EVERY: Duration = Duration::from_secs(3600);
+
 /// Where the settings came from.
 #[derive(Debug)]
 enum Source {
@@ -243,8 +246,10 @@ impl Signals {
 
 impl Life {
     async fn live(mut self, mut signals: Signals, mut watch: FileWatch) -> Result<(), Failure> {
+        let mut look = tokio::time::interval(CERTIFICATES_EVERY);
         let handed_over = loop {
             tokio::select! {
+                _ = look.tick() => self.running.remind_of_certificates(),
                 _ = signals.terminate.recv() => break false,
                 _ = signals.interrupt.recv() => break false,
                 _ = signals.hang_up.recv() => {

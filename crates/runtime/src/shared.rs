@@ -38,6 +38,7 @@ pub struct Shared {
     spool: SpoolBudget,
     parked: Level,
     controllers_stopped: Level,
+    first_expiry: Mutex<Option<Timestamp>>,
     spans: Spans,
     totals: Totals,
     workers: Workers,
@@ -112,6 +113,7 @@ impl Shared {
             spool,
             parked: Level::default(),
             controllers_stopped: Level::default(),
+            first_expiry: Mutex::default(),
             spans: Spans::default(),
             totals: Totals::default(),
             workers: Workers::default(),
@@ -252,6 +254,17 @@ impl Shared {
     #[must_use]
     pub const fn controllers_stopped(&self) -> &Level {
         &self.controllers_stopped
+    }
+
+    /// When the first of the listeners' certificates expires; `None` without any.
+    #[must_use]
+    pub fn first_expiry(&self) -> Option<Timestamp> {
+        *self.first_expiry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes when the first of the listeners' certificates expires.
+    pub fn set_first_expiry(&self, at: Option<Timestamp>) {
+        *self.first_expiry.lock().unwrap_or_else(PoisonError::into_inner) = at;
     }
 
     /// Traced requests on their way to the exporter.
