@@ -477,6 +477,20 @@ fn a_meter_shows_how_long_the_first_certificate_lasts() {
     assert_eq!(Bed::plain("").shared.first_expiry(), None);
 }
 
+/// To which nobody writes.
+#[test]
+fn a_pipe_in_a_certificates_place_leaves_the_old_one_in_force() {
+    let tls = Tls::new("", "");
+    fs::copy(tls.path().join("one.pem"), tls.path().join("before.pem")).unwrap();
+    let pipe = tls.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    fs::rename(pipe, tls.path().join("one.pem")).unwrap();
+    let faults = tls.bed.running.reload_certificates();
+    assert!(faults.len() == 1 && faults[0].to_string().contains("nobody has written"), "{faults:?}");
+    fs::rename(tls.path().join("before.pem"), tls.path().join("one.pem")).unwrap();
+    assert!(serves(&tls, "one.example", "one.pem"));
+}
+
 #[test]
 fn a_byte_order_mark_hides_no_certificate() {
     let tls = Tls::new("", "tls.client_certificates = \"optional\"\ntls.client_ca = \"client.pem\"\n");

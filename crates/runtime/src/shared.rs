@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use tidegate_config::Settings;
+use tidegate_config::{Settings, read_file};
 use tidegate_control::{
     ApplicationId, Timestamp,
     archive::Archives,
@@ -23,6 +23,9 @@ use crate::{
     processes::Processes,
     snapshot::Published,
 };
+
+/// Size of the largest page that is read, bytes.
+const PAGE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Everything the workers and the admin interface of one process share.
 #[derive(Debug)]
@@ -441,13 +444,13 @@ impl Compiled {
             (page, Some((before, Files::AsRead))) if before.settings.maintenance_page == *page => {
                 before.maintenance_page.clone()
             }
-            (Some(path), _) => {
-                Some(std::fs::read(path).map(Arc::from).map_err(|source| PublishError::MaintenancePage {
+            (Some(path), _) => Some(read_file(path, PAGE_BYTES_MAX).map(Arc::from).map_err(|source| {
+                PublishError::MaintenancePage {
                     application: name.clone(),
                     path: path.display().to_string(),
                     source,
-                })?)
-            }
+                }
+            })?),
         };
         let read_waiting_page = |path: &std::path::Path| {
             let fault = |message: String| PublishError::WaitingPage {
@@ -455,7 +458,8 @@ impl Compiled {
                 path: path.display().to_string(),
                 message,
             };
-            let text = std::fs::read_to_string(path).map_err(|error| fault(error.to_string()))?;
+            let bytes = read_file(path, PAGE_BYTES_MAX).map_err(|error| fault(error.to_string()))?;
+            let text = String::from_utf8(bytes).map_err(|error| fault(error.to_string()))?;
             PageTemplate::parse(&text).map(Arc::new).map_err(|error| fault(error.to_string()))
         };
         let waiting_page = match (&application.waiting_room.page, before) {

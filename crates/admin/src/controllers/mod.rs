@@ -4,7 +4,6 @@ mod host;
 
 use std::{
     cell::Cell,
-    fs::File,
     io::{self, Read},
     sync::{
         Arc, Mutex, PoisonError,
@@ -303,7 +302,7 @@ fn compile(settings: &config::Controller, shared: &Arc<Shared>) -> Result<Member
 
 fn read(settings: &config::Controller) -> Result<String, ControllerError> {
     let mut source = String::new();
-    File::open(&settings.file)
+    config::open_file(&settings.file)
         .and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut source))
         .map_err(|source| ControllerError::File {
             name: settings.name.clone(),

@@ -1,6 +1,6 @@
 //! Certificates from PEM files, chosen by the server name a client asks for.
 
-use std::{collections::HashMap, fs, path::Path, sync::Arc, time::Duration};
+use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
 use aws_lc_rs::digest;
 use rustls::{
@@ -10,7 +10,7 @@ use rustls::{
     sign::{CertifiedKey, Signer, SigningKey},
 };
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, SubjectPublicKeyInfoDer, UnixTime, pem::PemObject};
-use tidegate_config::Certificate;
+use tidegate_config::{Certificate, read_pem};
 
 use super::{
     TlsError, comparable,
@@ -47,9 +47,6 @@ const NAMELESS: &str = "a certificate without a DNS name that is not the listene
 fn nameless(pairs: &[(Certificate, Arc<Pair>)]) -> impl Iterator<Item = &(Certificate, Arc<Pair>)> {
     pairs.iter().skip(1).filter(|(_, pair)| pair.names.is_empty())
 }
-
-/// Before the text in files of some editors; PEM's first line would not be seen behind it.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl Pair {
     fn read(files: &Certificate, provider: &CryptoProvider) -> Result<Arc<Self>, TlsError> {
@@ -254,11 +251,7 @@ pub(crate) fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'stati
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    let mut pem = fs::read(path).map_err(|source| TlsError::Unreadable { path: path.to_owned(), source })?;
-    if pem.starts_with(BYTE_ORDER_MARK) {
-        pem.drain(..BYTE_ORDER_MARK.len());
-    }
-    Ok(pem)
+    read_pem(path).map_err(|source| TlsError::Unreadable { path: path.to_owned(), source })
 }
 
 /// The time by the wall clock, since 1970.
