@@ -350,14 +350,22 @@ impl Life {
         self.controllers.reload();
         if let Err(error) = self.telemetry.reload() {
             tracing::error!(%error, "what is exported, and where, stays as it was");
+            self.tell_fault(&error);
         }
         for error in self.running.reload_certificates() {
             tracing::error!("{error}");
+            self.tell_fault(&error);
         }
         if let Some(Err(error)) = self.admin.as_ref().map(Admin::reload) {
             tracing::error!("{error}");
+            self.tell_fault(&error);
         }
         notify("READY=1");
+    }
+
+    /// What the log says of files that were read again, as an event too.
+    fn tell_fault(&self, fault: &dyn std::fmt::Display) {
+        self.recording.tell_fault(&self.shared, &fault.to_string().replace('\n', "; "));
     }
 
     fn reload_settings(&mut self, loaded: Result<Settings, Faults>) {
@@ -368,6 +376,7 @@ impl Life {
                     tracing::error!("{line}");
                 }
                 tracing::error!("the configuration has faults; the one in force stays so");
+                self.tell_fault(&faults);
             }
             Ok(settings) if settings == before => {
                 // Pages, and certificates towards servers, are read when settings are put in force.
@@ -375,6 +384,7 @@ impl Life {
                     || settings.applications.iter().any(|application| application.upstream.tls.is_some());
                 if names_files && let Err(error) = self.shared.renew() {
                     tracing::error!(%error, "the pages in force stay so");
+                    self.tell_fault(&error);
                 }
                 match self.listeners_lag {
                     true => self.open_listeners(),
@@ -395,6 +405,7 @@ impl Life {
                 }
                 if let Err(error) = self.shared.publish(settings) {
                     tracing::error!(%error, "the configuration in force stays so");
+                    self.tell_fault(&error);
                     return;
                 }
                 self.open_listeners();
@@ -412,6 +423,7 @@ impl Life {
                 tracing::error!(
                     %error, "listeners stay as they were; everything else is in force; they are tried again at the next SIGHUP"
                 );
+                self.tell_fault(&error);
             }
         }
     }

@@ -228,7 +228,7 @@ impl Crew {
         let source = match read(settings) {
             Ok(source) => source,
             Err(error) => {
-                tracing::error!("{error}");
+                self.say(&settings.name, &error);
                 return known;
             }
         };
@@ -247,10 +247,19 @@ impl Crew {
             }
             (Ok(member), None) => Some(member),
             (Err(error), known) => {
-                tracing::error!("{error}");
+                self.say(&settings.name, &error);
                 known
             }
         }
+    }
+
+    fn say(&self, name: &str, error: &ControllerError) {
+        tracing::error!("{error}");
+        let why = match error {
+            ControllerError::File { path, source, .. } => format!("{path}: {source}"),
+            ControllerError::Load { source, .. } => source.to_string(),
+        };
+        tell(&self.events, self.shared.clock().now(), name, "failed", Some(&why));
     }
 
     fn publish(&self) {
