@@ -246,7 +246,8 @@ impl Signals {
 
 impl Life {
     async fn live(mut self, mut signals: Signals, mut watch: FileWatch) -> Result<(), Failure> {
-        let mut look = tokio::time::interval(CERTIFICATES_EVERY);
+        let first = tokio::time::Instant::now() + CERTIFICATES_EVERY;
+        let mut look = tokio::time::interval_at(first, CERTIFICATES_EVERY);
         let handed_over = loop {
             tokio::select! {
                 _ = look.tick() => self.running.remind_of_certificates(),
