@@ -5,7 +5,7 @@ use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use tidegate_admin::{Admin, Controllers, Recording, Reporter, room_secrets};
 use tidegate_config::{Address, AdminAccess, Application, Faults, Listener, Settings};
 use tidegate_control::knobs::{ChoiceSet as _, RoomMethod, Value, keys};
-use tidegate_gateway::{FileWatch, Gateway, Inherited, Running, notify, notify_reloading};
+use tidegate_gateway::{FileWatch, Gateway, Inherited, Running, Watchdog, notify, notify_reloading};
 use tidegate_runtime::{Clock, RoomSecrets, Shared};
 use tidegate_telemetry::Telemetry;
 use tokio::{
@@ -92,9 +92,19 @@ fn live(settings: Settings, source: Source, mut watch: FileWatch) -> Result<(), 
     let process = Process::start(settings, runtime)?;
     process.announce(&source);
     let Process { shared, running, admin, controllers, reporter, recording, telemetry, runtime } = process;
-    let listeners_lag = false;
-    let life =
-        Life { shared, running, admin, controllers, reporter, recording, telemetry, source, listeners_lag };
+    let (listeners_lag, watchdog) = (false, running.watch_over().map_err(Failure::work)?);
+    let life = Life {
+        shared,
+        running,
+        admin,
+        controllers,
+        reporter,
+        recording,
+        telemetry,
+        source,
+        listeners_lag,
+        watchdog,
+    };
     runtime.block_on(life.live(signals, watch))
 }
 
@@ -214,6 +224,8 @@ struct Life {
     source: Source,
     /// The listeners are not yet what the published settings say, since one could not be opened.
     listeners_lag: bool,
+    /// While systemd wants to hear that the workers turn.
+    watchdog: Option<Watchdog>,
 }
 
 struct Signals {
@@ -301,6 +313,8 @@ impl Life {
         if handed_over {
             self.recording.hand_over();
             self.reporter.stop();
+            // systemd hears of the new process only.
+            drop(self.watchdog.take());
         } else {
             notify("STOPPING=1");
         }

@@ -5,7 +5,10 @@ use std::{
     net::{SocketAddr, TcpListener},
     num::NonZeroUsize,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -16,11 +19,12 @@ use tidegate_runtime::Shared;
 use tokio::sync::mpsc;
 
 use crate::{
-    handover::{Inherited, Program, UpgradeError},
+    handover::{Inherited, Program, UpgradeError, notify},
     listener::{Bound, ListenError, Listening, Serving},
     request::AccessLog,
     tls::{self, Reminders, ServerTls, Ticketer, TicketerError, TlsError},
     upstream::tls_fault,
+    watchdog::{self, Asked, Watchdog},
     workers::{Command, Process, Station, WorkerHandle},
 };
 
@@ -110,6 +114,7 @@ pub struct Running {
     program: Program,
     access_log: AccessLog,
     reminders: Mutex<Reminders>,
+    is_draining: Arc<AtomicBool>,
 }
 
 /// An open listener, and a handle of each of its sockets, to pass them on.
@@ -153,9 +158,18 @@ impl Gateway {
             let worker = WorkerHandle::start(station, shared, process, access_log.clone(), ready.clone());
             workers.push(worker.map_err(StartError::Thread)?);
         }
-        let open_none = Mutex::new(Vec::new());
-        let reminders = Mutex::default();
-        let running = Running { shared, workers, open: open_none, ticketer, program, access_log, reminders };
+        let none_open = Mutex::new(Vec::new());
+        let (reminders, is_draining) = Default::default();
+        let running = Running {
+            shared,
+            workers,
+            open: none_open,
+            ticketer,
+            program,
+            access_log,
+            reminders,
+            is_draining,
+        };
         // Nothing is ever sent: this returns when every worker has dropped its end.
         drop(ready);
         let _ = std::thread::spawn(move || readied.blocking_recv()).join();
@@ -271,6 +285,19 @@ impl Running {
         self.look_at_certificates(false);
     }
 
+    /// Tells systemd that every worker's event loop turns, if it asked to be told (`WatchdogSec=`), until what this
+    /// gives is dropped: at the latest when another process has taken over.
+    ///
+    /// # Errors
+    ///
+    /// If a thread cannot be started.
+    pub fn watch_over(&self) -> io::Result<Option<Watchdog>> {
+        let Some(allowed) = watchdog::allowed() else { return Ok(None) };
+        let workers = self.workers.iter().map(|worker| worker.questions.clone()).collect();
+        let asked = Asked { workers, is_draining: Arc::clone(&self.is_draining) };
+        Watchdog::start(allowed, asked, || notify("WATCHDOG=1")).map(Some)
+    }
+
     /// Opens the access log's file again, after it has been moved away.
     pub fn reopen_logs(&self) {
         self.access_log.reopen();
@@ -323,6 +350,7 @@ impl Running {
     }
 
     fn begin_drain(&self, handed_over: bool) {
+        self.is_draining.store(true, Ordering::Relaxed);
         // The sockets close when the workers close theirs.
         self.open().clear();
         self.tell(|| Command::Drain { handed_over });
