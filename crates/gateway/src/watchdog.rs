@@ -115,7 +115,7 @@ mod tests {
         let asked =
             |workers: &[_]| Asked { workers: workers.to_vec(), is_draining: Arc::clone(&is_draining) };
         let patience = Duration::from_secs(20);
-        assert!(asked(&[one.clone()]).all_turn(patience));
+        assert!(asked(std::slice::from_ref(&one)).all_turn(patience));
         let both = asked(&[one.clone(), other]);
         // Asked, and then asked again.
         assert!(!both.all_turn(Duration::from_millis(1)) && !both.all_turn(patience));

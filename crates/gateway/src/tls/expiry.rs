@@ -122,19 +122,19 @@ mod tests {
     fn an_end_is_told_in_time_and_by_the_certificate_that_ends_first() {
         let files = Certificate { chain: "one.pem".into(), key: "one.key".into() };
         let said = |chain: &[CertificateDer<'_>], now| untimely(&files, chain, now).unwrap_or_default();
-        let year = valid((2029, 1, 1), (2030, 1, 1));
-        assert_eq!(first_expiry(&[year.clone()]), Some(NEW_YEAR));
-        assert_eq!(said(&[year.clone()], NEW_YEAR - 15 * DAY), "");
-        let soon = said(&[year.clone()], NEW_YEAR - 14 * DAY);
+        let year = [valid((2029, 1, 1), (2030, 1, 1))];
+        assert_eq!(first_expiry(&year), Some(NEW_YEAR));
+        assert_eq!(said(&year, NEW_YEAR - 15 * DAY), "");
+        let soon = said(&year, NEW_YEAR - 14 * DAY);
         assert!(soon.starts_with("one.pem: the certificate expires on Tue, 01 Jan 2030"), "{soon}");
-        assert!(said(&[year.clone()], NEW_YEAR + DAY).contains("has expired on Tue, 01 Jan 2030"));
-        assert!(said(&[year.clone()], NEW_YEAR - 366 * DAY).contains("is not valid before Mon, 01 Jan 2029"));
+        assert!(said(&year, NEW_YEAR + DAY).contains("has expired on Tue, 01 Jan 2030"));
+        assert!(said(&year, NEW_YEAR - 366 * DAY).contains("is not valid before Mon, 01 Jan 2029"));
         // One of six days is told two days before its end.
-        let week = valid((2029, 12, 26), (2030, 1, 1));
-        assert_eq!(said(&[week.clone()], NEW_YEAR - 3 * DAY), "");
-        assert!(said(&[week], NEW_YEAR - 2 * DAY).contains("expires on"));
-        let longer = valid((2029, 1, 1), (2031, 1, 1));
-        let chain = [longer, year];
+        let week = [valid((2029, 12, 26), (2030, 1, 1))];
+        assert_eq!(said(&week, NEW_YEAR - 3 * DAY), "");
+        assert!(said(&week, NEW_YEAR - 2 * DAY).contains("expires on"));
+        let [year] = year;
+        let chain = [valid((2029, 1, 1), (2031, 1, 1)), year];
         assert_eq!(first_expiry(&chain), Some(NEW_YEAR));
         assert!(said(&chain, NEW_YEAR + DAY).contains("a certificate of its chain has expired"));
     }
