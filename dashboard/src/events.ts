@@ -77,6 +77,9 @@ export function sentence({ kind, data }: LogEntry): Sentence {
       return { kind, tone, text: `controller ${text("name")} ${verb[what] ?? what}${said === "" ? "" : `: ${said}`}` };
     }
     case "configuration":
+      if (text("fault") !== "") {
+        return { kind: "gateway", tone: "bad", text: `what was read again has faults and is not taken up: ${text("fault")}` };
+      }
       return { kind: "gateway", tone: "plain", text: "the configuration was read again and is in force" };
     case "recording":
       return data["kept"] === true

@@ -12,7 +12,7 @@ use std::{
 use aws_lc_rs::{constant_time::verify_slices_are_equal, digest};
 use http::{Method, StatusCode, Uri, header, request::Parts};
 use serde_json::{Value as Json, json};
-use tidegate_config::{AdminAccess, AdminToken, Role};
+use tidegate_config::{AdminAccess, AdminToken, Role, open_file};
 use tidegate_control::{
     client_rate::{ClientRateSettings, ClientRates, RetryAfter},
     knobs::ChoiceSet as _,
@@ -281,7 +281,7 @@ pub(crate) fn read(token: &AdminToken) -> Result<Token, TokenError> {
 fn read_token(file: &Path) -> Result<String, String> {
     let unreadable = |error: io::Error| format!("cannot be read ({error}): let Tidegate's user read it");
     let mut text = String::new();
-    let opened = File::open(file).map_err(unreadable)?;
+    let opened = open_file(file).map_err(unreadable)?;
     warn_if_open(file, &opened);
     opened.take(TOKEN_MAX as u64 + 3).read_to_string(&mut text).map_err(unreadable)?;
     let token = text.trim_end_matches(['\r', '\n']);

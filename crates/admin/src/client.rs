@@ -11,6 +11,7 @@ use std::{
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject};
 use serde_json::Value as Json;
+use tidegate_config::{read_file, read_pem};
 
 /// How long a stream of events may be silent: it says something every 15 s.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
@@ -20,6 +21,8 @@ const ANSWER_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const HEAD_BYTES_MAX: u64 = 64 * 1024;
 /// What is shown of somebody else's answer.
 const SHOWN_MAX: usize = 120;
+/// More of a token's file is not read.
+const TOKEN_BYTES_MAX: u64 = 64 * 1024;
 
 /// Which gateway is asked, and as whom. Files are read anew at each request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -275,8 +278,8 @@ impl Client {
         let config = match &self.certificate {
             None => builder.with_no_client_auth(),
             Some((chain, key_file)) => {
-                let key =
-                    PrivateKeyDer::from_pem_file(key_file).map_err(|error| unusable(key_file, error))?;
+                let pem = read_pem(key_file).map_err(|error| unusable(key_file, error))?;
+                let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| unusable(key_file, error))?;
                 builder
                     .with_client_auth_cert(certificates(chain)?, key)
                     .map_err(|error| unusable(chain, error))?
@@ -315,7 +318,8 @@ fn field_of<'h>(head: &'h str, name: &str) -> Option<&'h str> {
 }
 
 fn read_token(file: &Path) -> Result<String, ClientError> {
-    let text = std::fs::read_to_string(file).map_err(|error| unusable(file, error))?;
+    let bytes = read_file(file, TOKEN_BYTES_MAX).map_err(|error| unusable(file, error))?;
+    let text = String::from_utf8(bytes).map_err(|error| unusable(file, error))?;
     let token = text.trim();
     if token.is_empty() || token.contains(char::is_whitespace) {
         return Err(unusable(file, "a token is one word in one line"));
@@ -324,8 +328,9 @@ fn read_token(file: &Path) -> Result<String, ClientError> {
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, ClientError> {
-    let certificates = CertificateDer::pem_file_iter(file)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+    let pem = read_pem(file).map_err(|error| unusable(file, error))?;
+    let certificates = CertificateDer::pem_slice_iter(&pem)
+        .collect::<Result<Vec<_>, _>>()
         .map_err(|error| unusable(file, error))?;
     if certificates.is_empty() {
         return Err(unusable(file, "no certificate stands in it: name a PEM file"));

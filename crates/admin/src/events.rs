@@ -73,7 +73,7 @@ kinds! {
     Refusals = "refusals";
     /// The two processes of a waiting room have lost or found each other.
     WaitingRoom = "waiting_room";
-    /// A configuration was read and is in force.
+    /// A configuration was read and is in force, or has a fault.
     Configuration = "configuration";
     /// Whether what is measured and changed is kept on disk.
     Recording = "recording";

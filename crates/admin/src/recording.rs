@@ -13,12 +13,13 @@ use std::{
     time::Instant,
 };
 
+use serde_json::json;
 use tidegate_control::archive::Archives;
 use tidegate_runtime::{Recorder, Shared};
 use tidegate_store::{Batch, Database, Status, Writer};
 
 use crate::{
-    events::Events,
+    events::{Events, Kind},
     found_capacity,
     knobs::{self, Knobs},
     record::Record,
@@ -111,6 +112,12 @@ impl Recording {
     /// Another process has taken this one's place.
     pub fn hand_over(&self) {
         self.state.hand_over();
+    }
+
+    /// Tells that files were read again and what is wrong with them, so that what was read before stays in force.
+    pub fn tell_fault(&self, shared: &Shared, fault: &str) {
+        let data = json!({ "version": shared.version(), "fault": fault });
+        self.events.publish(shared.clock().now(), Kind::Configuration, data);
     }
 
     pub(crate) fn state(&self) -> Arc<State> {

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use aws_lc_rs::digest;
 use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
-use tidegate_config::AdminTls;
+use tidegate_config::{AdminTls, read_pem};
 
 /// Files of the admin interface's TLS that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +17,8 @@ pub(crate) fn read(settings: &AdminTls) -> Result<Arc<ServerConfig>, AdminTlsErr
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let chain = certificates(&settings.certificate.chain)?;
     let key_file = &settings.certificate.key;
-    let key = PrivateKeyDer::from_pem_file(key_file).map_err(|error| fault(key_file, error))?;
+    let pem = read_pem(key_file).map_err(|error| fault(key_file, error))?;
+    let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| fault(key_file, error))?;
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(refused)?;
@@ -49,8 +50,8 @@ pub(crate) fn fingerprint(session: &rustls::ServerConnection) -> Option<String> 
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, AdminTlsError> {
-    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    match read {
+    let pem = read_pem(file).map_err(|error| fault(file, error))?;
+    match CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>() {
         Ok(certificates) if certificates.is_empty() => {
             Err(fault(file, "holds no certificate: write PEM files"))
         }

@@ -91,6 +91,7 @@ fn in_words(name: &str, data: &Json) -> String {
             let what = if data["would"] == true { "would-be refusals" } else { "refusals" };
             format!("{}/{}: {what} by {} {verb}", text("application"), text("class"), text("reason"))
         }
+        "configuration" if data["fault"].is_string() => format!("not taken up: {}", text("fault")),
         "configuration" => format!("version {} in force", data["version"]),
         "recording" if data["kept"] == true => "is kept on disk".to_owned(),
         "recording" => format!("in memory only: {}", text("why")),
@@ -130,6 +131,11 @@ mod tests {
         assert_eq!(
             in_words("refusals", &watched),
             "refusals shop/home: would-be refusals by codel have ended"
+        );
+        let faulty = json!({ "version": 3, "fault": "tidegate.toml: a key too much" });
+        assert_eq!(
+            in_words("configuration", &faulty),
+            "configuration not taken up: tidegate.toml: a key too much"
         );
         let capacity = json!({ "application": "shop", "cause": "found", "before": null, "after": 12.34 });
         assert_eq!(in_words("capacity", &capacity), "capacity shop found: none -> 12.3/s");

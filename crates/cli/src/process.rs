@@ -5,7 +5,7 @@ use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use tidegate_admin::{Admin, Controllers, Recording, Reporter, room_secrets};
 use tidegate_config::{Address, AdminAccess, Application, Faults, Listener, Settings};
 use tidegate_control::knobs::{ChoiceSet as _, RoomMethod, Value, keys};
-use tidegate_gateway::{FileWatch, Gateway, Inherited, Running, notify, notify_reloading};
+use tidegate_gateway::{FileWatch, Gateway, Inherited, Running, Watchdog, notify, notify_reloading};
 use tidegate_runtime::{Clock, RoomSecrets, Shared};
 use tidegate_telemetry::Telemetry;
 use tokio::{
@@ -17,6 +17,9 @@ use crate::{check, failure::Failure, open_files};
 
 /// How long a new binary may take until it accepts connections.
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How often it is looked whether a certificate expires.
+const CERTIFICATES_EVERY: Duration = Duration::from_secs(3600);
 
 /// Where the settings came from.
 #[derive(Debug)]
@@ -89,9 +92,19 @@ fn live(settings: Settings, source: Source, mut watch: FileWatch) -> Result<(), 
     let process = Process::start(settings, runtime)?;
     process.announce(&source);
     let Process { shared, running, admin, controllers, reporter, recording, telemetry, runtime } = process;
-    let listeners_lag = false;
-    let life =
-        Life { shared, running, admin, controllers, reporter, recording, telemetry, source, listeners_lag };
+    let (listeners_lag, watchdog) = (false, running.watch_over().map_err(Failure::work)?);
+    let life = Life {
+        shared,
+        running,
+        admin,
+        controllers,
+        reporter,
+        recording,
+        telemetry,
+        source,
+        listeners_lag,
+        watchdog,
+    };
     runtime.block_on(life.live(signals, watch))
 }
 
@@ -213,6 +226,8 @@ struct Life {
     source: Source,
     /// The listeners are not yet what the published settings say, since one could not be opened.
     listeners_lag: bool,
+    /// While systemd wants to hear that the workers turn.
+    watchdog: Option<Watchdog>,
 }
 
 struct Signals {
@@ -245,8 +260,11 @@ impl Signals {
 
 impl Life {
     async fn live(mut self, mut signals: Signals, mut watch: FileWatch) -> Result<(), Failure> {
+        let first = tokio::time::Instant::now() + CERTIFICATES_EVERY;
+        let mut look = tokio::time::interval_at(first, CERTIFICATES_EVERY);
         let handed_over = loop {
             tokio::select! {
+                _ = look.tick() => self.running.remind_of_certificates(),
                 _ = signals.terminate.recv() => break false,
                 _ = signals.interrupt.recv() => break false,
                 _ = signals.hang_up.recv() => {
@@ -297,6 +315,8 @@ impl Life {
         if handed_over {
             self.recording.hand_over();
             self.reporter.stop();
+            // systemd hears of the new process only.
+            drop(self.watchdog.take());
         } else {
             notify("STOPPING=1");
         }
@@ -347,14 +367,22 @@ impl Life {
         self.controllers.reload();
         if let Err(error) = self.telemetry.reload() {
             tracing::error!(%error, "what is exported, and where, stays as it was");
+            self.tell_fault(&error);
         }
         for error in self.running.reload_certificates() {
             tracing::error!("{error}");
+            self.tell_fault(&error);
         }
         if let Some(Err(error)) = self.admin.as_ref().map(Admin::reload) {
             tracing::error!("{error}");
+            self.tell_fault(&error);
         }
         notify("READY=1");
+    }
+
+    /// What the log says of files that were read again, as an event too.
+    fn tell_fault(&self, fault: &dyn std::fmt::Display) {
+        self.recording.tell_fault(&self.shared, &fault.to_string().replace('\n', "; "));
     }
 
     fn reload_settings(&mut self, loaded: Result<Settings, Faults>) {
@@ -365,6 +393,7 @@ impl Life {
                     tracing::error!("{line}");
                 }
                 tracing::error!("the configuration has faults; the one in force stays so");
+                self.tell_fault(&faults);
             }
             Ok(settings) if settings == before => {
                 // Pages, and certificates towards servers, are read when settings are put in force.
@@ -372,6 +401,7 @@ impl Life {
                     || settings.applications.iter().any(|application| application.upstream.tls.is_some());
                 if names_files && let Err(error) = self.shared.renew() {
                     tracing::error!(%error, "the pages in force stay so");
+                    self.tell_fault(&error);
                 }
                 match self.listeners_lag {
                     true => self.open_listeners(),
@@ -393,6 +423,7 @@ impl Life {
                 }
                 if let Err(error) = self.shared.publish(settings) {
                     tracing::error!(%error, "the configuration in force stays so");
+                    self.tell_fault(&error);
                     return;
                 }
                 self.open_listeners();
@@ -410,6 +441,7 @@ impl Life {
                 tracing::error!(
                     %error, "listeners stay as they were; everything else is in force; they are tried again at the next SIGHUP"
                 );
+                self.tell_fault(&error);
             }
         }
     }

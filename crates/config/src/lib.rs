@@ -9,6 +9,7 @@ mod document;
 mod doubts;
 mod entry;
 mod faults;
+mod files;
 mod load;
 mod names;
 mod path;
@@ -22,6 +23,7 @@ mod settings;
 mod shape;
 
 pub use faults::{FAULTS_MAX, Fault, Faults, Lines, Place, closest};
+pub use files::{open_file, read_file, read_pem};
 pub use load::{FILE_BYTES_MAX, load, parse};
 pub use names::{ServerUrl, UrlFault, is_address_name, is_class_name};
 pub use path::{KnobFault, KnobPath, Target};

@@ -1,25 +1,19 @@
 //! Loading: the configuration file in, validated settings or all its faults out.
 
 use std::{
-    fs::File,
     io::{self, Read},
-    os::unix::fs::FileTypeExt as _,
     path::Path,
-    sync::mpsc,
-    time::Duration,
 };
 
 use crate::{
     faults::{Fault, Faults},
+    files::open_file,
     read::{Reading, read},
     settings::Settings,
 };
 
 /// Size of the largest configuration file that is read, bytes.
 pub const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
-
-/// How long a named pipe may have nobody who writes to it.
-const WRITER_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Loads a configuration file. Relative paths in it are relative to its directory.
 ///
@@ -54,7 +48,7 @@ fn text_of(path: &Path) -> Result<String, Fault> {
         fault(format!("cannot be read ({error})"), "name a configuration file that can be read")
     };
     let mut bytes = Vec::new();
-    let file = open(path).map_err(unreadable)?;
+    let file = open_file(path).map_err(unreadable)?;
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if u64::try_from(bytes.len()).is_ok_and(|length| length > FILE_BYTES_MAX) {
         return Err(fault(
@@ -69,26 +63,10 @@ fn text_of(path: &Path) -> Result<String, Fault> {
     })
 }
 
-/// Opens a file. A named pipe opens once somebody writes to it, which may be never; those of `<(command)` and of
-/// standard input are open already.
-fn open(path: &Path) -> io::Result<File> {
-    if !path.metadata()?.file_type().is_fifo() {
-        return File::open(path);
-    }
-    let (opened, file) = mpsc::channel();
-    let path = path.to_owned();
-    // It stays where it is if nobody ever comes.
-    std::thread::spawn(move || opened.send(File::open(path)));
-    file.recv_timeout(WRITER_PATIENCE).unwrap_or_else(|_| {
-        let why = format!("it is a pipe to which nobody has written within {WRITER_PATIENCE:?}");
-        Err(io::Error::new(io::ErrorKind::TimedOut, why))
-    })
-}
-
 /// Reports files that the configuration names and that cannot be opened.
 fn find_files(reading: &mut Reading) {
     for named in &reading.files {
-        let problem = match open(&named.path).and_then(|file| file.metadata()) {
+        let problem = match open_file(&named.path).and_then(|file| file.metadata()) {
             Ok(metadata) if metadata.is_dir() => "is a directory".to_owned(),
             Ok(_) => continue,
             Err(error) => error.to_string(),

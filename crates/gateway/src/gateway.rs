@@ -5,21 +5,26 @@ use std::{
     net::{SocketAddr, TcpListener},
     num::NonZeroUsize,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use arc_swap::ArcSwap;
 use tidegate_config::{Address, Listener, Settings, WorkerGroup};
+use tidegate_control::Timestamp;
 use tidegate_runtime::Shared;
 use tokio::sync::mpsc;
 
 use crate::{
-    handover::{Inherited, Program, UpgradeError},
+    handover::{Inherited, Program, UpgradeError, notify},
     listener::{Bound, ListenError, Listening, Serving},
     request::AccessLog,
-    tls::{self, ServerTls, Ticketer, TicketerError, TlsError},
+    tls::{self, Reminders, ServerTls, Ticketer, TicketerError, TlsError},
     upstream::tls_fault,
+    watchdog::{self, Asked, Watchdog},
     workers::{Command, Process, Station, WorkerHandle},
 };
 
@@ -108,6 +113,8 @@ pub struct Running {
     ticketer: Arc<Ticketer>,
     program: Program,
     access_log: AccessLog,
+    reminders: Mutex<Reminders>,
+    is_draining: Arc<AtomicBool>,
 }
 
 /// An open listener, and a handle of each of its sockets, to pass them on.
@@ -151,8 +158,18 @@ impl Gateway {
             let worker = WorkerHandle::start(station, shared, process, access_log.clone(), ready.clone());
             workers.push(worker.map_err(StartError::Thread)?);
         }
-        let open_none = Mutex::new(Vec::new());
-        let running = Running { shared, workers, open: open_none, ticketer, program, access_log };
+        let none_open = Mutex::new(Vec::new());
+        let (reminders, is_draining) = Default::default();
+        let running = Running {
+            shared,
+            workers,
+            open: none_open,
+            ticketer,
+            program,
+            access_log,
+            reminders,
+            is_draining,
+        };
         // Nothing is ever sent: this returns when every worker has dropped its end.
         drop(ready);
         let _ = std::thread::spawn(move || readied.blocking_recv()).join();
@@ -160,6 +177,7 @@ impl Gateway {
             running.listen(open).map_err(StartError::Thread)?;
         }
         inherited.ready();
+        running.look_at_certificates(true);
         Ok(running)
     }
 }
@@ -239,6 +257,7 @@ impl Running {
             self.tell(|| Command::Unlisten(Arc::clone(&open.listening)));
         }
         self.tell(|| Command::Published);
+        self.look_at_certificates(true);
         Ok(())
     }
 
@@ -256,7 +275,27 @@ impl Running {
             }
         }
         errors.extend(upstream_faults(&self.shared.snapshot().settings).map(ReloadError));
+        self.look_at_certificates(true);
         errors
+    }
+
+    /// Warns of certificates of listeners that have expired or soon will, once a day at most of each; to be called
+    /// now and then.
+    pub fn remind_of_certificates(&self) {
+        self.look_at_certificates(false);
+    }
+
+    /// Tells systemd that every worker's event loop turns, if it asked to be told (`WatchdogSec=`), until what this
+    /// gives is dropped: at the latest when another process has taken over.
+    ///
+    /// # Errors
+    ///
+    /// If a thread cannot be started.
+    pub fn watch_over(&self) -> io::Result<Option<Watchdog>> {
+        let Some(allowed) = watchdog::allowed() else { return Ok(None) };
+        let workers = self.workers.iter().map(|worker| worker.questions.clone()).collect();
+        let asked = Asked { workers, is_draining: Arc::clone(&self.is_draining) };
+        Watchdog::start(allowed, asked, || notify("WATCHDOG=1")).map(Some)
     }
 
     /// Opens the access log's file again, after it has been moved away.
@@ -294,7 +333,24 @@ impl Running {
         drained
     }
 
+    /// Notes when the first certificate expires, and says what clients will hardly accept.
+    fn look_at_certificates(&self, were_read: bool) {
+        let tls: Vec<_> =
+            self.open().iter().filter_map(|open| open.listening.serving.load().tls.clone()).collect();
+        let first = tls.iter().filter_map(|tls| tls.first_expiry()).min();
+        self.shared.set_first_expiry(first.map(|since_1970| {
+            Timestamp::from_nanos(u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX))
+        }));
+        let mut reminders = self.reminders.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = reminders.due(tls.iter().flat_map(|tls| tls.doubts()), were_read, Instant::now());
+        drop(reminders);
+        for doubt in due {
+            tracing::warn!("{doubt}");
+        }
+    }
+
     fn begin_drain(&self, handed_over: bool) {
+        self.is_draining.store(true, Ordering::Relaxed);
         // The sockets close when the workers close theirs.
         self.open().clear();
         self.tell(|| Command::Drain { handed_over });
@@ -408,8 +464,8 @@ pub fn check_certificates(settings: &Settings) -> Result<(), Vec<StartError>> {
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }
 
-/// What of the listeners' certificates is served although clients will hardly accept it: what has expired, or is not
-/// valid yet. The log says the same when they are read.
+/// What of the listeners' certificates is served although clients will hardly accept it: what has expired or soon will, or
+/// is not valid yet. The log says the same when they are read, and once a day.
 #[must_use]
 pub fn certificate_doubts(settings: &Settings) -> Vec<String> {
     settings.listeners.iter().filter_map(|listener| listener.tls.as_ref()).flat_map(tls::doubts).collect()

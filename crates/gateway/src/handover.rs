@@ -31,7 +31,7 @@ use socket2::{Domain, SockRef, Socket};
 use tidegate_config::{Address, Listener};
 use tokio::io::AsyncReadExt;
 
-use crate::listener::Bound;
+use crate::{listener::Bound, watchdog::WATCHDOG_PID};
 
 /// Tells the new process what it takes over: the old one's id and the descriptor of the line to it,
 /// then a line for each listening socket, its descriptor and its listener's name, or [`ADMIN`].
@@ -257,7 +257,8 @@ impl Program {
         let (lines, passed) = prepare().map_err(UpgradeError::Sockets)?;
         let mut command = Command::new(&self.path);
         command.args(&self.arguments).env(HANDOVER, lines);
-        for name in LISTEN_FDS {
+        // They name this process, and the successor is another.
+        for name in LISTEN_FDS.into_iter().chain([WATCHDOG_PID]) {
             command.env_remove(name);
         }
         let child = command.spawn();

@@ -17,6 +17,7 @@ mod socket;
 mod tls;
 mod transport;
 mod upstream;
+mod watchdog;
 mod workers;
 
 pub use gateway::{
@@ -27,3 +28,4 @@ pub use handover::{Inherited, UpgradeError, notify, notify_reloading};
 pub use listener::ListenError;
 pub use reload::FileWatch;
 pub use tls::{TicketerError, TlsError};
+pub use watchdog::Watchdog;

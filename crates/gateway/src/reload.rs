@@ -32,6 +32,8 @@ pub struct FileWatch {
     /// `None` where the system offers none: then files are looked at now and then.
     watcher: Option<RecommendedWatcher>,
     heard: mpsc::Receiver<()>,
+    /// Something was heard and the files have not been looked at since.
+    is_heard: bool,
     tell: mpsc::Sender<()>,
 }
 
@@ -59,8 +61,14 @@ impl FileWatch {
         let watcher = watcher.inspect_err(
             |error| tracing::warn!(%error, "files cannot be watched and are looked at every minute"),
         );
-        let mut watch =
-            Self { files: Vec::new(), directories: BTreeSet::new(), watcher: watcher.ok(), heard, tell };
+        let mut watch = Self {
+            files: Vec::new(),
+            directories: BTreeSet::new(),
+            watcher: watcher.ok(),
+            heard,
+            is_heard: false,
+            tell,
+        };
         watch.set(files);
         watch
     }
@@ -86,12 +94,16 @@ impl FileWatch {
     /// Waits until files have changed, and gives them. Safe to drop and call again.
     pub async fn changed(&mut self) -> Vec<PathBuf> {
         loop {
-            let heard = tokio::time::timeout(LOOK_EVERY, self.heard.recv()).await;
-            if heard.is_ok() {
+            if !self.is_heard {
+                // Noted, since this may be dropped while what was heard settles.
+                self.is_heard = tokio::time::timeout(LOOK_EVERY, self.heard.recv()).await.is_ok();
+            }
+            if self.is_heard {
                 let settled =
                     async { while tokio::time::timeout(SETTLE, self.heard.recv()).await.is_ok() {} };
                 let _ = tokio::time::timeout(SETTLE_MAX, settled).await;
             }
+            self.is_heard = false;
             // A link may lead elsewhere now. Before the files are looked at, so that nothing falls in between.
             self.watch_directories();
             let changed: Vec<PathBuf> = self
@@ -194,6 +206,20 @@ mod tests {
             assert_eq!(watch.changed().await, std::slice::from_ref(&one));
             fs::remove_file(&one).unwrap();
             assert_eq!(watch.changed().await, std::slice::from_ref(&one));
+        });
+    }
+
+    /// As where a signal comes just then.
+    #[test]
+    fn a_change_is_not_lost_on_who_stops_waiting_while_it_settles() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        fs::write(&file, "a").unwrap();
+        let mut watch = FileWatch::new([file.clone()]);
+        run(async {
+            fs::write(&file, "b").unwrap();
+            assert!(tokio::time::timeout(SETTLE / 2, watch.changed()).await.is_err());
+            assert_eq!(watch.changed().await, std::slice::from_ref(&file));
         });
     }
 

@@ -36,6 +36,7 @@ use crate::{
     socket::Socket,
     tls::Handshakes,
     upstream::Upstreams,
+    watchdog::{self, Question},
 };
 
 /// Bytes read from a socket at once where the codec does not do it.
@@ -100,6 +101,8 @@ pub(crate) struct WorkerHandle {
     /// The group it belongs to.
     pub(crate) group: String,
     commands: mpsc::UnboundedSender<Command>,
+    /// By which it is asked whether it turns.
+    pub(crate) questions: mpsc::Sender<Question>,
     thread: Option<JoinHandle<()>>,
     ended: Option<oneshot::Receiver<Ended>>,
 }
@@ -133,6 +136,7 @@ impl WorkerHandle {
     ) -> io::Result<Self> {
         // Bounded by who sends: commands come from configuration and signals only.
         let (commands, received) = mpsc::unbounded_channel();
+        let (questions, asked) = mpsc::channel(1);
         let (end, ended) = oneshot::channel();
         let group = station.group.clone();
         let build = || Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
@@ -155,6 +159,7 @@ impl WorkerHandle {
                         let _ = tokio::time::timeout(RESOLVE_TIMEOUT, upstreams.resolve_all()).await;
                     }
                     drop(ready);
+                    tokio::task::spawn_local(watchdog::answer(asked));
                     tokio::task::spawn_local(Rc::clone(&upstreams).maintain());
                     let service = Service::new(Rc::clone(&core), upstreams, access_log);
                     let worker = Rc::new(Worker::new(core, service, process, station.workers));
@@ -164,7 +169,7 @@ impl WorkerHandle {
                 drop(runtime);
                 let _ = end.send(left);
             })?;
-        Ok(Self { group, commands, thread: Some(thread), ended: Some(ended) })
+        Ok(Self { group, commands, questions, thread: Some(thread), ended: Some(ended) })
     }
 
     /// Tells the worker something; false if it has ended.

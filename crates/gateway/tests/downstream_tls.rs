@@ -22,6 +22,8 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 
+use tidegate_control::meters::Meter;
+
 use crate::support::{Bed, connect, get, rest, write_certificate};
 
 /// A gateway with a listener `https` and certificates for one.example, two.example and
@@ -443,6 +445,50 @@ fn a_certificate_that_clients_will_not_accept_now_is_told() {
     fs::write(tls.path().join("one.pem"), chain).unwrap();
     let said = tidegate_gateway::certificate_doubts(&settings);
     assert!(said[0].contains("a certificate of its chain has expired"), "{said:?}");
+}
+
+#[test]
+fn a_meter_shows_how_long_the_first_certificate_lasts() {
+    let tls = Tls::new("", "");
+    let left = || {
+        let host = tidegate_runtime::HostSample::default();
+        let served = tls.bed.shared.served(&host);
+        let is_it = |(meter, _): &&(Meter, u64)| *meter == Meter::CERTIFICATE_SECONDS_LEFT;
+        served[0].levels.iter().find(is_it).map(|(_, seconds)| *seconds)
+    };
+    let write = |until: i32| {
+        let mut params = rcgen::CertificateParams::new(vec!["two.example".to_owned()]).unwrap();
+        params.not_after = rcgen::date_time_ymd(until, 1, 1);
+        let key = rcgen::KeyPair::generate().unwrap();
+        fs::write(tls.path().join("two.pem"), params.self_signed(&key).unwrap().pem()).unwrap();
+        fs::write(tls.path().join("two.key"), key.serialize_pem()).unwrap();
+        assert!(tls.bed.running.reload_certificates().is_empty());
+    };
+    const YEAR: u64 = 365 * 24 * 3600;
+    assert!(left().unwrap() > 100 * YEAR);
+    write(2500);
+    assert!((300 * YEAR..500 * YEAR).contains(&left().unwrap()));
+    write(2020);
+    assert_eq!(left(), Some(0));
+    // Of one that cannot be used, what was read before stays in force.
+    fs::write(tls.path().join("two.pem"), "").unwrap();
+    assert!(!tls.bed.running.reload_certificates().is_empty());
+    assert_eq!(left(), Some(0));
+    assert_eq!(Bed::plain("").shared.first_expiry(), None);
+}
+
+/// To which nobody writes.
+#[test]
+fn a_pipe_in_a_certificates_place_leaves_the_old_one_in_force() {
+    let tls = Tls::new("", "");
+    fs::copy(tls.path().join("one.pem"), tls.path().join("before.pem")).unwrap();
+    let pipe = tls.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    fs::rename(pipe, tls.path().join("one.pem")).unwrap();
+    let faults = tls.bed.running.reload_certificates();
+    assert!(faults.len() == 1 && faults[0].to_string().contains("nobody has written"), "{faults:?}");
+    fs::rename(tls.path().join("before.pem"), tls.path().join("one.pem")).unwrap();
+    assert!(serves(&tls, "one.example", "one.pem"));
 }
 
 #[test]

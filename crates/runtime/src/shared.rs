@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use tidegate_config::Settings;
+use tidegate_config::{Settings, read_file};
 use tidegate_control::{
     ApplicationId, Timestamp,
     archive::Archives,
@@ -24,6 +24,9 @@ use crate::{
     snapshot::Published,
 };
 
+/// Size of the largest page that is read, bytes.
+const PAGE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
 /// Everything the workers and the admin interface of one process share.
 #[derive(Debug)]
 pub struct Shared {
@@ -38,6 +41,7 @@ pub struct Shared {
     spool: SpoolBudget,
     parked: Level,
     controllers_stopped: Level,
+    first_expiry: Mutex<Option<Timestamp>>,
     spans: Spans,
     totals: Totals,
     workers: Workers,
@@ -112,6 +116,7 @@ impl Shared {
             spool,
             parked: Level::default(),
             controllers_stopped: Level::default(),
+            first_expiry: Mutex::default(),
             spans: Spans::default(),
             totals: Totals::default(),
             workers: Workers::default(),
@@ -252,6 +257,17 @@ impl Shared {
     #[must_use]
     pub const fn controllers_stopped(&self) -> &Level {
         &self.controllers_stopped
+    }
+
+    /// When the first of the listeners' certificates expires; `None` without any.
+    #[must_use]
+    pub fn first_expiry(&self) -> Option<Timestamp> {
+        *self.first_expiry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes when the first of the listeners' certificates expires.
+    pub fn set_first_expiry(&self, at: Option<Timestamp>) {
+        *self.first_expiry.lock().unwrap_or_else(PoisonError::into_inner) = at;
     }
 
     /// Traced requests on their way to the exporter.
@@ -428,13 +444,13 @@ impl Compiled {
             (page, Some((before, Files::AsRead))) if before.settings.maintenance_page == *page => {
                 before.maintenance_page.clone()
             }
-            (Some(path), _) => {
-                Some(std::fs::read(path).map(Arc::from).map_err(|source| PublishError::MaintenancePage {
+            (Some(path), _) => Some(read_file(path, PAGE_BYTES_MAX).map(Arc::from).map_err(|source| {
+                PublishError::MaintenancePage {
                     application: name.clone(),
                     path: path.display().to_string(),
                     source,
-                })?)
-            }
+                }
+            })?),
         };
         let read_waiting_page = |path: &std::path::Path| {
             let fault = |message: String| PublishError::WaitingPage {
@@ -442,7 +458,8 @@ impl Compiled {
                 path: path.display().to_string(),
                 message,
             };
-            let text = std::fs::read_to_string(path).map_err(|error| fault(error.to_string()))?;
+            let bytes = read_file(path, PAGE_BYTES_MAX).map_err(|error| fault(error.to_string()))?;
+            let text = String::from_utf8(bytes).map_err(|error| fault(error.to_string()))?;
             PageTemplate::parse(&text).map(Arc::new).map_err(|error| fault(error.to_string()))
         };
         let waiting_page = match (&application.waiting_room.page, before) {

@@ -47,6 +47,8 @@ impl Shared {
             (Meter::CONNECTIONS_PARKED, self.parked().read()),
             (Meter::CONTROLLERS_STOPPED, self.controllers_stopped().read()),
         ];
+        let left = self.first_expiry().map(|expiry| expiry.since(self.clock().now()).as_secs());
+        levels.extend(left.map(|seconds| (Meter::CERTIFICATE_SECONDS_LEFT, seconds)));
         levels.extend(host.levels());
         let told = host.counts().to_vec();
         let host = Served { subject: Subject::Host, path: String::new(), labels: Vec::new(), levels, told };

@@ -12,7 +12,7 @@ use tidegate_control::{
 use crate::{
     budget::Budget,
     sandbox::script_line,
-    values::{Options, described, from_knob, name, span, to_knob},
+    values::{Options, described, from_knob, name, number, span, to_knob},
 };
 
 /// Jobs a script may register.
@@ -115,7 +115,12 @@ impl<'d, 't> Desk<'d, 't> {
         turn.set_why(self.here(lua));
         let (knob, _) = turn.get(&path).map_err(|error| error.to_string())?;
         let wanted = to_knob(knob, value).map_err(|what| format!("{path}: {what}"))?;
-        let applied = turn.set(&path, wanted, lasts).map_err(|error| error.to_string())?;
+        let applied = match number(value) {
+            // Of a negative number a knob's value shows nothing.
+            Some(given) => turn.set_given(&path, wanted, &given, lasts),
+            None => turn.set(&path, wanted, lasts),
+        };
+        let applied = applied.map_err(|error| error.to_string())?;
         from_knob(lua, applied).map_err(|error| error.to_string())
     }
 

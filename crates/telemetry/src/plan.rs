@@ -1,17 +1,19 @@
 //! What is exported where: settings, with the secrets and certificates they name read.
 
-use std::{fs, io, path::Path, path::PathBuf, sync::Arc};
+use std::{io, path::Path, path::PathBuf, sync::Arc};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
 use rustls_pki_types::{CertificateDer, pem::PemObject};
-use tidegate_config::{SecretPlace, Telemetry, TelemetryHeader};
+use tidegate_config::{SecretPlace, Telemetry, TelemetryHeader, read_file, read_pem};
 
 use crate::attributes;
 
 /// Longest value of a header read from a file, bytes.
 const SECRET_BYTES_MAX: usize = 8192;
+/// More of its file is not read.
+const FILE_BYTES_MAX: u64 = 64 * 1024;
 
 /// Why nothing is exported as the settings say.
 #[derive(Debug, thiserror::Error)]
@@ -106,11 +108,9 @@ fn secret(header: &TelemetryHeader) -> Result<HeaderValue, TelemetryError> {
     let name = header.name.clone();
     let (place, text) = match &header.value {
         SecretPlace::File(path) => {
-            let text = fs::read_to_string(path).map_err(|source| TelemetryError::File {
-                name,
-                path: path.clone(),
-                source,
-            })?;
+            let read = read_file(path, FILE_BYTES_MAX);
+            let text = read.and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other));
+            let text = text.map_err(|source| TelemetryError::File { name, path: path.clone(), source })?;
             (path.display().to_string(), text)
         }
         SecretPlace::Environment(variable) => {
@@ -164,9 +164,10 @@ fn client_config(
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TelemetryError> {
     let failed = |message: String| TelemetryError::Authorities { path: path.to_owned(), message };
-    let found: Vec<_> = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect)
-        .map_err(|error: rustls_pki_types::pem::Error| failed(error.to_string()))?;
+    let pem = read_pem(path).map_err(|error| failed(error.to_string()))?;
+    let found: Vec<_> = CertificateDer::pem_slice_iter(&pem)
+        .collect::<Result<_, _>>()
+        .map_err(|error| failed(error.to_string()))?;
     if found.is_empty() {
         return Err(failed("no certificate in it".to_owned()));
     }
@@ -175,6 +176,8 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TelemetryEr
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn header(value: SecretPlace) -> TelemetryHeader {

@@ -4,7 +4,6 @@ mod host;
 
 use std::{
     cell::Cell,
-    fs::File,
     io::{self, Read},
     sync::{
         Arc, Mutex, PoisonError,
@@ -229,7 +228,7 @@ impl Crew {
         let source = match read(settings) {
             Ok(source) => source,
             Err(error) => {
-                tracing::error!("{error}");
+                self.say(&settings.name, &error);
                 return known;
             }
         };
@@ -248,10 +247,19 @@ impl Crew {
             }
             (Ok(member), None) => Some(member),
             (Err(error), known) => {
-                tracing::error!("{error}");
+                self.say(&settings.name, &error);
                 known
             }
         }
+    }
+
+    fn say(&self, name: &str, error: &ControllerError) {
+        tracing::error!("{error}");
+        let why = match error {
+            ControllerError::File { path, source, .. } => format!("{path}: {source}"),
+            ControllerError::Load { source, .. } => source.to_string(),
+        };
+        tell(&self.events, self.shared.clock().now(), name, "failed", Some(&why));
     }
 
     fn publish(&self) {
@@ -303,7 +311,7 @@ fn compile(settings: &config::Controller, shared: &Arc<Shared>) -> Result<Member
 
 fn read(settings: &config::Controller) -> Result<String, ControllerError> {
     let mut source = String::new();
-    File::open(&settings.file)
+    config::open_file(&settings.file)
         .and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut source))
         .map_err(|source| ControllerError::File {
             name: settings.name.clone(),

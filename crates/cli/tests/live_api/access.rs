@@ -102,6 +102,11 @@ fn over_tls_a_certificate_is_as_good_as_a_token() {
     let known = directory.path().join("known");
     fs::create_dir(&known).expect("a directory");
     let (client_chain, client_key) = write_certificate(&known);
+    // As some editors write them.
+    for file in [&chain, &key, &client_chain, &client_key] {
+        let marked = format!("\u{feff}{}", fs::read_to_string(file).expect("PEM"));
+        fs::write(file, marked).expect("write PEM");
+    }
     let top = format!(
         "admin_tls.certificate = {{ chain = {chain:?}, key = {key:?} }}\nadmin_tls.client_ca = {client_chain:?}\n\
          admin_tls.client_role = \"read\"\n{TOKENS}"

@@ -65,6 +65,16 @@ impl Front {
         fs::rename(directory.join("new"), directory.join(name)).expect("put it in its place");
     }
 
+    /// So many events of a kind from the first on, in words.
+    fn events(&self, kind: &str, count: u32) -> String {
+        let told = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .args(["events", "--all", "--kinds", kind, "--count", &count.to_string()])
+            .args(["--admin", &self.admin.to_string()])
+            .output()
+            .expect("it runs");
+        String::from_utf8(told.stdout).expect("text")
+    }
+
     /// Requests, one after the other, until one is answered with this status.
     fn until(&self, status: u16) {
         let mut client = Client::connect(self.listen).expect("connect");
@@ -103,6 +113,7 @@ fn a_changed_script_begins_anew_with_what_the_old_one_held_and_a_broken_one_does
     log.await_line("app/in_flight.min: 1 -> 7", 1);
     front.write("law.lua", "every(\"100ms\", function()\n  clear(\"app/in_flight.min\"\nend)");
     log.await_line("law.lua:3:", 1);
+    assert!(front.events("controller", 2).contains("failed law.lua:3:"));
     front.write("law.lua", "every(\"100ms\", function() clear(\"app/in_flight.min\") end)");
     log.await_line("app/in_flight.min: 7 -> 1", 1);
     // Out of the configuration: nothing is left of it.
@@ -110,6 +121,10 @@ fn a_changed_script_begins_anew_with_what_the_old_one_held_and_a_broken_one_does
     log.await_line("app/in_flight.min: 1 -> 5", 1);
     let file = front.gateway.directory.path().join("tidegate.toml");
     let configuration = fs::read_to_string(file).expect("the configuration");
+    front.gateway.write_configuration(&format!("admins = true\n{configuration}"));
+    log.await_line("the configuration has faults", 1);
+    let told = front.events("configuration", 1);
+    assert!(told.contains("not taken up: ") && told.contains("admins"), "{told}");
     let without = configuration.split("[[controller]]").next().expect("a part before it");
     front.gateway.write_configuration(without);
     log.await_line("app/in_flight.min: 5 -> 1", 1);

@@ -4,9 +4,10 @@ use std::{
     fs,
     io::Write as _,
     net::{SocketAddr, TcpListener, TcpStream},
-    os::fd::OwnedFd,
+    os::{fd::OwnedFd, unix::net::UnixDatagram},
     path::Path,
     process::Command,
+    sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
@@ -470,6 +471,46 @@ fn a_socket_passed_as_systemd_does_is_served_with_what_waits_in_it() {
     // The socket is the one passed: while it is held here, clients are not refused.
     drop(Client::connect(listen).expect("the socket is still open here"));
     drop(start);
+}
+
+#[test]
+fn systemds_watchdog_hears_from_whoever_serves() {
+    let origin = Origin::hello();
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let path = directory.path().join("notify");
+    let systemd = UnixDatagram::bind(&path).expect("a socket");
+    systemd.set_read_timeout(Some(Duration::from_secs(30))).expect("a patience");
+    // Read as it comes: few messages wait in such a socket, and who sends more waits as well.
+    let (heard, told) = mpsc::channel();
+    thread::spawn(move || {
+        let mut message = [0; 256];
+        while let Ok(length) = systemd.recv(&mut message)
+            && heard.send(String::from_utf8_lossy(&message[..length]).into_owned()).is_ok()
+        {}
+    });
+    let hear = |wanted: &str| {
+        while !told.recv_timeout(Duration::from_secs(30)).expect(wanted).contains(wanted) {}
+    };
+    let (listen, admin) = (TcpListener::bind("127.0.0.1:0").expect("a socket"), free_address());
+    let text = configuration(listen.local_addr().expect("its address"), admin, &[origin.url()], "", "");
+    let environment = [("NOTIFY_SOCKET", path.to_str().expect("UTF-8")), ("WATCHDOG_USEC", "100000")];
+    let start = Start { activation: Some(("web", listen)), environment: &environment, ..Start::default() };
+    let mut gateway = Gateway::run(&text, &start);
+    hear("READY=1");
+    hear("WATCHDOG=1");
+    hear("WATCHDOG=1");
+    let old = gateway.pid();
+    gateway.signal("USR2");
+    assert_eq!(gateway.ended(), Some(0));
+    let new = successor(gateway.directory.path(), old);
+    // What the old one has said is over; the new one goes on.
+    hear(&format!("MAINPID={new}"));
+    while told.try_recv().is_ok() {}
+    hear("WATCHDOG=1");
+    signal(new, "TERM");
+    hear("STOPPING=1");
+    await_gone(new);
+    gateway.log.assert_no_panic();
 }
 
 #[test]

@@ -45,6 +45,8 @@ pub(crate) struct Start<'a> {
     pub(crate) activation: Option<(&'a str, TcpListener)>,
     /// How many files it may have open.
     pub(crate) open_files: Option<usize>,
+    /// More of its environment.
+    pub(crate) environment: &'a [(&'a str, &'a str)],
 }
 
 /// Lines of a log as they come.
@@ -80,6 +82,7 @@ impl Gateway {
 
     fn spawn(directory: tempfile::TempDir, arguments: &[&str], start: &Start<'_>) -> Self {
         let mut child = command(start)
+            .envs(start.environment.iter().copied())
             .args(start.arguments)
             .args(arguments)
             .stdin(
@@ -268,8 +271,10 @@ fn copy_of(socket: &TcpListener) -> OwnedFd {
 fn command(start: &Start<'_>) -> Command {
     let binary = env!("CARGO_BIN_EXE_tidegate");
     if let Some((name, _)) = &start.activation {
-        // The socket comes as standard input; systemd passes it as descriptor 3, to the process of LISTEN_PID.
-        let script = "exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=$0 exec \"$@\"";
+        // The socket comes as standard input; systemd passes it as descriptor 3, to the process of LISTEN_PID, as it names that
+        // of WATCHDOG_PID.
+        let script =
+            "exec 3<&0 0</dev/null; WATCHDOG_PID=$$ LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=$0 exec \"$@\"";
         let mut shell = Command::new("sh");
         shell.args(["-c", script, name, binary]);
         return shell;

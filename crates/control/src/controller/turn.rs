@@ -1,6 +1,6 @@
 //! A turn of a control law: reads at once, changes gathered until its end; and what one turn leaves to the next.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use super::{Change, Host, HostError, Level, Measure, Overload};
 use crate::{
@@ -163,6 +163,21 @@ impl<'t> Turn<'t> {
     ///
     /// [`HostError`] if there is no such knob, or its row does not allow values of that kind.
     pub fn set(&mut self, path: &str, value: Value, lasts: Option<Duration>) -> Result<Value, HostError> {
+        self.set_given(path, value, &value, lasts)
+    }
+
+    /// The same of a value that was `given` in other words, as one that no knob can have: the log tells those.
+    ///
+    /// # Errors
+    ///
+    /// As [`Turn::set`].
+    pub fn set_given(
+        &mut self,
+        path: &str,
+        value: Value,
+        given: &dyn fmt::Display,
+        lasts: Option<Duration>,
+    ) -> Result<Value, HostError> {
         let (knob, present) = self.get(path)?;
         let nearest =
             knob.nearest(value).map_err(|fault| HostError::Value { path: path.to_owned(), fault })?;
@@ -170,7 +185,7 @@ impl<'t> Turn<'t> {
         if nearest != value && nearest != present {
             self.log(
                 Level::Warn,
-                &format!("{}: {path}: {value} is out of range: {nearest} it is", self.why.clone()),
+                &format!("{}: {path}: {given} is out of range: {nearest} it is", self.why.clone()),
             );
         }
         let known = self.memory.held.contains_key(path) || self.wishes.contains_key(path);

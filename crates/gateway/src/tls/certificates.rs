@@ -1,12 +1,6 @@
 //! Certificates from PEM files, chosen by the server name a client asks for.
 
-use std::{
-    collections::HashMap,
-    fs,
-    path::Path,
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
 use aws_lc_rs::digest;
 use rustls::{
@@ -16,9 +10,12 @@ use rustls::{
     sign::{CertifiedKey, Signer, SigningKey},
 };
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, SubjectPublicKeyInfoDer, UnixTime, pem::PemObject};
-use tidegate_config::Certificate;
+use tidegate_config::{Certificate, read_pem};
 
-use super::{TlsError, comparable};
+use super::{
+    TlsError, comparable,
+    expiry::{first_expiry, untimely},
+};
 
 /// The certificates of a listener by the names in them: an exact name goes before a wildcard, and
 /// the first certificate serves whoever asks for no name or one that none has. Where several have
@@ -49,37 +46,6 @@ const NAMELESS: &str = "a certificate without a DNS name that is not the listene
 /// The pairs after the first that no client can ask for.
 fn nameless(pairs: &[(Certificate, Arc<Pair>)]) -> impl Iterator<Item = &(Certificate, Arc<Pair>)> {
     pairs.iter().skip(1).filter(|(_, pair)| pair.names.is_empty())
-}
-
-/// Before the text in files of some editors; PEM's first line would not be seen behind it.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-
-/// Of a file whose certificates clients will not accept at this time.
-fn untimely(files: &Certificate, chain: &[CertificateDer<'_>], now: UnixTime) -> Option<String> {
-    let date = |time: UnixTime| {
-        httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(time.as_secs()))
-    };
-    let (position, what) = chain.iter().enumerate().find_map(|(position, certificate)| {
-        let certificate = webpki::EndEntityCert::try_from(certificate).ok()?;
-        // Trusting nobody, it says of one within its time that nobody vouches for it.
-        let usage = webpki::KeyUsage::server_auth();
-        match certificate.verify_for_usage(&[], &[], &[], now, usage, None, None).err()? {
-            webpki::Error::CertExpired { not_after, .. } => {
-                let on = date(not_after);
-                Some((position, format!("has expired on {on}, and clients do not accept it: renew it")))
-            }
-            webpki::Error::CertNotValidYet { not_before, .. } => {
-                let before = date(not_before);
-                Some((
-                    position,
-                    format!("is not valid before {before}: look at it, and at this host's clock"),
-                ))
-            }
-            _ => None,
-        }
-    })?;
-    let which = if position == 0 { "the certificate" } else { "a certificate of its chain" };
-    Some(format!("{}: {which} {what}", files.chain.display()))
 }
 
 impl Pair {
@@ -137,13 +103,21 @@ impl Certificates {
         faults
     }
 
-    /// What is in force all the same: certificates that have expired, or are not valid yet.
-    pub(super) fn doubts(files: &[Certificate]) -> Vec<String> {
-        let now = UnixTime::now();
-        files
-            .iter()
-            .filter_map(|files| untimely(files, &read_certificates(&files.chain).ok()?, now))
-            .collect()
+    /// What is in force all the same: certificates that have expired, or soon will, or are not valid yet.
+    pub(super) fn doubts(&self) -> Vec<String> {
+        let doubts = |(files, pair): &(Certificate, Arc<Pair>)| untimely(files, &pair.signing.cert, now());
+        self.pairs.iter().filter_map(doubts).collect()
+    }
+
+    /// The same of files that are not in force.
+    pub(super) fn doubts_of(files: &[Certificate]) -> Vec<String> {
+        let doubts = |files: &Certificate| untimely(files, &read_certificates(&files.chain).ok()?, now());
+        files.iter().filter_map(doubts).collect()
+    }
+
+    /// When the first of them expires, since 1970.
+    pub(super) fn first_expiry(&self) -> Option<Duration> {
+        self.pairs.iter().filter_map(|(_, pair)| first_expiry(&pair.signing.cert)).min()
     }
 
     fn of(pairs: Vec<(Certificate, Arc<Pair>)>) -> Result<Self, TlsError> {
@@ -153,10 +127,6 @@ impl Certificates {
         let first = Arc::clone(first);
         for (files, _) in nameless(&pairs) {
             tracing::warn!("{}: {NAMELESS}", files.chain.display());
-        }
-        let now = UnixTime::now();
-        for doubt in pairs.iter().filter_map(|(files, pair)| untimely(files, &pair.signing.cert, now)) {
-            tracing::warn!("{doubt}");
         }
         let (mut exact, mut wildcard) = (HashMap::new(), HashMap::new());
         for (_, pair) in &pairs {
@@ -281,11 +251,12 @@ pub(crate) fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'stati
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    let mut pem = fs::read(path).map_err(|source| TlsError::Unreadable { path: path.to_owned(), source })?;
-    if pem.starts_with(BYTE_ORDER_MARK) {
-        pem.drain(..BYTE_ORDER_MARK.len());
-    }
-    Ok(pem)
+    read_pem(path).map_err(|source| TlsError::Unreadable { path: path.to_owned(), source })
+}
+
+/// The time by the wall clock, since 1970.
+fn now() -> Duration {
+    Duration::from_secs(UnixTime::now().as_secs())
 }
 
 fn malformed(path: &Path, problem: String) -> TlsError {

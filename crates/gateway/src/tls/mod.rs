@@ -1,10 +1,11 @@
 //! TLS towards clients: certificates by server name, tickets of our own, and what a listener needs of both.
 
 mod certificates;
+mod expiry;
 mod handshakes;
 mod ticketer;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use aws_lc_rs::digest;
@@ -22,6 +23,7 @@ use tokio_rustls::{Accept, StartHandshake};
 
 pub(crate) use self::certificates::read_certificates;
 use self::certificates::{Certificates, ForResumption, read_authorities};
+pub(crate) use self::expiry::Reminders;
 pub(crate) use self::handshakes::Handshakes;
 pub(crate) use self::ticketer::Ticketer;
 pub use self::ticketer::TicketerError;
@@ -99,7 +101,7 @@ struct Configs {
 
 /// What of the files that `settings` name is in force although clients will hardly accept it.
 pub(crate) fn doubts(settings: &ListenerTls) -> Vec<String> {
-    Certificates::doubts(&settings.certificates)
+    Certificates::doubts_of(&settings.certificates)
 }
 
 /// Everything at fault in the files that `settings` name, and what of it is served to nobody.
@@ -126,6 +128,16 @@ impl ServerTls {
             Err(fault) => faults.push(fault),
         }
         faults
+    }
+
+    /// What of its certificates is in force although clients will hardly accept it, or not for long.
+    pub(crate) fn doubts(&self) -> Vec<String> {
+        self.present.load().certificates.doubts()
+    }
+
+    /// When the first of its certificates expires, since 1970.
+    pub(crate) fn first_expiry(&self) -> Option<Duration> {
+        self.present.load().certificates.first_expiry()
     }
 
     /// What a new connection is served with.

@@ -20,7 +20,7 @@ use rustls::{
     server::ParsedCertificate,
 };
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject};
-use tidegate_config::{UpstreamProtocol, UpstreamTls};
+use tidegate_config::{UpstreamProtocol, UpstreamTls, read_pem};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::connect::handshake_error;
@@ -160,8 +160,9 @@ fn load(settings: &UpstreamTls, protocol: UpstreamProtocol) -> Result<ClientConf
         None => builder.with_no_client_auth(),
         Some(certificate) => {
             let chain = certificates(&certificate.chain)?;
-            let key = PrivateKeyDer::from_pem_file(&certificate.key)
-                .map_err(|error| format!("{}: {error}", certificate.key.display()))?;
+            let unusable = |error: &dyn std::fmt::Display| format!("{}: {error}", certificate.key.display());
+            let pem = read_pem(&certificate.key).map_err(|error| unusable(&error))?;
+            let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| unusable(&error))?;
             builder.with_client_auth_cert(chain, key).map_err(|error| match error {
                 rustls::Error::InconsistentKeys(_) => format!(
                     "{}: the private key is not that of the certificate in {}; put the pair that belongs together",

@@ -82,6 +82,7 @@ fn knobs_are_set_read_and_cleared() {
                 assert(set(knobs .. "queue.discipline", "fifo") == "fifo")
                 assert(set(knobs .. "queue.max", -3) == 0)
                 assert(set(knobs .. "queue.max", 1e12) == 10000000)
+                assert(set(knobs .. "deadline", -1.5) > 0)
                 assert(set(knobs .. "deadline", "2s", { lasts = "3s" }) == 2)
             elseif state.turn == 2 then
                 assert(get(knobs .. "ingress.rate") == 12.5)
@@ -108,7 +109,13 @@ fn knobs_are_set_read_and_cleared() {
     shop.run(&mut engine, 2);
     assert_eq!(home(&shop, Knob::DEADLINE), Value::None, "three seconds are over");
     let said: Vec<_> = shop.lines.iter().map(|(_, line)| line.as_str()).collect();
-    assert_eq!(said, ["law.lua:16: shop/home/queue.max: 1000000000000 is out of range: 10000000 it is"]);
+    assert_eq!(
+        said,
+        [
+            "law.lua:16: shop/home/queue.max: 1000000000000 is out of range: 10000000 it is",
+            "law.lua:17: shop/home/deadline: -1.5 is out of range: 1ms it is"
+        ]
+    );
 }
 
 #[test]
