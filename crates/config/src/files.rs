@@ -3,10 +3,15 @@
 use std::{
     fs::File,
     io::{self, Read as _},
-    os::unix::fs::FileTypeExt as _,
+    os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _},
     path::Path,
-    sync::mpsc,
     time::Duration,
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::{OFlags, fcntl_setfl},
+    io::retry_on_intr,
 };
 
 /// How long a named pipe may have nobody who writes to it.
@@ -16,8 +21,8 @@ const PEM_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Before the text in files of some editors; PEM's first line would not be seen behind it.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Opens a file. A named pipe opens once somebody writes to it, which may be never; those of `<(command)` and of
-/// standard input are open already.
+/// Opens a file. A named pipe is not waited for that nobody has open to write to it; those of `<(command)` and of standard
+/// input somebody has.
 ///
 /// # Errors
 ///
@@ -59,19 +64,22 @@ fn open_within(path: &Path, patience: Duration) -> io::Result<File> {
     if !path.metadata()?.file_type().is_fifo() {
         return File::open(path);
     }
-    let (opened, file) = mpsc::channel();
-    let path = path.to_owned();
-    // It stays where it is if nobody ever comes.
-    std::thread::spawn(move || opened.send(File::open(path)));
-    file.recv_timeout(patience).unwrap_or_else(|_| {
+    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().read(true).custom_flags(nonblocking).open(path)?;
+    let timeout = Timespec::try_from(patience).map_err(io::Error::other)?;
+    let heard = retry_on_intr(|| poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&timeout)))?;
+    // Who has it open and is slow, as the command of `<(command)`, is waited for; nobody at all reads as its end.
+    if heard == 0 && (&file).read(&mut [0]).is_ok() {
         let why = format!("it is a pipe to which nobody has written within {patience:?}");
-        Err(io::Error::new(io::ErrorKind::TimedOut, why))
-    })
+        return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+    }
+    fcntl_setfl(&file, OFlags::empty())?;
+    Ok(file)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, process::Command};
+    use std::{fs, io::Write as _, os::fd::AsRawFd as _, process::Command};
 
     use super::*;
 
@@ -88,6 +96,21 @@ mod tests {
         });
         assert_eq!(read_file(&pipe, 5).unwrap(), b"whole");
         writing.join().unwrap().unwrap();
+    }
+
+    /// As a command that thinks before it says something.
+    #[test]
+    fn a_pipe_that_somebody_has_open_is_waited_for() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
+        let mut file = open_within(Path::new(&path), Duration::from_millis(1)).unwrap();
+        let reading = std::thread::spawn(move || {
+            let mut text = String::new();
+            file.read_to_string(&mut text).map(|_| text)
+        });
+        writer.write_all(b"late").unwrap();
+        drop(writer);
+        assert_eq!(reading.join().unwrap().unwrap(), "late");
     }
 
     #[test]
