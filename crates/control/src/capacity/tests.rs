@@ -127,29 +127,6 @@ fn a_server_lost_changes_the_capacity_at_once_and_it_stays_right() {
     assert!(near(bench.per_s(), 400.0, 0.05), "as measured: {:?}", bench.per_s());
 }
 
-/// What kept eight workers busy keeps four busy: counting goes on at the same limit, no probe below it comes in between.
-#[test]
-fn after_a_fall_the_server_stays_full_while_the_estimate_is_made() {
-    let mut bench = Bench::new(Algorithm::KneeTrack, 8, None);
-    bench.run(10);
-    bench.events();
-    bench.workers = 4;
-    while !bench.causes().contains(&Cause::Fall) {
-        bench.step();
-    }
-    for _ in 0..1000 {
-        bench.step();
-        assert!(bench.admission.levels().limit >= 4, "{}", bench.admission.levels().limit);
-    }
-    assert!(near(bench.per_s(), 200.0, 0.05), "{:?}", bench.per_s());
-    bench.run(30);
-    assert!(
-        bench.admission.levels().limit <= 7,
-        "then the knee is looked for: {}",
-        bench.admission.levels().limit
-    );
-}
-
 #[test]
 fn factors_that_say_nothing_change_nothing() {
     for algorithm in [Algorithm::KneeTrack, Algorithm::PowerRatio] {

@@ -9,8 +9,8 @@
 //!
 //! An alarm is first held against the costs: if their uncertainty for the mix of the alarm's span
 //! explains the deviation, they are to blame and are fitted again, and the capacity stays. Else the capacity has
-//! changed to what was seen: after a fall counting begins anew at the same limit, and the response time is measured once the
-//! estimate is good; after a rise the search begins from here.
+//! changed to what was seen: after a fall the response time is measured anew, after a rise the search begins
+//! from here.
 
 use super::{
     Cause, Counted, KneeTrack, Mode, PerClass, Span, TICK,
@@ -143,11 +143,8 @@ impl KneeTrack {
         self.headroom = probe::Headroom::default();
         if new < old {
             self.note_at(t, Cause::Fall, before);
-            // What kept it full before still does: the knee is where it was until a low probe says how far below it is.
-            self.doubt_low(ratio.recip());
+            self.go_low(t, 3);
             self.schedule.anew(t, self.response);
-            self.schedule.has_fallen = true;
-            self.go_base(t);
         } else {
             self.note_at(t, Cause::Rise, before);
             let here = Step {

@@ -166,7 +166,6 @@ impl KneeTrack {
         self.proof_ticks = 0;
         self.proof.reset();
         self.cusums.reset();
-        self.schedule.changed = t;
         self.note_at(t, Cause::Proof, before);
         if self.mode == Mode::Base {
             self.set_base_level();

@@ -10,10 +10,10 @@
 //! every `max(5 s, 40·(2·rt + 0.15 s))` of lasting saturation, takes `12·F`; if it contradicts what is known
 //! (over 3 standard deviations and 15 %), a full one follows.
 //!
-//! What departs meanwhile is no sample of the capacity, and less than the server can do: before one of 10 requests a second a full
-//! probe takes ten seconds. After a fall it therefore comes when the estimate is good ([`super::probe`]), or once the load has made
-//! a break. Until then the knee is taken to be where it was, since a server that has become slower is kept full by what kept it full
-//! before.
+//! After a fall the full probe comes at once, although it gives work away (before a server of 10 requests a second a third of it for
+//! ten seconds). To keep the limit until the estimate is good was tried: it is right where the server has become slower, and
+//! wrong where requests of one class have become heavier. Live, with a mix of 1:10 within a class that turns over every ten
+//! seconds, the 95th percentile was 321 ms instead of 109.
 
 use super::{Area, KneeTrack, LOW, Mode};
 
@@ -60,7 +60,6 @@ impl KneeTrack {
     /// A low probe: full if `repeats` is not 0.
     pub(super) fn go_low(&mut self, t: f64, repeats: u32) {
         self.low_repeats = repeats;
-        self.schedule.has_fallen = false;
         let nothing = self.low.departed.sum() <= 0.0;
         let knee = if nothing { (self.level / 2.0).max(1.0) } else { self.find_knee() };
         self.knee = Some(knee);

@@ -9,8 +9,8 @@
 //!   long as what is beyond `se` is a sixtieth of;
 //! - *tight*, the knee itself: the elasticity `e = y/g`, pooled over probes with weight `g²/se²`, is what the
 //!   headroom gains. Below 0.3 the headroom shrinks by a fifth, above it grows by a quarter. The next one comes
-//!   after as long as the last one's loss is a sixtieth of. After a search, a change or a proof the first one comes when the
-//!   estimate is good: `1,100·F` departures, 10 s, or 100 response times up to 30 s.
+//!   after as long as the last one's loss is a sixtieth of. After a search or a fall the first one comes when the estimate
+//!   is good: `1,100·F` departures, 10 s, or 100 response times up to 30 s.
 
 use super::{Cause, Counted, KneeTrack, Mode, Span, start::Step};
 
@@ -33,10 +33,8 @@ pub(super) struct Schedule {
     pub(super) up: f64,
     pub(super) up_gap: f64,
     tight: f64,
-    /// Since when the estimate is another one.
-    pub(super) changed: f64,
-    /// There has been no low probe since a fall.
-    pub(super) has_fallen: bool,
+    /// The last search or fall.
+    changed: f64,
 }
 
 /// `β`, and what tight probes have said of it.
@@ -110,23 +108,14 @@ impl KneeTrack {
         // Those that cost goodput come in lasting saturation only.
         let lasting = saturated_for > (4.0 * self.response).max(4.0);
         let sampled = self.block.area.departed.sum() >= 10.0;
-        if self.schedule.has_fallen
-            && (self.saturation.since > self.schedule.changed || (lasting && self.is_estimate_good(t)))
-        {
-            self.go_low(t, 3);
-        } else if lasting && t >= self.schedule.low && !self.schedule.has_fallen {
+        if lasting && t >= self.schedule.low {
             self.go_low(t, 0);
         } else if t >= self.schedule.up && sampled && seconds > self.response {
             self.refer(seconds);
             let factor = if self.schedule.up_gap < 3.0 { 2.0 } else { 1.5 };
             self.set_level((factor * self.level).ceil().max(self.level + 1.0));
             self.begin(Mode::Up, t);
-        } else if lasting
-            && t >= self.schedule.tight
-            && self.is_estimate_good(t)
-            && seconds > (2.0 * self.response).max(0.4)
-            && sampled
-        {
+        } else if lasting && self.tight_is_due(t) && seconds > (2.0 * self.response).max(0.4) && sampled {
             let level = self.level_at(self.find_knee(), 0.0);
             if level < self.level {
                 self.refer(seconds);
@@ -136,10 +125,11 @@ impl KneeTrack {
         }
     }
 
-    /// Departures of a probe below the limit do not count as samples of the capacity, so the estimate comes first.
-    fn is_estimate_good(&self, t: f64) -> bool {
-        self.saturated_work().departed.sum() >= COUNTED * self.dispersion
-            || t - self.schedule.changed >= (100.0 * self.response).clamp(COUNTED_S, COUNTED_S_MAX)
+    /// Departures of a tight probe do not count as samples of the capacity, so the estimate comes first.
+    fn tight_is_due(&self, t: f64) -> bool {
+        let counted = self.saturated_work().departed.sum() >= COUNTED * self.dispersion
+            || t - self.schedule.changed >= (100.0 * self.response).clamp(COUNTED_S, COUNTED_S_MAX);
+        counted && t >= self.schedule.tight
     }
 
     /// Takes the present base block as what a probe is compared with.
@@ -194,7 +184,6 @@ impl KneeTrack {
             self.counted = Counted::of(Span { departed, seconds });
             self.headroom.reopen();
             self.cusums.reset();
-            self.schedule.changed = t;
             self.note_at(t, Cause::More, capacity);
         }
         self.schedule.up_gap = (self.schedule.up_gap * 1.7).min(UP_GAP);
