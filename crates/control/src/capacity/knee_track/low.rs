@@ -10,10 +10,10 @@
 //! every `max(5 s, 40·(2·rt + 0.15 s))` of lasting saturation, takes `12·F`; if it contradicts what is known
 //! (over 3 standard deviations and 15 %), a full one follows.
 //!
-//! After a fall the full probe comes at once, although it gives work away (before a server of 10 requests a second a third of it for
-//! ten seconds). To keep the limit until the estimate is good was tried: it is right where the server has become slower, and
-//! wrong where requests of one class have become heavier. Live, with a mix of 1:10 within a class that turns over every ten
-//! seconds, the 95th percentile was 321 ms instead of 109.
+//! After a fall the full probe comes at once, although it gives work away: before a server of 10 requests a second with a knee of
+//! ten it had 2 to 4 in flight for ten seconds and more. To keep the limit until the estimate is good was tried: it is right where
+//! the server has become slower, and wrong where requests of one class have become heavier. Live, with a mix of 1:10 within a
+//! class that turns over every ten seconds, the 95th percentile was 321 ms instead of 109.
 
 use super::{Area, KneeTrack, LOW, Mode};
 
