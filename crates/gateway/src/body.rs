@@ -7,6 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use http::{Request, request::Parts};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -115,6 +116,20 @@ pub(crate) const RESET_WITHIN: &str = "the stream was reset before the end of it
 
 /// How long a client that has its answer may go on sending.
 pub(crate) const LINGER: Duration = Duration::from_secs(2);
+
+/// A request on its way to a server. Its head is boxed, as it is handed on from step to step.
+#[derive(Debug)]
+pub(crate) struct Outbound {
+    pub(crate) head: Box<Parts>,
+    pub(crate) body: RequestBody,
+}
+
+impl From<Request<RequestBody>> for Outbound {
+    fn from(request: Request<RequestBody>) -> Self {
+        let (head, body) = request.into_parts();
+        Self { head: Box::new(head), body }
+    }
+}
 
 /// A request body on its way to a server.
 pub enum RequestBody {

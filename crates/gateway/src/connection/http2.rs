@@ -21,8 +21,9 @@ pub(super) async fn serve(worker: Rc<Worker>, connection: Rc<Connection>, stream
             let exchange = connection.begin();
             let (service, connection) = (Rc::clone(&worker.service), Rc::clone(&connection));
             // Boxed: a stream's task has room twice for what it runs.
-            let request = request.map(ClientBody::of_stream);
-            let response = Box::pin(service.serve(connection, request, None));
+            let (parts, body) = request.into_parts();
+            let body = ClientBody::of_stream(body);
+            let response = Box::pin(service.serve(connection, Box::new(parts), body, None));
             async move {
                 let (head, body) = response.await.into_parts();
                 exchange.answer();

@@ -131,16 +131,18 @@ const WHOLE_NETWORK: (u8, u8) = (32, 64);
 
 #[cfg(test)]
 mod tests {
-    use http::{HeaderValue, Request};
+    use http::{HeaderValue, Request, request::Parts};
 
     use super::*;
 
-    fn asking(field: Option<(&str, &str)>) -> Request<()> {
+    fn asking(field: Option<(&str, &str)>) -> Parts {
         field
             .into_iter()
             .fold(Request::builder(), |head, (name, value)| head.header(name, value))
             .body(())
             .unwrap()
+            .into_parts()
+            .0
     }
 
     fn key(key: &ClientKey, address: &str, cookie: &str) -> u64 {
@@ -150,7 +152,7 @@ mod tests {
 
     #[test]
     fn an_identity_is_of_the_network_or_of_the_value() {
-        let of = |key: &ClientKey, address: &str, request: &Request<()>| {
+        let of = |key: &ClientKey, address: &str, request: &Parts| {
             Identity::of(key, Some(address.parse().unwrap()), Head::of(request)).now().to_vec()
         };
         let (network, none) = (ClientKey::Network { v4: 24, v6: 64 }, asking(None));
@@ -202,7 +204,7 @@ mod tests {
     fn the_host_is_the_same_over_both_versions() {
         let host = ClientKey::Header("Host".into());
         let one = asking(Some(("host", "a.test")));
-        let two = |uri| Request::get(uri).version(http::Version::HTTP_2).body(()).unwrap();
+        let two = |uri| Request::get(uri).version(http::Version::HTTP_2).body(()).unwrap().into_parts().0;
         let (same, other) = (two("http://a.test/"), two("http://b.test/"));
         let client = Some(IpAddr::from([1, 1, 1, 1]));
         for of in [rate_key, balance_key] {

@@ -8,7 +8,7 @@ use std::{
     task::Poll,
 };
 
-use http::{HeaderMap, Request, Response, StatusCode, header};
+use http::{HeaderMap, Response, StatusCode, header};
 use tidegate_control::{Refusal, ServerId, Timestamp, classify::cookie_values, knobs::keys, meters::Meter};
 use tidegate_runtime::CoreApplication;
 
@@ -19,7 +19,7 @@ use super::{
     record::Tried,
 };
 use crate::{
-    body::{BodyError, RequestBody},
+    body::{BodyError, Outbound},
     connection::Connection,
     upstream::{ChooseHint, UpstreamBody},
 };
@@ -55,12 +55,12 @@ impl Errand {
     /// A request of which nothing reached a server goes to another whatever its method; one that may
     /// have reached it only if its method is idempotent and the application's budget allows it. Both
     /// within `retries.max`, and only while the client is there.
-    pub(super) async fn run(self, mut request: Box<Request<RequestBody>>) -> Result<Answered, Failure> {
+    pub(super) async fn run(self, mut request: Outbound) -> Result<Box<Answered>, Failure> {
         let settings = &self.application.application.settings;
         // RFC 9110, section 9.2.2.
-        let idempotent = request.method().is_idempotent();
+        let idempotent = request.head.method.is_idempotent();
         let cookie = settings.upstream.sticky_cookie.as_deref();
-        let visited = cookie.and_then(|name| value_of_cookie(request.headers(), name));
+        let visited = cookie.and_then(|name| value_of_cookie(&request.head.headers, name));
         let mut retries_left = settings.values.get(keys::RETRIES_MAX);
         let mut failed: Vec<ServerId> = Vec::new();
         let mut failure = Failure::Refused(Refusal::NoServer);
@@ -82,7 +82,7 @@ impl Errand {
             let sent =
                 self.service.upstreams.send(chosen, request, &self.connection.facts, now, &interim).await;
             let error = match sent {
-                Ok(response) => return Ok(Answered { response, sticky }),
+                Ok(response) => return Ok(Box::new(Answered { response, sticky })),
                 Err(error) => error,
             };
             if let Some(client) = error.client {

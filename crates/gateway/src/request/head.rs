@@ -19,7 +19,7 @@
 //! | `Expect` other than `100-continue` | 417 |
 //! | more fields than `headers.max`, which over HTTP/1 the codec counts | 431 |
 
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version, header, request::Parts};
 use tidegate_control::meters::BadRequest;
 
 use super::host::Host;
@@ -110,16 +110,7 @@ impl BadHead {
 }
 
 impl<'a> Head<'a> {
-    pub(super) fn of<B>(request: &'a http::Request<B>) -> Self {
-        Self {
-            method: request.method(),
-            uri: request.uri(),
-            version: request.version(),
-            headers: request.headers(),
-        }
-    }
-
-    pub(super) fn of_parts(parts: &'a http::request::Parts) -> Self {
+    pub(super) fn of(parts: &'a Parts) -> Self {
         Self { method: &parts.method, uri: &parts.uri, version: parts.version, headers: &parts.headers }
     }
 
@@ -279,8 +270,8 @@ mod tests {
         for (name, value) in fields {
             request = request.header(*name, *value);
         }
-        let request = request.body(()).unwrap();
-        Head::of(&request).examine(false).map(|examined| examined.host.name.into_owned())
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        Head::of(&parts).examine(false).map(|examined| examined.host.name.into_owned())
     }
 
     #[test]

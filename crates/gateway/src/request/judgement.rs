@@ -330,7 +330,7 @@ impl Service {
     /// Judges a head that no codec has seen yet: the first request of a new or parked plain HTTP/1
     /// connection. [`Service::serve`] goes on with the same verdict.
     pub(crate) fn judge(self: &Rc<Self>, connection: &Rc<Connection>, head: &Parts) -> Judged {
-        match self.rule(connection, Head::of_parts(head)) {
+        match self.rule(connection, Head::of(head)) {
             Ruling::Turn(_) => Judged::Start(Judgement { ruling: None }),
             Ruling::Wait(arrived, waiting) => {
                 Judged::Wait(JudgedWaiting { waiting, arrived: Some(Box::new(arrived)) })

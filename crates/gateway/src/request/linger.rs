@@ -24,7 +24,7 @@ pub(super) struct Awaited {
     left: std::rc::Rc<std::cell::Cell<bool>>,
 }
 
-type Exchange = Pin<Box<dyn Future<Output = Result<Answered, Failure>>>>;
+type Exchange = Pin<Box<dyn Future<Output = Result<Box<Answered>, Failure>>>>;
 
 impl Awaited {
     pub(super) fn new(
@@ -37,7 +37,7 @@ impl Awaited {
 }
 
 impl Future for Awaited {
-    type Output = (Result<Answered, Failure>, InFlight);
+    type Output = (Result<Box<Answered>, Failure>, InFlight);
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(future) = &mut self.future else { return Poll::Pending };

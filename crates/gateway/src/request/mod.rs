@@ -49,7 +49,7 @@ use std::{
     rc::Rc,
 };
 
-use http::{HeaderMap, Request, Response, Version};
+use http::{HeaderMap, Response, Version, request::Parts};
 use http_body::Body;
 use http_body_util::BodyExt;
 use tidegate_control::{
@@ -86,7 +86,7 @@ use self::{
     waiting_room::{Kept, Shut, Visit, Visitor},
 };
 use crate::{
-    body::{ClientBody, RequestBody},
+    body::{ClientBody, Outbound, RequestBody},
     connection::{Connection, Protocol},
     facts::ConnectionFacts,
     upstream::Upstreams,
@@ -134,23 +134,23 @@ impl Service {
     pub(crate) async fn serve(
         self: Rc<Self>,
         connection: Rc<Connection>,
-        mut request: Request<ClientBody>,
+        mut parts: Box<Parts>,
+        mut incoming: ClientBody,
         judged: Option<Judged>,
     ) -> Response<ResponseBody> {
         let ruling = judged.and_then(Judged::into_ruling);
-        let (arrived, held) = match ruling.unwrap_or_else(|| self.rule(&connection, Head::of(&request))) {
+        let (arrived, held) = match ruling.unwrap_or_else(|| self.rule(&connection, Head::of(&parts))) {
             Ruling::Start(arrived, held) => (arrived, held),
             // Boxed, so that a request that starts at once carries nothing of it along.
-            ruling => match Box::pin(self.admitted(&connection, &mut request, ruling)).await {
+            ruling => match Box::pin(self.admitted(&connection, &mut parts, &mut incoming, ruling)).await {
                 Admitted::Start(arrived, held) => (arrived, held),
                 Admitted::Answer(response) => {
-                    request.into_body().done();
+                    incoming.done();
                     return response;
                 }
             },
         };
-        let asked = Asked::of(request.method(), request.headers());
-        let (mut parts, incoming) = request.into_parts();
+        let asked = Asked::of(&parts.method, &parts.headers);
         let Arrived { mut record, exchange, hash, ends_here, wants_upgrade, bounds, visit } = arrived;
         let application = Rc::clone(record.application());
         let snapshot = &application.application;
@@ -166,7 +166,7 @@ impl Service {
                 Ok(gathered) => gathered,
                 Err(Ungathered::Left) => return broken(),
                 Err(Ungathered::Refused(refusal)) => {
-                    let head = Head::of_parts(&parts);
+                    let head = Head::of(&parts);
                     return match owed(&connection, &record, visit.as_deref(), refusal, head) {
                         Some(shut) => answer::shut(record, &shut, &asked, None),
                         None => {
@@ -213,7 +213,7 @@ impl Service {
             left: Rc::clone(&left),
             tried: record.tried(),
         };
-        let exchange = Box::pin(errand.run(Box::new(Request::from_parts(parts, body))));
+        let exchange = Box::pin(errand.run(Outbound { head: parts, body }));
         let awaited = Awaited::new(exchange, in_flight, left);
         let (answered, in_flight) = tokio::select! {
             biased;
@@ -250,33 +250,35 @@ impl Service {
     async fn admitted(
         &self,
         connection: &Connection,
-        request: &mut Request<ClientBody>,
+        parts: &mut Parts,
+        body: &mut ClientBody,
         ruling: Ruling,
     ) -> Admitted {
-        let asked = |request: &Request<ClientBody>| Asked::of(request.method(), request.headers());
         Admitted::Answer(match ruling {
             Ruling::Start(arrived, held) => return Admitted::Start(arrived, held),
             Ruling::Wait(mut arrived, waiting) => {
                 if connection.protocol() == Protocol::Http2 {
                     if let Some(stripped) = arrived.visit.as_ref().and_then(|visit| visit.stripped()) {
-                        *request.uri_mut() = stripped.clone();
+                        parts.uri = stripped.clone();
                     }
-                    compact::compact(request);
-                    arrived.record.retake(Head::of(request));
+                    compact::compact(parts);
+                    arrived.record.retake(Head::of(parts));
                 }
                 match wait(connection, &arrived.record, waiting).await {
                     Some(Ok(held)) => return Admitted::Start(arrived, held),
                     Some(Err(refusal)) => {
                         let refused = Refused { refusal, retry_after: None };
-                        turn_back(connection, arrived, refused, request).await
+                        turn_back(connection, arrived, refused, parts, body).await
                     }
                     None => broken(),
                 }
             }
-            Ruling::Refuse(arrived, refused) => turn_back(connection, arrived, refused, request).await,
-            Ruling::Shut(arrived, shut) => Box::pin(shut_out(arrived.record, shut, request)).await,
-            Ruling::BadBody(arrived, fault) => bad_body(arrived.record, fault, &asked(request)),
-            Ruling::Turn(turn) => self.turn_away(&connection.facts, turn, Head::of(request)),
+            Ruling::Refuse(arrived, refused) => turn_back(connection, arrived, refused, parts, body).await,
+            Ruling::Shut(arrived, shut) => Box::pin(shut_out(arrived.record, shut, parts, body)).await,
+            Ruling::BadBody(arrived, fault) => {
+                bad_body(arrived.record, fault, &Asked::of(&parts.method, &parts.headers))
+            }
+            Ruling::Turn(turn) => self.turn_away(&connection.facts, turn, Head::of(parts)),
         })
     }
 
@@ -393,16 +395,17 @@ async fn turn_back(
     connection: &Connection,
     arrived: Arrived,
     refused: Refused,
-    request: &mut Request<ClientBody>,
+    parts: &Parts,
+    body: &mut ClientBody,
 ) -> Response<ResponseBody> {
     let Arrived { record, visit, .. } = arrived;
-    match owed(connection, &record, visit.as_deref(), refused.refusal, Head::of(request)) {
-        Some(shut) => Box::pin(shut_out(record, shut, request)).await,
+    match owed(connection, &record, visit.as_deref(), refused.refusal, Head::of(parts)) {
+        Some(shut) => Box::pin(shut_out(record, shut, parts, body)).await,
         None => {
             let visit = visit.as_deref().filter(|_| !refused.refusal.is_overload());
             let application = Rc::clone(record.application());
-            let mut response = refuse(record, refused, &Asked::of(request.method(), request.headers()));
-            used_up(&connection.facts, &application, visit, request.headers(), &mut response);
+            let mut response = refuse(record, refused, &Asked::of(&parts.method, &parts.headers));
+            used_up(&connection.facts, &application, visit, &parts.headers, &mut response);
             response
         }
     }
@@ -444,12 +447,13 @@ fn owed(
 async fn shut_out(
     mut record: Box<Record>,
     mut shut: Box<Shut>,
-    request: &mut Request<ClientBody>,
+    parts: &Parts,
+    body: &mut ClientBody,
 ) -> Response<ResponseBody> {
-    let asked = Asked::of(request.method(), request.headers());
+    let asked = Asked::of(&parts.method, &parts.headers);
     let form = match shut.wants_form(&asked) {
         Some(reader) => {
-            let (form, bytes) = read_form(request.body_mut(), reader).await;
+            let (form, bytes) = read_form(body, reader).await;
             record.add_bytes_in(bytes);
             shut.is_told_at(record.application().application.state.waiting_room().now());
             form

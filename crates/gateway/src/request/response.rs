@@ -56,10 +56,10 @@ impl Service {
         connection: &Rc<Connection>,
         mut record: Box<Record>,
         mut in_flight: InFlight,
-        answered: Answered,
+        answered: Box<Answered>,
         forwarded: &Forwarded,
     ) -> Result<Response<ResponseBody>, Box<Unanswered>> {
-        let Answered { response, sticky } = answered;
+        let Answered { response, sticky } = *answered;
         let (mut head, upstream) = response.into_parts();
         let application = Rc::clone(record.application());
         let status = head.status;

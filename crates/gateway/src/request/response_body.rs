@@ -28,11 +28,17 @@ enum Content {
     /// In memory.
     Whole(Bytes),
     /// In memory, in several pieces or with trailers.
-    Pieces { frames: Frames, spooled: Spooled },
+    Pieces(Box<Pieces>),
     /// Read ahead of the client.
     ReadAhead(ReadAhead),
     /// There is no response: the connection is to be broken off.
     Broken,
+}
+
+/// Of a body in memory what is still to be given, and the account of its memory.
+struct Pieces {
+    frames: Frames,
+    spooled: Spooled,
 }
 
 impl ResponseBody {
@@ -47,7 +53,7 @@ impl ResponseBody {
     /// What was read to its end.
     pub(super) fn pieces(mut frames: Frames, spooled: Spooled) -> Self {
         if !frames.is_single() || spooled.bytes() > 0 || frames.has_trailers() {
-            return Self { content: Content::Pieces { frames, spooled }, record: None };
+            return Self { content: Content::Pieces(Box::new(Pieces { frames, spooled })), record: None };
         }
         let only = frames.pop().and_then(|frame| frame.into_data().ok());
         only.map_or(Self::empty(), Self::whole)
@@ -77,7 +83,7 @@ impl ResponseBody {
         match &self.content {
             Content::Empty => true,
             Content::Whole(_) | Content::Broken => false,
-            Content::Pieces { frames, .. } => frames.is_empty(),
+            Content::Pieces(pieces) => pieces.frames.is_empty(),
             Content::ReadAhead(content) => content.is_end(),
         }
     }
@@ -99,8 +105,8 @@ impl Body for ResponseBody {
                 this.content = Content::Empty;
                 Some(Ok(Frame::data(bytes)))
             }
-            Content::Pieces { frames, spooled } => frames.pop().map(|frame| {
-                spooled.shrink(length(&frame));
+            Content::Pieces(pieces) => pieces.frames.pop().map(|frame| {
+                pieces.spooled.shrink(length(&frame));
                 Ok(frame)
             }),
             Content::ReadAhead(content) => std::task::ready!(content.poll_frame(context)),
@@ -124,8 +130,8 @@ impl Body for ResponseBody {
             Content::Empty => SizeHint::with_exact(0),
             Content::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             // Trailers go only where the length is not announced, or was by the server.
-            Content::Pieces { frames, .. } if frames.has_trailers() => SizeHint::default(),
-            Content::Pieces { frames, .. } => SizeHint::with_exact(frames.bytes()),
+            Content::Pieces(pieces) if pieces.frames.has_trailers() => SizeHint::default(),
+            Content::Pieces(pieces) => SizeHint::with_exact(pieces.frames.bytes()),
             Content::ReadAhead(_) | Content::Broken => SizeHint::default(),
         }
     }
@@ -154,7 +160,7 @@ impl std::fmt::Debug for ResponseBody {
         f.write_str(match &self.content {
             Content::Empty => "Empty",
             Content::Whole(_) => "Whole",
-            Content::Pieces { .. } => "Pieces",
+            Content::Pieces(_) => "Pieces",
             Content::ReadAhead(_) => "ReadAhead",
             Content::Broken => "Broken",
         })

@@ -4,8 +4,8 @@ use std::io::Write;
 
 use bytes::Bytes;
 use http::{
-    Request,
     header::{CONNECTION, CONTENT_LENGTH, TE, TRANSFER_ENCODING},
+    request::Parts,
 };
 
 use crate::{
@@ -16,15 +16,15 @@ use crate::{
 /// Begins with the head of a request, whose body is `body`. What is in memory goes along at once.
 ///
 /// `is_last`: the connection is to be closed after it.
-pub(super) fn begin(out: &mut Outgoing, request: &Request<RequestBody>, body: &RequestBody, is_last: bool) {
+pub(super) fn begin(out: &mut Outgoing, head: &Parts, body: &RequestBody, is_last: bool) {
     let lead = out.head();
-    let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
-    for part in [request.method().as_str(), " ", target, " HTTP/1.1\r\n"] {
+    let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
+    for part in [head.method.as_str(), " ", target, " HTTP/1.1\r\n"] {
         lead.extend_from_slice(part.as_bytes());
     }
     let streams = matches!(body, RequestBody::Stream(_));
     let (mut length, mut has_te) = (None, false);
-    for (name, value) in request.headers() {
+    for (name, value) in &head.headers {
         match *name {
             // How the body goes is said below.
             TRANSFER_ENCODING => continue,
@@ -38,7 +38,7 @@ pub(super) fn begin(out: &mut Outgoing, request: &Request<RequestBody>, body: &R
         field(lead, name.as_str().as_bytes(), value.as_bytes());
     }
     // One that asks to upgrade has said what becomes of its connection.
-    if is_last && !request.headers().contains_key(CONNECTION) {
+    if is_last && !head.headers.contains_key(CONNECTION) {
         field(lead, b"connection", b"close");
     }
     // Who sends it says that it ends at the next hop (RFC 9110, section 10.1.4).
@@ -51,7 +51,7 @@ pub(super) fn begin(out: &mut Outgoing, request: &Request<RequestBody>, body: &R
         RequestBody::Stream(_) => match length {
             Some(length) => (Bytes::new(), Rest::Length(length), Some(length)),
             None => {
-                let announced = announced_trailers(request.headers());
+                let announced = announced_trailers(&head.headers);
                 (Bytes::new(), Rest::Chunks { announced }, None)
             }
         },
@@ -68,20 +68,16 @@ pub(super) fn begin(out: &mut Outgoing, request: &Request<RequestBody>, body: &R
 
 #[cfg(test)]
 mod tests {
-    use http::{HeaderMap, HeaderName, HeaderValue, Method};
+    use http::{HeaderMap, HeaderName, HeaderValue, Request};
     use http_body::Frame;
 
     use super::*;
-    use crate::http1::OtherLength;
+    use crate::{body::Outbound, http1::OtherLength};
 
     /// What is written of a request whose body streams as `frames`, `step` bytes at a time.
-    fn wire(
-        request: &Request<RequestBody>,
-        frames: Vec<Frame<Bytes>>,
-        step: usize,
-    ) -> Result<String, OtherLength> {
+    fn wire(request: &Outbound, frames: Vec<Frame<Bytes>>, step: usize) -> Result<String, OtherLength> {
         let (mut outgoing, mut out, mut frames) = (Outgoing::default(), Vec::new(), frames.into_iter());
-        begin(&mut outgoing, request, request.body(), false);
+        begin(&mut outgoing, &request.head, &request.body, false);
         loop {
             while outgoing.has_bytes() {
                 let bytes: Vec<u8> =
@@ -96,14 +92,12 @@ mod tests {
         }
     }
 
-    fn request(fields: &[(&'static str, &'static str)], body: RequestBody) -> Request<RequestBody> {
-        let mut request = Request::new(body);
-        *request.method_mut() = Method::PUT;
-        *request.uri_mut() = "/a?b".parse().expect("a target");
+    fn request(fields: &[(&'static str, &'static str)], body: RequestBody) -> Outbound {
+        let mut request = Request::put("/a?b").body(body).expect("a request");
         for (name, value) in fields {
             request.headers_mut().append(*name, HeaderValue::from_static(value));
         }
-        request
+        request.into()
     }
 
     #[test]
@@ -111,7 +105,7 @@ mod tests {
         let head = |fields: &[(&'static str, &'static str)]| {
             let request = request(fields, RequestBody::Empty);
             let mut outgoing = Outgoing::default();
-            begin(&mut outgoing, &request, request.body(), true);
+            begin(&mut outgoing, &request.head, &request.body, true);
             String::from_utf8(outgoing.slices()[0].to_vec()).expect("text")
         };
         assert_eq!(head(&[("host", "a")]), "PUT /a?b HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
@@ -123,7 +117,7 @@ mod tests {
         assert_eq!(upgrade, "PUT /a?b HTTP/1.1\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n");
     }
 
-    fn streaming(fields: &[(&'static str, &'static str)]) -> Request<RequestBody> {
+    fn streaming(fields: &[(&'static str, &'static str)]) -> Outbound {
         let body = http_body_util::Empty::new();
         request(
             fields,

@@ -1,9 +1,8 @@
 //! Why an exchange with a server failed, and whether its request can be sent again.
 
-use http::Request;
 use tidegate_control::meters::UpstreamError;
 
-use crate::body::{BodyError, RequestBody};
+use crate::body::{BodyError, Outbound};
 
 /// An exchange that got no response head.
 #[derive(Debug, thiserror::Error)]
@@ -15,10 +14,10 @@ pub(crate) struct SendError {
     pub(crate) message: String,
     /// The request, given back: nothing of it reached the server, so it is safe to send again
     /// whatever its method.
-    pub(crate) request: Option<Box<Request<RequestBody>>>,
+    pub(crate) request: Option<Outbound>,
     /// The request, rebuilt: the server may have seen it, so it is safe to send again only if its
     /// method is idempotent.
-    pub(crate) replay: Option<Box<Request<RequestBody>>>,
+    pub(crate) replay: Option<Outbound>,
     /// The request's own body failed: the client's fault, not the server's.
     pub(crate) client: Option<BodyError>,
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Response, StatusCode};
 use http_body::{Body, Frame};
 use tidegate_control::{Timestamp, meters::UpstreamError};
 use tokio::{
@@ -28,7 +28,7 @@ use super::{
     response::{self, Framing},
 };
 use crate::{
-    body::{BodyError, RequestBody},
+    body::{BodyError, Outbound, RequestBody},
     http1::{Decoded, Decoder, Malformed, OtherLength, Outgoing, Room},
 };
 
@@ -91,7 +91,7 @@ struct Upload {
 pub(super) struct Unanswered {
     pub(super) failure: Failure,
     /// The request, if it can be had back.
-    pub(super) request: Option<Box<Request<RequestBody>>>,
+    pub(super) request: Option<Outbound>,
     /// Whether anything of the request may have reached the server.
     pub(super) has_reached: bool,
     /// Whether nothing at all came back: only then may the connection just have been stale.
@@ -139,7 +139,7 @@ impl Http1 {
     /// `interim` meanwhile. `is_last`: the connection serves no further exchange, and says so.
     pub(super) async fn send(
         &mut self,
-        mut request: Box<Request<RequestBody>>,
+        request: Outbound,
         now: Instant,
         is_last: bool,
         interim: &dyn Fn(Response<()>),
@@ -149,8 +149,8 @@ impl Http1 {
             let request = Some(request);
             return Err(Unanswered { failure, request, has_reached: false, is_silent: true, client: None });
         }
-        let body = std::mem::replace(request.body_mut(), RequestBody::Empty);
-        encode::begin(&mut self.outgoing, &request, &body, is_last);
+        let Outbound { mut head, body } = request;
+        encode::begin(&mut self.outgoing, &head, &body, is_last);
         self.is_last = is_last;
         // What is in memory can be sent again; what streams by is gone.
         let streams = matches!(body, RequestBody::Stream(_));
@@ -161,7 +161,7 @@ impl Http1 {
         let body = if streams { body } else { RequestBody::Empty };
         self.upload = Upload { body, pieces: 0, waits_for_client: false };
         (self.has_sent, self.has_received, self.looked_at) = (false, false, 0);
-        self.answers_head = *request.method() == Method::HEAD;
+        self.answers_head = head.method == Method::HEAD;
         let mut patience = Patience::new(self.plan.response_timeout, now);
         let answered = std::future::poll_fn(|context| {
             if let Poll::Ready(Err(broken)) = self.poll_upload(context) {
@@ -178,7 +178,7 @@ impl Http1 {
         let (failure, client, is_late) = match answered {
             Ok(Some(response)) => {
                 self.is_used = true;
-                self.room.refill(std::mem::take(request.headers_mut()));
+                self.room.refill(std::mem::take(&mut head.headers));
                 return Ok(response);
             }
             Ok(None) => {
@@ -190,14 +190,14 @@ impl Http1 {
                 (Failure::new(UpstreamError::Reset, "the request's body failed"), Some(error), false)
             }
         };
-        *request.body_mut() = match std::mem::replace(&mut self.upload.body, RequestBody::Empty) {
+        let body = match std::mem::replace(&mut self.upload.body, RequestBody::Empty) {
             untouched @ RequestBody::Stream(_) if self.upload.pieces == 0 => untouched,
             _ => again,
         };
-        let is_whole = !streams || matches!(request.body(), RequestBody::Stream(_));
+        let is_whole = !streams || matches!(body, RequestBody::Stream(_));
         Err(Unanswered {
             failure,
-            request: is_whole.then_some(request),
+            request: is_whole.then_some(Outbound { head, body }),
             has_reached: self.has_sent || is_late,
             is_silent: !self.has_received && !is_late,
             client,

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderValue, Request, Response, Uri, Version, header::HOST, uri::Scheme};
+use http::{HeaderValue, Request, Response, Uri, Version, header::HOST, request::Parts, uri::Scheme};
 use hyper::{
     body::Incoming,
     client::conn::http2::{Builder, Connection, SendRequest},
@@ -31,7 +31,7 @@ use super::{
     plan::Plan,
     proxy_header::Ends,
 };
-use crate::body::RequestBody;
+use crate::body::{Outbound, RequestBody};
 
 /// Streams of one connection that we use at once, whatever the server would allow.
 const STREAMS_MAX: usize = 128;
@@ -145,11 +145,12 @@ impl Stream {
     /// Sends a request, now, and waits for the response's head.
     pub(super) async fn send(
         &self,
-        mut request: Box<Request<RequestBody>>,
+        request: Outbound,
         now: Instant,
     ) -> Result<Response<Incoming>, Unanswered> {
         let plan = &self.connection.plan;
-        let again = match request.body() {
+        let Outbound { mut head, body } = request;
+        let again = match &body {
             RequestBody::Empty => Some(RequestBody::Empty),
             RequestBody::Whole(bytes) => Some(RequestBody::Whole(bytes.clone())),
             RequestBody::Stream(_) => None,
@@ -157,16 +158,15 @@ impl Stream {
         // The codec does not give back what it has begun, so what can be sent twice is kept.
         let kept = again.map(|body| {
             let mut copy = Request::new(body);
-            copy.method_mut().clone_from(request.method());
-            copy.uri_mut().clone_from(request.uri());
-            copy.headers_mut().clone_from(request.headers());
-            Box::new(copy)
+            copy.method_mut().clone_from(&head.method);
+            copy.uri_mut().clone_from(&head.uri);
+            copy.headers_mut().clone_from(&head.headers);
+            Outbound::from(copy)
         });
-        to_http2(&mut request, plan.tls.is_some());
-        let (parts, body) = request.into_parts();
+        to_http2(&mut head, plan.tls.is_some());
         let (body, progress) = Outgoing::new(body);
         let mut sender = self.connection.sender.clone();
-        let mut response = std::pin::pin!(sender.try_send_request(Request::from_parts(parts, body)));
+        let mut response = std::pin::pin!(sender.try_send_request(Request::from_parts(*head, body)));
         let mut timer: Option<Pin<Box<Sleep>>> = None;
         let mut patience = Patience::new(plan.response_timeout, now);
         let outcome = std::future::poll_fn(|context| {
@@ -182,9 +182,8 @@ impl Stream {
         match outcome {
             Some(Ok(response)) => Ok(response),
             Some(Err(mut error)) => {
-                let given_back = error
-                    .take_message()
-                    .map(|request| Box::new(from_http2(request.map(Outgoing::into_inner))));
+                let given_back =
+                    error.take_message().map(|request| from_http2(request.map(Outgoing::into_inner).into()));
                 let has_reached = given_back.is_none() && !is_unprocessed(error.error());
                 Err(Unanswered {
                     failure: Failure::of_codec(error.error()),
@@ -234,29 +233,30 @@ impl Drop for Stream {
 }
 
 /// From the form of HTTP/1 (path in the request line, `Host`) to that of HTTP/2 (whole URI).
-fn to_http2(request: &mut Request<RequestBody>, is_tls: bool) {
-    *request.version_mut() = Version::HTTP_2;
-    let host = request.headers_mut().remove(HOST);
+fn to_http2(head: &mut Parts, is_tls: bool) {
+    head.version = Version::HTTP_2;
+    let host = head.headers.remove(HOST);
     let authority = host.and_then(|host| http::uri::Authority::try_from(host.as_bytes()).ok());
-    let mut parts = std::mem::take(request.uri_mut()).into_parts();
+    let mut parts = std::mem::take(&mut head.uri).into_parts();
     parts.scheme = Some(if is_tls { Scheme::HTTPS } else { Scheme::HTTP });
     parts.authority = authority.or(parts.authority);
     // Without authority the codec refuses the request, which then comes back as an error.
     if let Ok(uri) = Uri::from_parts(parts) {
-        *request.uri_mut() = uri;
+        head.uri = uri;
     }
 }
 
 /// The way back.
-fn from_http2(mut request: Request<RequestBody>) -> Request<RequestBody> {
-    *request.version_mut() = Version::HTTP_11;
-    let parts = std::mem::take(request.uri_mut()).into_parts();
+fn from_http2(mut request: Outbound) -> Outbound {
+    let head = &mut request.head;
+    head.version = Version::HTTP_11;
+    let parts = std::mem::take(&mut head.uri).into_parts();
     if let Some(authority) = &parts.authority
         && let Ok(host) = HeaderValue::from_str(authority.as_str())
     {
-        request.headers_mut().insert(HOST, host);
+        head.headers.insert(HOST, host);
     }
-    *request.uri_mut() = parts.path_and_query.map_or_else(Uri::default, Uri::from);
+    head.uri = parts.path_and_query.map_or_else(Uri::default, Uri::from);
     request
 }
 

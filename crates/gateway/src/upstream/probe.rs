@@ -15,7 +15,7 @@ use super::{
     plan::Plan,
     pool::{Lease, Pool},
 };
-use crate::body::RequestBody;
+use crate::body::{Outbound, RequestBody};
 
 /// Probes a server: whether it answered a GET of the probe path below 400 within the probe timeout.
 ///
@@ -41,11 +41,11 @@ pub(super) async fn is_good(server: &Server, plan: &Rc<Plan>, clock: Clock) -> R
 
 async fn probe(server: &Server, plan: &Rc<Plan>, clock: Clock) -> Result<(), Failure> {
     let bad = |why: String| Failure::new(UpstreamError::Garbage, why);
-    let mut request = Box::new(Request::new(RequestBody::Empty));
-    *request.uri_mut() =
+    let mut request = Outbound::from(Request::new(RequestBody::Empty));
+    request.head.uri =
         plan.probe_path.parse().map_err(|error| bad(format!("{}: {error}", plan.probe_path)))?;
     let host = host(server, plan);
-    let headers = request.headers_mut();
+    let headers = &mut request.head.headers;
     let value = HeaderValue::try_from(&host).map_err(|error| bad(format!("{host}: {error}")))?;
     headers.insert(header::HOST, value);
     headers.insert(header::USER_AGENT, HeaderValue::from_static("tidegate-probe"));

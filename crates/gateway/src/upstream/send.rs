@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{Request, Response, header::UPGRADE};
+use http::{Response, header::UPGRADE};
 use tidegate_config::UpstreamProtocol;
 use tidegate_control::{
     Timestamp,
@@ -24,7 +24,10 @@ use super::{
     response,
     servers::CoreServer,
 };
-use crate::{body::RequestBody, facts::ConnectionFacts};
+use crate::{
+    body::{Outbound, RequestBody},
+    facts::ConnectionFacts,
+};
 
 /// Times one request is sent to one server: over connections that were stale and one that is new.
 const TRIES_MAX: u32 = 4;
@@ -48,20 +51,21 @@ impl Upstreams {
     pub(crate) async fn send(
         &self,
         chosen: Chosen,
-        request: Box<Request<RequestBody>>,
+        request: Outbound,
         client: &ConnectionFacts,
         now: Timestamp,
         interim: &dyn Fn(Response<()>),
-    ) -> Result<Response<UpstreamBody>, SendError> {
+    ) -> Result<Response<UpstreamBody>, Box<SendError>> {
         let clock = *self.core.shared().clock();
-        let asked_upgrade = request.headers().keys().any(|name| *name == UPGRADE);
+        let asked_upgrade = request.head.headers.keys().any(|name| *name == UPGRADE);
         let ends = if chosen.plan.is_per_client() { Ends::of(client) } else { None };
         let server = &chosen.server;
         server.cells.add(Meter::SERVER_REQUESTS, 1);
         let mut sent_at = now;
         let mut request = request;
         // What could not be sent again goes where it is sure to arrive.
-        let can_again = request.method().is_idempotent() && !matches!(request.body(), RequestBody::Stream(_));
+        let can_again =
+            request.head.method.is_idempotent() && !matches!(request.body, RequestBody::Stream(_));
         let idle_max = if can_again { Duration::MAX } else { SURELY_OPEN };
         // HTTP/2 knows no upgrade.
         let mut apart = asked_upgrade && chosen.plan.lets_server_choose();
@@ -110,13 +114,13 @@ impl Upstreams {
                             if failure.kind == UpstreamError::Exhausted {
                                 self.say_exhausted(&failure.message);
                             }
-                            return Err(SendError {
+                            return Err(Box::new(SendError {
                                 kind: failure.kind,
                                 message: failure.message,
                                 request: Some(request),
                                 replay: None,
                                 client: None,
-                            });
+                            }));
                         }
                     }
                 }
@@ -165,7 +169,7 @@ impl Upstreams {
         mut message: Message,
         [started, now]: [Timestamp; 2],
         asked_upgrade: bool,
-    ) -> Result<Response<UpstreamBody>, SendError> {
+    ) -> Result<Response<UpstreamBody>, Box<SendError>> {
         let clock = *self.core.shared().clock();
         let framing = match response::check(&mut response, asked_upgrade) {
             Ok(framing) => framing,
@@ -239,13 +243,13 @@ impl Drop for Wait<'_> {
 
 /// The request, if it may go out once more: nothing of it reached the server, or nothing came back
 /// and a second time does no harm.
-fn again(mut unanswered: Unanswered) -> Result<Box<Request<RequestBody>>, Unanswered> {
+fn again(mut unanswered: Unanswered) -> Result<Outbound, Unanswered> {
     if unanswered.client.is_some() {
         return Err(unanswered);
     }
     match unanswered.request.take() {
         Some(request)
-            if !unanswered.has_reached || (unanswered.is_silent && request.method().is_idempotent()) =>
+            if !unanswered.has_reached || (unanswered.is_silent && request.head.method.is_idempotent()) =>
         {
             Ok(request)
         }
@@ -253,12 +257,12 @@ fn again(mut unanswered: Unanswered) -> Result<Box<Request<RequestBody>>, Unansw
     }
 }
 
-fn give_up(chosen: &Chosen, unanswered: Unanswered, now: Timestamp) -> SendError {
+fn give_up(chosen: &Chosen, unanswered: Unanswered, now: Timestamp) -> Box<SendError> {
     let Unanswered { failure, request, has_reached, client, .. } = unanswered;
     if client.is_none() {
         chosen.server.failed(failure.kind, now);
     }
     let (request, replay) = if has_reached { (None, request) } else { (request, None) };
     let message = format!("{}: {}", chosen.endpoint(), failure.message);
-    SendError { kind: failure.kind, message, request, replay, client }
+    Box::new(SendError { kind: failure.kind, message, request, replay, client })
 }

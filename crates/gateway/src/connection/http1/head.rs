@@ -22,7 +22,7 @@ const TARGET_MAX: usize = u16::MAX as usize - 1;
 
 /// A request's head.
 pub(in crate::connection) struct Head {
-    pub(in crate::connection) parts: Parts,
+    pub(in crate::connection) parts: Box<Parts>,
     /// How the body comes.
     pub(super) body: Decoder,
     /// Whether the client waits for a word before it sends that.
@@ -125,7 +125,7 @@ fn read_with<'a>(
     }
     *request.headers_mut() = headers;
     let head = Head {
-        parts: request.into_parts().0,
+        parts: Box::new(request.into_parts().0),
         body,
         expects_continue: framing.expects_continue && version == 1 && body != Decoder::Ended,
         takes_trailers: framing.takes_trailers,

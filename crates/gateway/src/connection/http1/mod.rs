@@ -18,7 +18,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use http::{Method, Request, Response, StatusCode, Version};
+use http::{Method, Response, StatusCode, Version};
 use http_body::Body;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio_rustls::server::TlsStream;
@@ -290,10 +290,15 @@ impl<'a> Codec<'a> {
         // What came too late for the request before.
         self.connection.interim.clear();
         let body = Wire::expect(&self.wire, body, expects_continue);
-        let request = Request::from_parts(parts, body.map_or(ClientBody::Empty, ClientBody::Http1));
+        let body = body.map_or(ClientBody::Empty, ClientBody::Http1);
         let (service, connection) = (Rc::clone(&self.worker.service), Rc::clone(self.connection));
         // Boxed for each request: an idle connection then holds nothing of it.
-        Begun { serving: Box::pin(service.serve(connection, request, judged)), exchange, asked, is_lasting }
+        Begun {
+            serving: Box::pin(service.serve(connection, parts, body, judged)),
+            exchange,
+            asked,
+            is_lasting,
+        }
     }
 
     /// Serves a request, interim responses on the way, and writes its response.

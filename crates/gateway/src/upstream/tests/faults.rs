@@ -2,7 +2,7 @@
 
 use super::*;
 
-async fn answered_with(bytes: &'static [u8]) -> (Bench, Result<Response<UpstreamBody>, SendError>) {
+async fn answered_with(bytes: &'static [u8]) -> (Bench, Result<Response<UpstreamBody>, Box<SendError>>) {
     let raw = Raw::bind().await;
     let bench = Bench::new(&[raw.address()], |_| {});
     let sent = {
@@ -28,7 +28,7 @@ fn a_refused_connection_gives_the_request_back() {
             .expect_err("refused");
         assert_eq!(error.kind, UpstreamError::Connect);
         assert!(error.message.contains(&address.to_string()), "{}", error.message);
-        assert_eq!(error.request.expect("given back").method(), Method::POST);
+        assert_eq!(error.request.expect("given back").head.method, Method::POST);
         assert_eq!(bench.errors(UpstreamError::Connect), 1);
         assert_eq!(bench.connects(), 0);
         assert_eq!(bench.in_flight(), 0);
@@ -79,7 +79,7 @@ fn a_connection_that_breaks_before_or_in_the_head_is_a_reset() {
                 assert!(error.request.is_none(), "it has reached the server");
                 let replay = error.replay.expect("it can be sent again");
                 assert_eq!(
-                    (replay.uri().path(), &replay.headers()["host"]),
+                    (replay.head.uri.path(), &replay.head.headers["host"]),
                     ("/a", &"app.test".parse().expect("a value"))
                 );
                 assert_eq!(bench.errors(UpstreamError::Reset), 1);

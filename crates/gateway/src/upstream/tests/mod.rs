@@ -115,7 +115,7 @@ impl Bench {
         self.try_choose(ChooseHint::default()).expect("a server in service")
     }
 
-    async fn send(&self, request: Request<RequestBody>) -> Result<Response<UpstreamBody>, SendError> {
+    async fn send(&self, request: Request<RequestBody>) -> Result<Response<UpstreamBody>, Box<SendError>> {
         self.send_to(self.choose(), request).await
     }
 
@@ -123,12 +123,12 @@ impl Bench {
         &self,
         chosen: Chosen,
         request: Request<RequestBody>,
-    ) -> Result<Response<UpstreamBody>, SendError> {
+    ) -> Result<Response<UpstreamBody>, Box<SendError>> {
         let now = self.shared.clock().now();
-        self.upstreams.send(chosen, Box::new(request), &self.client, now, &|_| {}).await
+        self.upstreams.send(chosen, request.into(), &self.client, now, &|_| {}).await
     }
 
-    async fn get(&self, path: &str) -> Result<Response<UpstreamBody>, SendError> {
+    async fn get(&self, path: &str) -> Result<Response<UpstreamBody>, Box<SendError>> {
         self.send(request(Method::GET, path, RequestBody::Empty)).await
     }
 

@@ -135,7 +135,7 @@ fn an_idle_connection_that_was_closed_is_replaced_unseen() {
 async fn stale_at_the_moment(
     method: Method,
     body: RequestBody,
-) -> (Bench, Result<Response<UpstreamBody>, SendError>, usize) {
+) -> (Bench, Result<Response<UpstreamBody>, Box<SendError>>, usize) {
     let raw = Raw::bind().await;
     let bench = Bench::new(&[raw.address()], |_| {});
     let served = Cell::new(0);
@@ -202,7 +202,7 @@ fn what_may_not_be_sent_twice_goes_on_a_connection_just_used_or_a_new_one() {
         let send = async |method: Method, idle: Duration| {
             let body = if method == Method::PUT { stream().1 } else { RequestBody::Empty };
             let now = bench.shared.clock().now() + idle;
-            let sent = Box::new(request(method, "/", body));
+            let sent = request(method, "/", body).into();
             let sent = bench.upstreams.send(bench.choose(), sent, &bench.client, now, &|_| {}).await;
             text(sent.expect("a head").into_body()).await.expect("a body")
         };

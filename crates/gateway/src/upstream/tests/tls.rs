@@ -108,7 +108,7 @@ async fn serve(raw: &Raw, acceptor: &TlsAcceptor) -> Option<TlsStream<TcpStream>
 async fn once(
     acceptor: &TlsAcceptor,
     tls: UpstreamTls,
-) -> (Bench, Result<Response<UpstreamBody>, SendError>, Option<TlsStream<TcpStream>>) {
+) -> (Bench, Result<Response<UpstreamBody>, Box<SendError>>, Option<TlsStream<TcpStream>>) {
     let raw = Raw::bind().await;
     let bench = Bench::new(&[raw.address()], |app| speaks_tls(app, tls));
     let (sent, served) = tokio::join!(bench.get("/"), serve(&raw, acceptor));
