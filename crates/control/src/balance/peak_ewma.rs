@@ -52,12 +52,12 @@ impl PeakEwma {
     /// Without observation; `tau` is the time after which an observation counts 1/e, at least 1 ns.
     #[must_use]
     pub fn new(now: Timestamp, tau: Duration) -> Self {
-        Self { tau_ns: (tau.as_nanos() as f64).max(1.0), observed: now, average_ns: 0.0 }
+        Self { tau_ns: (tau.as_secs_f64() * 1e9).max(1.0), observed: now, average_ns: 0.0 }
     }
 
     /// Takes a response time into account.
     pub fn observe(&mut self, now: Timestamp, rtt: Duration) {
-        let rtt_ns = (rtt.as_nanos() as f64).max(1.0);
+        let rtt_ns = (rtt.as_secs_f64() * 1e9).max(1.0);
         self.average_ns = if rtt_ns >= self.average_ns {
             rtt_ns
         } else {
@@ -81,14 +81,12 @@ impl PeakEwma {
     /// `None` before the first.
     #[must_use]
     pub fn at_last_observation(&self) -> Option<Duration> {
-        (self.average_ns > 0.0).then(|| Duration::from_nanos(self.average_ns as u64))
+        (self.average_ns > 0.0).then(|| Duration::from_nanos(self.average_ns.round() as u64))
     }
 
     /// The weight that what was observed still has.
     fn kept(&self, now: Timestamp) -> f64 {
-        match now.since(self.observed).as_nanos() {
-            0 => 1.0,
-            age_ns => (-(age_ns as f64) / self.tau_ns).exp(),
-        }
+        let age = now.since(self.observed);
+        if age.is_zero() { 1.0 } else { (-age.as_secs_f64() * 1e9 / self.tau_ns).exp() }
     }
 }

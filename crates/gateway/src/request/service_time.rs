@@ -22,8 +22,7 @@ pub(super) struct ServiceTime {
 impl ServiceTime {
     /// Takes up a service time.
     pub(super) fn record(&mut self, time: Duration) {
-        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-        let time = time.as_nanos() as f64;
+        let time = time.as_secs_f64() * 1e9;
         let estimate = self.nanos;
         self.nanos = if estimate == 0.0 {
             (FIRST * time).max(1.0)
