@@ -30,8 +30,8 @@ pub(super) fn client(facts: &ConnectionFacts, headers: &HeaderMap) -> Option<IpA
     let mut farthest = near;
     let chain = |name: &HeaderName, read: fn(&[u8]) -> Option<IpAddr>| {
         let mut seen = None;
-        for part in headers.get_all(name).iter().rev().flat_map(|value| elements(value).rev()).take(CHAIN_MAX)
-        {
+        let lines = headers.get_all(name).iter().rev();
+        for part in lines.flat_map(|value| elements(name, value).rev()).take(CHAIN_MAX) {
             // Beyond what cannot be read nothing can be believed.
             let address = read(part)?;
             seen = Some(address);
@@ -54,14 +54,14 @@ pub(super) fn is_secure(facts: &ConnectionFacts, headers: &HeaderMap) -> bool {
     if !facts.trusted {
         return facts.is_secure();
     }
-    let first = |name: &HeaderName| headers.get(name).and_then(|value| elements(value).next());
+    let first = |name: &HeaderName| headers.get(name).and_then(|value| elements(name, value).next());
     let scheme = first(&PROTO).or_else(|| parameter(first(&header::FORWARDED)?, b"proto="));
     scheme.map_or(facts.is_secure(), |scheme| scheme.eq_ignore_ascii_case(b"https"))
 }
 
 /// The host that the client asked for, as written: as a trusted peer says, or of the request itself; empty where none was.
 pub(super) fn host<'a>(facts: &ConnectionFacts, head: Head<'a>) -> &'a str {
-    let first = |name: &HeaderName| head.headers.get(name).and_then(|value| elements(value).next());
+    let first = |name: &HeaderName| head.headers.get(name).and_then(|value| elements(name, value).next());
     let said = || first(&HOST).or_else(|| parameter(first(&header::FORWARDED)?, b"host="));
     let said = facts.trusted.then(said).flatten().and_then(|host| str::from_utf8(host).ok());
     let own = || head.headers.get(header::HOST)?.to_str().ok();
@@ -137,18 +137,24 @@ fn is_trusted(networks: &[IpNet], address: IpAddr) -> bool {
     networks.iter().any(|network| network.contains(&address))
 }
 
-/// The elements of a comma-separated list, quoted commas apart.
-fn elements(value: &HeaderValue) -> impl DoubleEndedIterator<Item = &[u8]> {
-    let (mut quoted, mut escaped) = (false, false);
-    let parts: Vec<&[u8]> = value
-        .as_bytes()
+/// The elements of a comma-separated list. Only `Forwarded` knows quotes, and commas within them separate nothing there. A
+/// quote that nobody closes is none: its sender is not to hide what the proxies behind him have appended.
+fn elements<'v>(name: &HeaderName, value: &'v HeaderValue) -> impl DoubleEndedIterator<Item = &'v [u8]> {
+    let bytes = value.as_bytes();
+    let is_quoted = |(quoted, escaped): (bool, bool), byte: u8| match byte {
+        _ if escaped => (quoted, false),
+        b'\\' => (quoted, quoted),
+        b'"' => (!quoted, false),
+        _ => (quoted, false),
+    };
+    let ends_quoted = bytes.iter().fold((false, false), |at, byte| is_quoted(at, *byte)).0;
+    let knows_quotes = *name == header::FORWARDED && !ends_quoted;
+    let mut at = (false, false);
+    let parts: Vec<&[u8]> = bytes
         .split(|byte| {
-            let separates = *byte == b',' && !quoted;
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' if quoted => escaped = true,
-                b'"' => quoted = !quoted,
-                _ => {}
+            let separates = *byte == b',' && !at.0;
+            if knows_quotes {
+                at = is_quoted(at, *byte);
             }
             separates
         })
@@ -297,6 +303,12 @@ mod tests {
             ("forwarded", "For=1.1.1.1", "1.1.1.1"),
             ("forwarded", "for=\"a,b\", for=_hidden", "10.0.0.2"),
             ("forwarded", "for=unknown", "10.0.0.2"),
+            // What a client has written hides nothing of what was appended to it.
+            ("x-forwarded-for", "\", 1.1.1.1", "1.1.1.1"),
+            ("x-forwarded-for", "\"9.9.9.9, 1.1.1.1, 10.1.1.1", "1.1.1.1"),
+            ("forwarded", "for=\", for=1.1.1.1", "1.1.1.1"),
+            ("forwarded", "for=\"x, for=\"[2001:db8::1]\"", "2001:db8::1"),
+            ("forwarded", "for=\"x\\\", for=1.1.1.1", "1.1.1.1"),
         ] {
             assert_eq!(
                 client(&facts, &map(&[(name, value)])),
