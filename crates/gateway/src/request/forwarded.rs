@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use ipnet::IpNet;
 
-use super::head::Head;
+use super::{head::Head, request_id};
 use crate::facts::{ConnectionFacts, ForwardingFields};
 
 pub(super) const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -72,6 +72,12 @@ pub(super) fn host<'a>(facts: &ConnectionFacts, head: Head<'a>) -> &'a str {
 /// Writes what the server shall know of the request's way. `host` is what the client asked for,
 /// where the server is told another.
 pub(super) fn write(headers: &mut HeaderMap, facts: &ConnectionFacts, host: Option<HeaderValue>) {
+    let believed = |name: &HeaderName| facts.trusted && !name.as_str().contains('_');
+    let made_up: Vec<_> =
+        headers.keys().filter(|name| says_whence(name) && !believed(name)).cloned().collect();
+    for name in made_up {
+        headers.remove(name);
+    }
     let ours = facts.forwarding.get_or_init(|| ForwardingFields::of(facts));
     if facts.trusted {
         append(headers, FOR, &ours.address);
@@ -88,15 +94,26 @@ pub(super) fn write(headers: &mut HeaderMap, facts: &ConnectionFacts, host: Opti
         headers.insert(FOR, ours.address.clone());
         headers.insert(header::FORWARDED, ours.element.clone());
         headers.insert(PROTO, ours.scheme.clone());
-        match &ours.port {
-            Some(port) => headers.insert(PORT, port.clone()),
-            None => headers.remove(PORT),
-        };
-        match host {
-            Some(host) => headers.insert(HOST, host),
-            None => headers.remove(HOST),
-        };
+        if let Some(port) = &ours.port {
+            headers.insert(PORT, port.clone());
+        }
+        if let Some(host) = host {
+            headers.insert(HOST, host);
+        }
     }
+}
+
+/// Whether a field is of `X-Forwarded-*`, or is `X-Request-Id` in another spelling: servers that hand fields on as CGI does
+/// (RFC 3875, section 4.1.18) take `_` for `-`.
+fn says_whence(name: &HeaderName) -> bool {
+    let name = name.as_str().as_bytes();
+    let begins = |with: &[u8]| {
+        let spelled = |(byte, wanted): (&u8, &u8)| byte == wanted || (*byte, *wanted) == (b'_', b'-');
+        name.len() >= with.len() && name.iter().zip(with).all(spelled)
+    };
+    let is_id =
+        || name.len() == request_id::FIELD.as_str().len() && begins(request_id::FIELD.as_str().as_bytes());
+    begins(b"x-forwarded-") || (name.contains(&b'_') && is_id())
 }
 
 /// Joins the lines of a field and ours into one.
@@ -238,6 +255,10 @@ mod tests {
             ("x-forwarded-for", "2.2.2.2"),
             ("x-forwarded-proto", "https"),
             ("x-forwarded-host", "evil.example"),
+            ("x-forwarded-prefix", "/evil"),
+            ("x_forwarded_for", "3.3.3.3"),
+            ("x-forwarded_ssl", "on"),
+            ("x_request-id", "mine"),
             ("forwarded", "for=1.1.1.1"),
         ]);
         assert_eq!(client(&facts, &headers), facts.client_ip());
@@ -260,6 +281,9 @@ mod tests {
             ("x-forwarded-for", "1.1.1.1"),
             ("x-forwarded-for", "2.2.2.2, 10.0.0.9"),
             ("x-forwarded-proto", "https"),
+            ("x-forwarded-prefix", "/shop"),
+            ("x_forwarded_for", "3.3.3.3"),
+            ("x-request-id", "its"),
         ]);
         assert_eq!(client(&facts, &headers), Some("2.2.2.2".parse().unwrap()));
         write(&mut headers, &facts, Some(HeaderValue::from_static("shop.example")));
@@ -268,8 +292,10 @@ mod tests {
             map(&[
                 ("x-forwarded-for", "1.1.1.1, 2.2.2.2, 10.0.0.9, 10.0.0.2"),
                 ("x-forwarded-proto", "https"),
+                ("x-forwarded-prefix", "/shop"),
                 ("x-forwarded-port", "8080"),
                 ("x-forwarded-host", "shop.example"),
+                ("x-request-id", "its"),
                 ("forwarded", "for=10.0.0.2;proto=http"),
             ])
         );
