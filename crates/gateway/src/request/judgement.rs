@@ -172,12 +172,6 @@ impl Service {
             Decision::Ask(Entry::Start(held)) => held.started(),
             _ => self.now(),
         };
-        // A token in the target is for nobody's eyes.
-        let stripped = match &decision {
-            Decision::Shut(shut) => shut.stripped(),
-            _ => visit.as_ref().and_then(|visit| visit.stripped()),
-        };
-        let head = stripped.map_or(head, |uri| Head { uri, ..head });
         let random = || self.upstreams.random();
         let trace = trace_context::begin(&view.snapshot.settings, &connection.facts, head.headers, random);
         let sender = Sender { connection, head, client, trace };
