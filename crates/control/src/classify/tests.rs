@@ -134,6 +134,30 @@ fn spellings_do_not_evade_a_rule() {
     }
 }
 
+/// A server that leaves dot segments where they are reads a path otherwise; where rules care, so do they.
+#[test]
+fn dot_segments_evade_no_rule_of_a_server_that_keeps_them() {
+    let search = RuleSpec { verdict: into("c1"), ..on_path(PathSpec::Prefix("/search".into())) };
+    let rules = classifier(&[search]);
+    for (path, expected) in [
+        ("/search/..", true),
+        ("/search/a/../../b", true),
+        ("/x/../search", true),
+        ("/%73earch/../b", true),
+        ("/search/a/../b", false),
+        ("/search/.", false),
+        ("/a/../b", false),
+        ("/search/...", false),
+        ("/search//b", false),
+        ("/b", false),
+    ] {
+        let request = Request::get(path);
+        assert_eq!(rules.is_two_ways(&request, rules.classify(&request)), expected, "{path}");
+    }
+    let none = classifier(&[]);
+    assert!(!none.is_two_ways(&Request::get("/a/../b"), none.classify(&Request::get("/a/../b"))));
+}
+
 #[test]
 fn path_conditions_match_whole_paths() {
     let (exact, prefix) = (|p: &str| PathSpec::Exact(p.into()), |p: &str| PathSpec::Prefix(p.into()));

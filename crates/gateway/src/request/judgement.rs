@@ -124,6 +124,9 @@ impl Service {
         let values = &snapshot.settings.values;
         let seen = Seen { head, host: &examined.host.name, client, facts: &connection.facts };
         let verdict = snapshot.classifier.classify(&seen);
+        if snapshot.classifier.is_two_ways(&seen, verdict) {
+            return Ruling::Turn(Turn::Bad(BadHead::Target));
+        }
         let class = snapshot.class_values(verdict.class);
         let of_class = u8::try_from(class.get(keys::PRIORITY)).unwrap_or(u8::MAX);
         let mut exchange = Exchange {
