@@ -39,27 +39,34 @@ pub(super) fn path_with_dots(path: &str) -> Option<String> {
     has_dots(path).then(|| written(path, Dots::Kept))
 }
 
-/// Whether a path is one that servers read differently whatever is done with dot segments: with one that is escaped or has
-/// parameters (`%2e%2e`, `..;x`), which some take for a name, or with a backslash, which some take for a slash. No browser and
-/// no library sends any of these (URL, section 4.4; Jakarta Servlet 6.0, section 3.5.2, has them refused, too).
+/// Whether a path is one that servers read differently whatever is done with its dot segments:
+///
+/// - one of these is escaped or has parameters (`%2e%2e`, `..;x`): some take it for a name;
+/// - `..` comes behind an empty segment (`//..`, `/;x/..`): some take it for the end of that, others for the end of the one before;
+/// - it has a backslash: some take it for a slash.
+///
+/// No browser and no library sends any of these (URL, section 4.4), and Jakarta Servlet 6.0, section 3.5.2, has most refused, too.
 ///
 /// ```
 /// use tidegate_control::classify::is_ambiguous_path;
 ///
-/// assert!(is_ambiguous_path("/shop/..;/admin") && is_ambiguous_path("/%2E/a") && is_ambiguous_path("/a\\b"));
-/// assert!(!is_ambiguous_path("/a/../b") && !is_ambiguous_path("/%2ehidden;x/...;y"));
+/// assert!(is_ambiguous_path("/shop/..;/admin") && is_ambiguous_path("/a//../b") && is_ambiguous_path("/a\\b"));
+/// assert!(!is_ambiguous_path("/a/../b//c") && !is_ambiguous_path("/%2ehidden;x/...;y"));
 /// ```
 #[must_use]
 pub fn is_ambiguous_path(path: &str) -> bool {
-    if !path.bytes().any(|byte| matches!(byte, b'%' | b';' | b'\\')) {
+    if !path.contains("/.") && !path.contains(['%', '\\']) {
         return false;
     }
-    let is_hidden = |segment: &str| {
+    let mut is_behind_empty = false;
+    let is_ambiguous = |segment: &str| {
         let plain = segment.split(';').next().unwrap_or_default();
         let is_dots = matches!(&*plain.replace("%2e", ".").replace("%2E", "."), "." | "..");
-        is_dots && !matches!(segment, "." | "..")
+        let is_plain = segment == "." || segment == ".." && !is_behind_empty;
+        is_behind_empty |= plain.is_empty();
+        is_dots && !is_plain
     };
-    path.contains('\\') || path.split('/').any(is_hidden)
+    path.contains('\\') || path.split('/').skip(1).any(is_ambiguous)
 }
 
 fn has_dots(path: &str) -> bool {

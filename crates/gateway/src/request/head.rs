@@ -15,7 +15,7 @@
 //! | absolute form of another scheme, user information | 400 |
 //! | `*` with another method than OPTIONS | 400 |
 //! | a path with control characters, or none | 400 |
-//! | a path with a backslash, or a dot segment that is escaped or has parameters (`%2e%2e`, `..;x`) | 400 |
+//! | a path with a backslash, a dot segment that is escaped or has parameters (`%2e%2e`, `..;x`), or `..` behind an empty segment | 400 |
 //! | CONNECT, TRACE | 501: neither a tunnel nor an echo of internal headers is offered |
 //! | `Expect` other than `100-continue` | 417 |
 //! | more fields than `headers.max`, which over HTTP/1 the codec counts | 431 |
