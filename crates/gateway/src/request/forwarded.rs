@@ -103,17 +103,31 @@ pub(super) fn write(headers: &mut HeaderMap, facts: &ConnectionFacts, host: Opti
     }
 }
 
-/// Whether a field is of `X-Forwarded-*`, or is `X-Request-Id` in another spelling: servers that hand fields on as CGI does
-/// (RFC 3875, section 4.1.18) take `_` for `-`.
-fn says_whence(name: &HeaderName) -> bool {
-    let name = name.as_str().as_bytes();
-    let begins = |with: &[u8]| {
-        let spelled = |(byte, wanted): (&u8, &u8)| byte == wanted || (*byte, *wanted) == (b'_', b'-');
-        name.len() >= with.len() && name.iter().zip(with).all(spelled)
+/// Takes out of trailers what is believed of a head alone, and what some servers would take from here in its place (RFC 9110,
+/// section 6.5.1).
+pub(super) fn strip_trailers(trailers: &mut HeaderMap) {
+    let is_of_head = |name: &HeaderName| {
+        says_whence(name) || [request_id::FIELD, header::FORWARDED, header::COOKIE].contains(name)
     };
-    let is_id =
-        || name.len() == request_id::FIELD.as_str().len() && begins(request_id::FIELD.as_str().as_bytes());
-    begins(b"x-forwarded-") || (name.contains(&b'_') && is_id())
+    let names: Vec<_> = trailers.keys().filter(|name| is_of_head(name)).cloned().collect();
+    for name in names {
+        trailers.remove(name);
+    }
+}
+
+/// Whether a field is of `X-Forwarded-*`, or is `X-Request-Id` in another spelling.
+fn says_whence(name: &HeaderName) -> bool {
+    const ALL: &str = "x-forwarded-";
+    let begin = name.as_str().get(..ALL.len());
+    begin.is_some_and(|begin| are_alike(begin, ALL))
+        || *name != request_id::FIELD && are_alike(name.as_str(), request_id::FIELD.as_str())
+}
+
+/// Whether two names of fields are one to a server that hands them on as CGI does (RFC 3875, section 4.1.18), where `-` becomes
+/// `_`.
+pub(super) fn are_alike(one: &str, other: &str) -> bool {
+    let plain = |byte: u8| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    one.len() == other.len() && one.bytes().map(plain).eq(other.bytes().map(plain))
 }
 
 /// Joins the lines of a field and ours into one.
@@ -299,6 +313,14 @@ mod tests {
                 ("forwarded", "for=10.0.0.2;proto=http"),
             ])
         );
+    }
+
+    #[test]
+    fn trailers_say_nothing_of_whence_a_request_came() {
+        let names = ["x-sum", "x-forwarded-for", "x_forwarded_proto", "x-request-id", "forwarded", "cookie"];
+        let mut trailers = map(&names.map(|name| (name, "1")));
+        strip_trailers(&mut trailers);
+        assert_eq!(trailers, map(&[("x-sum", "1")]));
     }
 
     #[test]
