@@ -57,6 +57,8 @@ use crate::{
 
 /// Largest request body taken.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
+/// Largest head of a request.
+const HEAD_BYTES_MAX: usize = 32 * 1024;
 /// Connections served at once; further ones wait in the kernel.
 const CONNECTIONS_MAX: usize = 256;
 /// Measurements asked for that are answered at once.
@@ -383,6 +385,7 @@ impl Api {
             http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIMEOUT)
+                .max_buf_size(HEAD_BYTES_MAX)
                 .serve_connection(TokioIo::new(stream), service)
         );
         let mut door = self.door.clone();

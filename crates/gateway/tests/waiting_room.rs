@@ -61,11 +61,14 @@ fn without_endings_nothing_passes_by_them() {
          [application.app.class.assets]\nwaiting_room.queues = false\n\
          [[application.app.rule]]\nclass = \"assets\"\npath_prefix = \"/static\"",
     );
-    let mut client = bed.connect();
-    for (path, status) in
-        [("/index.php/a.css", 503), ("/static/a.css", 200), ("/static/../index.php/a.css", 503)]
-    {
-        assert_eq!(get(&mut client, path).status, status, "{path}");
+    for (path, status) in [
+        ("/index.php/a.css", 503),
+        ("/static/a.css", 200),
+        // Of which of the two it is depends on the server.
+        ("/static/../index.php/a.css", 400),
+        ("/static/..;/index.php/a.css", 400),
+    ] {
+        assert_eq!(get(&mut bed.connect(), path).status, status, "{path}");
     }
 }
 

@@ -287,6 +287,19 @@ fn what_answers_get_answers_head_without_a_body() {
 }
 
 #[test]
+fn a_head_without_end_is_refused() {
+    let front = Front::start("", "", &[]);
+    let mut stream = TcpStream::connect(front.admin).expect("connect");
+    let head = format!("GET /healthz HTTP/1.1\r\nhost: {}\r\nx: {}", front.admin, "a".repeat(64 * 1024));
+    // It may not all be taken.
+    let _ = stream.write_all(head.as_bytes());
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).expect("an answer before the head has ended");
+    assert_eq!(&answer, b"HTTP/1.1 431");
+    front.gateway.stop_sound();
+}
+
+#[test]
 fn the_overview_shows_what_was_served() {
     let front = Front::start("", "", &[]);
     let mut events = Stream::open(front.admin, "meters=1s&kinds=ending", None);

@@ -9,6 +9,7 @@ use super::{
     HostPattern, RuleFault, RuleSpec, TlsSpec, canonical_path, compile,
     fields::{ValueCondition, cookie_values, query_values},
     index::Index,
+    path::path_with_dots,
 };
 use crate::{ClassId, priority_header::PriorityHeader};
 
@@ -162,12 +163,26 @@ impl Classifier {
         if self.rules.is_empty() {
             return Verdict::default();
         }
-        let seen = Seen { facts, path: OnceCell::new() };
+        self.judge(&Seen { facts, path: OnceCell::new() })
+    }
+
+    /// Whether the rules would say something else if the path's dot segments were names: a server that removes none of them,
+    /// as many frameworks do, sees a request of another class than `verdict`.
+    #[must_use]
+    pub fn is_two_ways(&self, facts: &impl RequestFacts, verdict: Verdict) -> bool {
+        if self.rules.is_empty() {
+            return false;
+        }
+        let Some(path) = path_with_dots(facts.path()) else { return false };
+        let other = self.judge(&Seen { facts, path: OnceCell::from(Cow::Owned(path)) });
+        Verdict { rule: None, ..other } != Verdict { rule: None, ..verdict }
+    }
+
+    fn judge<F: RequestFacts>(&self, seen: &Seen<'_, F>) -> Verdict {
+        let facts = seen.facts;
         self.index
             .candidates(|| seen.path(), facts.host(), facts.method())
-            .find_map(|position| {
-                self.rules.get(position).filter(|rule| rule.holds(&seen)).zip(Some(position))
-            })
+            .find_map(|position| self.rules.get(position).filter(|rule| rule.holds(seen)).zip(Some(position)))
             .map_or_else(Verdict::default, |(rule, position)| rule.outcome.verdict(facts, position))
     }
 

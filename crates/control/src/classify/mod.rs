@@ -18,5 +18,5 @@ pub use classifier::{Classifier, RequestFacts, TlsFacts, Verdict};
 pub use compile::RuleFault;
 pub use fields::{cookie_values, query_values};
 pub use host::HostPattern;
-pub use path::canonical_path;
+pub use path::{canonical_path, is_ambiguous_path};
 pub use spec::{FieldSpec, PathSpec, RuleSpec, TlsSpec, ValueSpec, VerdictSpec};

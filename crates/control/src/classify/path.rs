@@ -8,7 +8,7 @@ use std::borrow::Cow;
 /// - Escapes of octets that may stand for themselves are decoded: `%61` is `a` (RFC 3986, section
 ///   6.2.2.2), and `%40` is `@`: servers decode those of reserved characters too. The separators
 ///   `/`, `;`, `%`, `?`, `#` and everything outside `!` to `~` stay escaped, in upper case
-///   (6.2.2.1). So `%2F` is no separator; of servers that take it for one, most refuse it.
+///   (6.2.2.1). So `%2F` is no separator; of servers that take it for one, most refuse it, but nginx does not.
 /// - Octets that cannot stand for themselves, and a `%` that begins no escape, are escaped. The
 ///   form is plain ASCII.
 /// - Parameters (`;` to the segment's end) are cut and empty segments are dropped, as servlet
@@ -30,16 +30,63 @@ use std::borrow::Cow;
 /// ```
 #[must_use]
 pub fn canonical_path(path: &str) -> Cow<'_, str> {
-    if is_canonical(path) {
-        return Cow::Borrowed(path);
+    if is_canonical(path) { Cow::Borrowed(path) } else { Cow::Owned(written(path, Dots::Removed)) }
+}
+
+/// The same form but for its dot segments, which stay: so a server sees the path that removes none, as many frameworks do.
+/// `None` if there are none.
+pub(super) fn path_with_dots(path: &str) -> Option<String> {
+    has_dots(path).then(|| written(path, Dots::Kept))
+}
+
+/// Whether a path is one that servers read differently whatever is done with its dot segments:
+///
+/// - one of these is escaped or has parameters (`%2e%2e`, `..;x`): some take it for a name;
+/// - `..` comes behind an empty segment (`//..`, `/;x/..`): some take it for the end of that, others for the end of the one before;
+/// - it has a backslash: some take it for a slash.
+///
+/// No browser and no library sends any of these (URL, section 4.4), and Jakarta Servlet 6.0, section 3.5.2, has most refused, too.
+///
+/// ```
+/// use tidegate_control::classify::is_ambiguous_path;
+///
+/// assert!(is_ambiguous_path("/shop/..;/admin") && is_ambiguous_path("/a//../b") && is_ambiguous_path("/a\\b"));
+/// assert!(!is_ambiguous_path("/a/../b//c") && !is_ambiguous_path("/%2ehidden;x/...;y"));
+/// ```
+#[must_use]
+pub fn is_ambiguous_path(path: &str) -> bool {
+    if !path.contains("/.") && !path.contains(['%', '\\']) {
+        return false;
     }
+    let mut is_behind_empty = false;
+    let is_ambiguous = |segment: &str| {
+        let plain = segment.split(';').next().unwrap_or_default();
+        let is_dots = matches!(&*plain.replace("%2e", ".").replace("%2E", "."), "." | "..");
+        let is_plain = segment == "." || segment == ".." && !is_behind_empty;
+        is_behind_empty |= plain.is_empty();
+        is_dots && !is_plain
+    };
+    path.contains('\\') || path.split('/').skip(1).any(is_ambiguous)
+}
+
+fn has_dots(path: &str) -> bool {
+    path.contains("/.") && path.split('/').any(|segment| matches!(segment, "." | ".."))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Dots {
+    Removed,
+    Kept,
+}
+
+fn written(path: &str, dots: Dots) -> String {
     let Some(rest) = path.strip_prefix('/') else {
         let mut out = String::with_capacity(path.len() + 2);
         if path.is_empty() {
             out.push('/');
         }
         push_segment(&mut out, path);
-        return Cow::Owned(out);
+        return out;
     };
     let mut out = String::with_capacity(path.len() + 2);
     let mut ends_in_slash = true;
@@ -49,11 +96,15 @@ pub fn canonical_path(path: &str) -> Cow<'_, str> {
         out.push('/');
         push_segment(&mut out, segment);
         ends_in_slash = match &out[start..] {
-            "/" | "/." => {
+            "/" => {
                 out.truncate(start);
                 true
             }
-            "/.." => {
+            "/." if dots == Dots::Removed => {
+                out.truncate(start);
+                true
+            }
+            "/.." if dots == Dots::Removed => {
                 out.truncate(start);
                 out.truncate(out.rfind('/').unwrap_or(0));
                 true
@@ -64,7 +115,7 @@ pub fn canonical_path(path: &str) -> Cow<'_, str> {
     if ends_in_slash {
         out.push('/');
     }
-    Cow::Owned(out)
+    out
 }
 
 /// Whether [`canonical_path`] would change nothing.

@@ -134,6 +134,67 @@ fn spellings_do_not_evade_a_rule() {
     }
 }
 
+/// A server that leaves dot segments where they are reads a path otherwise; where rules care, so do they.
+#[test]
+fn dot_segments_evade_no_rule_of_a_server_that_keeps_them() {
+    let search = RuleSpec { verdict: into("c1"), ..on_path(PathSpec::Prefix("/search".into())) };
+    let rules = classifier(&[search]);
+    for (path, expected) in [
+        ("/search/..", true),
+        ("/search/a/../../b", true),
+        ("/x/../search", true),
+        ("/%73earch/../b", true),
+        ("/search/a/../b", false),
+        ("/search/.", false),
+        ("/a/../b", false),
+        ("/search/...", false),
+        ("/search//b", false),
+        ("/b", false),
+    ] {
+        let request = Request::get(path);
+        assert_eq!(rules.is_two_ways(&request, rules.classify(&request)), expected, "{path}");
+    }
+    let none = classifier(&[]);
+    assert!(!none.is_two_ways(&Request::get("/a/../b"), none.classify(&Request::get("/a/../b"))));
+}
+
+/// The first segment as servers see it that keep dot segments, and as those that remove them, with empty segments left out or
+/// not; parameters belong to a name for all of them, until one is looked up.
+fn first_segments(path: &str) -> Vec<String> {
+    let removed = |without_empty: bool| {
+        let mut kept = Vec::new();
+        for segment in path.split('/').skip(1).filter(|segment| !(without_empty && segment.is_empty())) {
+            match segment {
+                "." => {}
+                ".." => drop(kept.pop()),
+                name => kept.push(name),
+            }
+        }
+        kept.first().copied().unwrap_or_default().to_owned()
+    };
+    let left = path.split('/').nth(1).unwrap_or_default().to_owned();
+    let cut = |name: String| name.split(';').next().unwrap_or_default().to_owned();
+    [left, removed(true), removed(false)].map(cut).to_vec()
+}
+
+proptest! {
+    #[test]
+    fn whatever_a_server_does_with_dot_segments_no_rule_is_evaded(
+        segments in prop::collection::vec(
+            prop::sample::select(vec!["search", "search;x", "a", "", ";x", ".", "..", ".;", "..;x"]), 1..9
+        ),
+    ) {
+        let search = RuleSpec { verdict: into("c1"), ..on_path(PathSpec::Prefix("/search".into())) };
+        let (rules, path) = (classifier(&[search]), format!("/{}", segments.join("/")));
+        let request = Request::get(&path);
+        let verdict = rules.classify(&request);
+        let is_refused = is_ambiguous_path(&path) || rules.is_two_ways(&request, verdict);
+        for first in first_segments(&path) {
+            prop_assert!(first != "search" || verdict.class == ClassId(1) || is_refused, "{}", path);
+        }
+    }
+}
+
 #[test]
 fn path_conditions_match_whole_paths() {
     let (exact, prefix) = (|p: &str| PathSpec::Exact(p.into()), |p: &str| PathSpec::Prefix(p.into()));

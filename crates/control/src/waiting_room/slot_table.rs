@@ -591,7 +591,8 @@ impl SlotTable {
             let at = self.index(slot);
             let room = self.budgets[lane].saturating_sub(self.booked[lane][at]);
             let part = if slot == last { rest } else { room.min(rest) };
-            self.booked[lane][at] += part;
+            // The last slot takes whatever another process says that it has promised.
+            self.booked[lane][at] = self.booked[lane][at].saturating_add(part);
             rest -= part;
             slot += 1;
         }

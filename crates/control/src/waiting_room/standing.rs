@@ -260,7 +260,7 @@ impl Room {
 
     pub(super) fn count_many(&mut self, class: ClassId, what: RoomCount, count: u64) {
         if let Some(counts) = self.counts.get_mut(class.index()) {
-            counts[what as usize] += count;
+            counts[what as usize] = counts[what as usize].saturating_add(count);
         }
     }
 }

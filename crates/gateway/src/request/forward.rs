@@ -64,6 +64,7 @@ pub(super) fn request(
             id
         }
     };
+    remove_look_alikes(&mut parts.headers, &application.settings.request_headers);
     edit(&mut parts.headers, &application.settings.request_headers);
     target(parts, application);
     parts.version = Version::HTTP_11;
@@ -161,6 +162,20 @@ fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
+/// Takes out what some servers would take for a field that is set or removed.
+fn remove_look_alikes(headers: &mut HeaderMap, edits: &[HeaderEdit]) {
+    for edit in edits {
+        let (HeaderEdit::Set { name, .. } | HeaderEdit::Remove { name }) = edit else { continue };
+        let is_other = |other: &&HeaderName| {
+            forwarded::are_alike(other.as_str(), name) && !other.as_str().eq_ignore_ascii_case(name)
+        };
+        let others: Vec<HeaderName> = headers.keys().filter(is_other).cloned().collect();
+        for other in others {
+            headers.remove(other);
+        }
+    }
+}
+
 /// Applies edits in order. Names and values were checked with the settings; one that is no field is
 /// passed over.
 pub(super) fn edit<'a>(headers: &mut HeaderMap, edits: impl IntoIterator<Item = &'a HeaderEdit>) {
@@ -219,6 +234,25 @@ mod tests {
         let values: Vec<_> = headers.get_all("x-new").iter().collect();
         assert_eq!(values, ["b", "c"]);
         assert_eq!(headers.len(), 2);
+    }
+
+    #[test]
+    fn what_looks_like_an_edited_field_to_some_servers_goes() {
+        let mut headers = HeaderMap::new();
+        for name in ["x-role", "x_role", "x_tenant-id", "x-tenant_id", "x_other", "tenant_id"] {
+            headers.insert(name, HeaderValue::from_static("1"));
+        }
+        remove_look_alikes(
+            &mut headers,
+            &[
+                HeaderEdit::Remove { name: "X-Role".into() },
+                HeaderEdit::Set { name: "x-tenant-id".into(), value: "a".into() },
+                HeaderEdit::Add { name: "x-other".into(), value: "a".into() },
+            ],
+        );
+        let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["tenant_id", "x-role", "x_other"]);
     }
 
     #[test]

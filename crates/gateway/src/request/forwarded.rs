@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use ipnet::IpNet;
 
-use super::head::Head;
+use super::{head::Head, request_id};
 use crate::facts::{ConnectionFacts, ForwardingFields};
 
 pub(super) const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -30,8 +30,8 @@ pub(super) fn client(facts: &ConnectionFacts, headers: &HeaderMap) -> Option<IpA
     let mut farthest = near;
     let chain = |name: &HeaderName, read: fn(&[u8]) -> Option<IpAddr>| {
         let mut seen = None;
-        for part in headers.get_all(name).iter().rev().flat_map(|value| elements(value).rev()).take(CHAIN_MAX)
-        {
+        let lines = headers.get_all(name).iter().rev();
+        for part in lines.flat_map(|value| elements(name, value).rev()).take(CHAIN_MAX) {
             // Beyond what cannot be read nothing can be believed.
             let address = read(part)?;
             seen = Some(address);
@@ -54,14 +54,14 @@ pub(super) fn is_secure(facts: &ConnectionFacts, headers: &HeaderMap) -> bool {
     if !facts.trusted {
         return facts.is_secure();
     }
-    let first = |name: &HeaderName| headers.get(name).and_then(|value| elements(value).next());
+    let first = |name: &HeaderName| headers.get(name).and_then(|value| elements(name, value).next());
     let scheme = first(&PROTO).or_else(|| parameter(first(&header::FORWARDED)?, b"proto="));
     scheme.map_or(facts.is_secure(), |scheme| scheme.eq_ignore_ascii_case(b"https"))
 }
 
 /// The host that the client asked for, as written: as a trusted peer says, or of the request itself; empty where none was.
 pub(super) fn host<'a>(facts: &ConnectionFacts, head: Head<'a>) -> &'a str {
-    let first = |name: &HeaderName| head.headers.get(name).and_then(|value| elements(value).next());
+    let first = |name: &HeaderName| head.headers.get(name).and_then(|value| elements(name, value).next());
     let said = || first(&HOST).or_else(|| parameter(first(&header::FORWARDED)?, b"host="));
     let said = facts.trusted.then(said).flatten().and_then(|host| str::from_utf8(host).ok());
     let own = || head.headers.get(header::HOST)?.to_str().ok();
@@ -72,6 +72,12 @@ pub(super) fn host<'a>(facts: &ConnectionFacts, head: Head<'a>) -> &'a str {
 /// Writes what the server shall know of the request's way. `host` is what the client asked for,
 /// where the server is told another.
 pub(super) fn write(headers: &mut HeaderMap, facts: &ConnectionFacts, host: Option<HeaderValue>) {
+    let believed = |name: &HeaderName| facts.trusted && !name.as_str().contains('_');
+    let made_up: Vec<_> =
+        headers.keys().filter(|name| says_whence(name) && !believed(name)).cloned().collect();
+    for name in made_up {
+        headers.remove(name);
+    }
     let ours = facts.forwarding.get_or_init(|| ForwardingFields::of(facts));
     if facts.trusted {
         append(headers, FOR, &ours.address);
@@ -88,15 +94,40 @@ pub(super) fn write(headers: &mut HeaderMap, facts: &ConnectionFacts, host: Opti
         headers.insert(FOR, ours.address.clone());
         headers.insert(header::FORWARDED, ours.element.clone());
         headers.insert(PROTO, ours.scheme.clone());
-        match &ours.port {
-            Some(port) => headers.insert(PORT, port.clone()),
-            None => headers.remove(PORT),
-        };
-        match host {
-            Some(host) => headers.insert(HOST, host),
-            None => headers.remove(HOST),
-        };
+        if let Some(port) = &ours.port {
+            headers.insert(PORT, port.clone());
+        }
+        if let Some(host) = host {
+            headers.insert(HOST, host);
+        }
     }
+}
+
+/// Takes out of trailers what is believed of a head alone, and what some servers would take from here in its place (RFC 9110,
+/// section 6.5.1).
+pub(super) fn strip_trailers(trailers: &mut HeaderMap) {
+    let is_of_head = |name: &HeaderName| {
+        says_whence(name) || [request_id::FIELD, header::FORWARDED, header::COOKIE].contains(name)
+    };
+    let names: Vec<_> = trailers.keys().filter(|name| is_of_head(name)).cloned().collect();
+    for name in names {
+        trailers.remove(name);
+    }
+}
+
+/// Whether a field is of `X-Forwarded-*`, or is `X-Request-Id` in another spelling.
+fn says_whence(name: &HeaderName) -> bool {
+    const ALL: &str = "x-forwarded-";
+    let begin = name.as_str().get(..ALL.len());
+    begin.is_some_and(|begin| are_alike(begin, ALL))
+        || *name != request_id::FIELD && are_alike(name.as_str(), request_id::FIELD.as_str())
+}
+
+/// Whether two names of fields are one to a server that hands them on as CGI does (RFC 3875, section 4.1.18), where `-` becomes
+/// `_`.
+pub(super) fn are_alike(one: &str, other: &str) -> bool {
+    let plain = |byte: u8| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    one.len() == other.len() && one.bytes().map(plain).eq(other.bytes().map(plain))
 }
 
 /// Joins the lines of a field and ours into one.
@@ -137,18 +168,24 @@ fn is_trusted(networks: &[IpNet], address: IpAddr) -> bool {
     networks.iter().any(|network| network.contains(&address))
 }
 
-/// The elements of a comma-separated list, quoted commas apart.
-fn elements(value: &HeaderValue) -> impl DoubleEndedIterator<Item = &[u8]> {
-    let (mut quoted, mut escaped) = (false, false);
-    let parts: Vec<&[u8]> = value
-        .as_bytes()
+/// The elements of a comma-separated list. Only `Forwarded` knows quotes, and commas within them separate nothing there. A
+/// quote that nobody closes is none: its sender is not to hide what the proxies behind him have appended.
+fn elements<'v>(name: &HeaderName, value: &'v HeaderValue) -> impl DoubleEndedIterator<Item = &'v [u8]> {
+    let bytes = value.as_bytes();
+    let is_quoted = |(quoted, escaped): (bool, bool), byte: u8| match byte {
+        _ if escaped => (quoted, false),
+        b'\\' => (quoted, quoted),
+        b'"' => (!quoted, false),
+        _ => (quoted, false),
+    };
+    let ends_quoted = bytes.iter().fold((false, false), |at, byte| is_quoted(at, *byte)).0;
+    let knows_quotes = *name == header::FORWARDED && !ends_quoted;
+    let mut at = (false, false);
+    let parts: Vec<&[u8]> = bytes
         .split(|byte| {
-            let separates = *byte == b',' && !quoted;
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' if quoted => escaped = true,
-                b'"' => quoted = !quoted,
-                _ => {}
+            let separates = *byte == b',' && !at.0;
+            if knows_quotes {
+                at = is_quoted(at, *byte);
             }
             separates
         })
@@ -232,6 +269,10 @@ mod tests {
             ("x-forwarded-for", "2.2.2.2"),
             ("x-forwarded-proto", "https"),
             ("x-forwarded-host", "evil.example"),
+            ("x-forwarded-prefix", "/evil"),
+            ("x_forwarded_for", "3.3.3.3"),
+            ("x-forwarded_ssl", "on"),
+            ("x_request-id", "mine"),
             ("forwarded", "for=1.1.1.1"),
         ]);
         assert_eq!(client(&facts, &headers), facts.client_ip());
@@ -254,6 +295,9 @@ mod tests {
             ("x-forwarded-for", "1.1.1.1"),
             ("x-forwarded-for", "2.2.2.2, 10.0.0.9"),
             ("x-forwarded-proto", "https"),
+            ("x-forwarded-prefix", "/shop"),
+            ("x_forwarded_for", "3.3.3.3"),
+            ("x-request-id", "its"),
         ]);
         assert_eq!(client(&facts, &headers), Some("2.2.2.2".parse().unwrap()));
         write(&mut headers, &facts, Some(HeaderValue::from_static("shop.example")));
@@ -262,11 +306,21 @@ mod tests {
             map(&[
                 ("x-forwarded-for", "1.1.1.1, 2.2.2.2, 10.0.0.9, 10.0.0.2"),
                 ("x-forwarded-proto", "https"),
+                ("x-forwarded-prefix", "/shop"),
                 ("x-forwarded-port", "8080"),
                 ("x-forwarded-host", "shop.example"),
+                ("x-request-id", "its"),
                 ("forwarded", "for=10.0.0.2;proto=http"),
             ])
         );
+    }
+
+    #[test]
+    fn trailers_say_nothing_of_whence_a_request_came() {
+        let names = ["x-sum", "x-forwarded-for", "x_forwarded_proto", "x-request-id", "forwarded", "cookie"];
+        let mut trailers = map(&names.map(|name| (name, "1")));
+        strip_trailers(&mut trailers);
+        assert_eq!(trailers, map(&[("x-sum", "1")]));
     }
 
     #[test]
@@ -297,6 +351,12 @@ mod tests {
             ("forwarded", "For=1.1.1.1", "1.1.1.1"),
             ("forwarded", "for=\"a,b\", for=_hidden", "10.0.0.2"),
             ("forwarded", "for=unknown", "10.0.0.2"),
+            // What a client has written hides nothing of what was appended to it.
+            ("x-forwarded-for", "\", 1.1.1.1", "1.1.1.1"),
+            ("x-forwarded-for", "\"9.9.9.9, 1.1.1.1, 10.1.1.1", "1.1.1.1"),
+            ("forwarded", "for=\", for=1.1.1.1", "1.1.1.1"),
+            ("forwarded", "for=\"x, for=\"[2001:db8::1]\"", "2001:db8::1"),
+            ("forwarded", "for=\"x\\\", for=1.1.1.1", "1.1.1.1"),
         ] {
             assert_eq!(
                 client(&facts, &map(&[(name, value)])),

@@ -15,12 +15,13 @@
 //! | absolute form of another scheme, user information | 400 |
 //! | `*` with another method than OPTIONS | 400 |
 //! | a path with control characters, or none | 400 |
+//! | a path with a backslash, a dot segment that is escaped or has parameters (`%2e%2e`, `..;x`), or `..` behind an empty segment | 400 |
 //! | CONNECT, TRACE | 501: neither a tunnel nor an echo of internal headers is offered |
 //! | `Expect` other than `100-continue` | 417 |
 //! | more fields than `headers.max`, which over HTTP/1 the codec counts | 431 |
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version, header, request::Parts};
-use tidegate_control::meters::BadRequest;
+use tidegate_control::{classify::is_ambiguous_path, meters::BadRequest};
 
 use super::host::Host;
 use crate::http1::number;
@@ -62,7 +63,7 @@ pub(super) enum BadHead {
     Host,
     /// Target and `Host` disagree.
     HostDisagrees,
-    /// The target is no path, no absolute URI of HTTP, or has control characters.
+    /// The target is no path, no absolute URI of HTTP, has control characters, or is read by servers in more than one way.
     Target,
     /// `Expect` other than `100-continue`.
     Expectation,
@@ -195,6 +196,7 @@ impl<'a> Head<'a> {
             target.starts_with('?') && self.uri.authority().is_some() && self.version != Version::HTTP_2;
         if !(target.starts_with('/') || asterisk || pathless)
             || target.bytes().any(|byte| byte < 0x21 || byte == 0x7f)
+            || is_ambiguous_path(self.uri.path())
         {
             return Err(BadHead::Target);
         }
@@ -280,6 +282,7 @@ mod tests {
         let host = [("host", "A.example")];
         for (version, method, uri, fields) in [
             (one, "GET", "/x?y", &host[..]),
+            (one, "GET", "/x/../%2ey;z?..;\\", &host),
             (one, "OPTIONS", "*", &host),
             (one, "GET", "http://a.example/", &host),
             (one, "GET", "http://a.example:80/", &host),
@@ -303,6 +306,9 @@ mod tests {
             ("GET", "a.example", vec![host], BadHead::Target),
             ("GET", "ftp://a.example/", vec![host], BadHead::Target),
             ("GET", "http://user@a.example/", vec![host], BadHead::Target),
+            ("GET", "/a/..;/b", vec![host], BadHead::Target),
+            ("GET", "http://a.example/%2E%2e", vec![host], BadHead::Target),
+            ("GET", "/a\\..\\b?c", vec![host], BadHead::Target),
             ("GET", "http://b.example/", vec![host], BadHead::HostDisagrees),
             ("GET", "http://a.example:81/", vec![host], BadHead::HostDisagrees),
             ("GET", "http://a.example/", vec![], BadHead::Host),

@@ -124,6 +124,9 @@ impl Service {
         let values = &snapshot.settings.values;
         let seen = Seen { head, host: &examined.host.name, client, facts: &connection.facts };
         let verdict = snapshot.classifier.classify(&seen);
+        if snapshot.classifier.is_two_ways(&seen, verdict) {
+            return Ruling::Turn(Turn::Bad(BadHead::Target));
+        }
         let class = snapshot.class_values(verdict.class);
         let of_class = u8::try_from(class.get(keys::PRIORITY)).unwrap_or(u8::MAX);
         let mut exchange = Exchange {
@@ -172,12 +175,6 @@ impl Service {
             Decision::Ask(Entry::Start(held)) => held.started(),
             _ => self.now(),
         };
-        // A token in the target is for nobody's eyes.
-        let stripped = match &decision {
-            Decision::Shut(shut) => shut.stripped(),
-            _ => visit.as_ref().and_then(|visit| visit.stripped()),
-        };
-        let head = stripped.map_or(head, |uri| Head { uri, ..head });
         let random = || self.upstreams.random();
         let trace = trace_context::begin(&view.snapshot.settings, &connection.facts, head.headers, random);
         let sender = Sender { connection, head, client, trace };

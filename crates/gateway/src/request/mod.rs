@@ -258,9 +258,6 @@ impl Service {
             Ruling::Start(arrived, held) => return Admitted::Start(arrived, held),
             Ruling::Wait(mut arrived, waiting) => {
                 if connection.protocol() == Protocol::Http2 {
-                    if let Some(stripped) = arrived.visit.as_ref().and_then(|visit| visit.stripped()) {
-                        parts.uri = stripped.clone();
-                    }
                     compact::compact(parts);
                     arrived.record.retake(Head::of(parts));
                 }

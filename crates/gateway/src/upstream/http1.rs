@@ -354,9 +354,10 @@ impl Http1 {
         context: &mut Context<'_>,
     ) -> Poll<Result<Response<()>, Failure>> {
         loop {
-            // Whatever begins a head shows at once whether it is one; its end is the end of a line.
+            // Whatever begins a head shows at once whether it is one; its end is the end of a line, if that is not too far.
             let new = &self.input[self.looked_at..];
-            if (self.looked_at == 0 && !new.is_empty()) || new.contains(&b'\n') {
+            let begins = self.looked_at == 0 && !new.is_empty();
+            if begins || new.contains(&b'\n') || self.input.len() >= response::HEAD_MAX {
                 self.looked_at = self.input.len();
                 match response::parse(&mut self.input, &mut self.room) {
                     Ok(Some(head)) if is_interim(head.status()) => {

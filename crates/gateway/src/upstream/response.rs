@@ -12,7 +12,7 @@ use hyper::upgrade::OnUpgrade;
 use crate::http1::{Decoder, Room, members, number};
 
 /// Bytes and fields of a response's head.
-const HEAD_MAX: usize = 64 * 1024;
+pub(super) const HEAD_MAX: usize = 64 * 1024;
 const FIELDS_MAX: usize = 100;
 
 /// Takes a head of HTTP/1 out of what was read; `None` while it is not whole.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use proptest::prelude::*;
 
-use super::canonical_path;
+use super::{canonical_path, is_ambiguous_path, path_with_dots};
 
 #[test]
 fn paths_have_one_canonical_form() {
@@ -90,6 +90,35 @@ fn naive(path: &str) -> String {
         kept.push(String::new());
     }
     format!("/{}", kept.join("/"))
+}
+
+#[test]
+fn paths_that_servers_read_in_more_than_one_way_are_known() {
+    for path in ["/.;", "/a/..;x/b", "/%2e", "/a/.%2E", "/%2e%2e;/a", "/a\\b", "/\\", "//..", "/a/;x/b/../c"]
+    {
+        assert!(is_ambiguous_path(path), "{path}");
+    }
+    for path in [
+        "/",
+        "/.",
+        "/a/../b",
+        "/a;b/c",
+        "/a%5Cb",
+        "/%2ea",
+        "/a%2e",
+        "/...;",
+        "/a%2f..%2f",
+        "/..//a/",
+        "*",
+        "",
+    ] {
+        assert!(!is_ambiguous_path(path), "{path}");
+    }
+    for (path, kept) in
+        [("/a/./%62/..", Some("/a/./b/..")), ("//..//a;x/", Some("/../a/")), ("/a.b/.c", None)]
+    {
+        assert_eq!(path_with_dots(path).as_deref(), kept, "{path}");
+    }
 }
 
 proptest! {

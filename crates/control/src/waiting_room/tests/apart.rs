@@ -288,6 +288,37 @@ fn so_many_checks_are_known_and_no_more() {
     assert_eq!(generator.standing(s(1.0)).capacity, Some(64.0));
 }
 
+/// A check is known, but no more than that: whatever it says, times are given.
+#[test]
+fn a_check_may_say_whatever_can_be_said() {
+    let moments = [0, START.as_nanos(), s(3.0).as_nanos(), u64::MAX].map(Timestamp::from_nanos);
+    let mut generator = Room::new(&of(RoomRole::Generate), [1, 2], START);
+    for second in 0..5_u32 {
+        let now = s(f64::from(second));
+        for slot in moments {
+            let again = Again { slot, class: ONE, people: u32::MAX, work: u64::MAX / 4 };
+            let report = Report {
+                at: Some(slot),
+                capacity: Some(1e15),
+                follow: u64::MAX,
+                excess: 1e15,
+                costs: vec![u64::MAX],
+                returned: vec![Returned { slot, class: ONE, people: u32::MAX }; 2],
+                kept: vec![u64::MAX],
+                missed: vec![u64::MAX],
+                again: vec![again; 256],
+                used: vec![Used { slot, number: 7 }],
+                revoked: vec![Revoked { number: 7, until: slot }],
+                ..Report::default()
+            };
+            let _ = generator.heed(now, "check", &report);
+            let _ = generator.ask(now, ONE);
+            let _ = generator.standing(now);
+        }
+    }
+    generator.check_invariants();
+}
+
 #[test]
 fn generator_and_check_apart_and_the_loss_of_the_reports() {
     let mut check = room_of(&of(RoomRole::Check), 10.0);

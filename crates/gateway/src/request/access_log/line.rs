@@ -2,13 +2,13 @@
 //!
 //! Whatever a client sent is escaped so that a line stays one line and a field one field.
 
-use std::{io::Write, net::IpAddr, sync::Arc, time::Duration};
+use std::{borrow::Cow, io::Write, net::IpAddr, sync::Arc, time::Duration};
 
 use http::{HeaderValue, Method, Uri, Version};
 use tidegate_control::{ClassId, Timestamp};
 use tidegate_runtime::{Application, servers::Server};
 
-use crate::facts::TlsFacts;
+use crate::{facts::TlsFacts, request::waiting_room::text_without_turn};
 
 /// What is logged of a request.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ impl Entry {
         }
         fields.raw("connection", self.connection);
         fields.text("method", self.method().as_bytes());
-        fields.text("target", self.target().as_bytes());
+        fields.text("target", without_turn(self.target()).as_bytes());
         fields.text("protocol", protocol(self.version).as_bytes());
         fields.header("host", self.host.as_ref());
         fields.raw("status", self.status);
@@ -91,7 +91,9 @@ impl Entry {
         fields.seconds("total_time", Some(self.total));
         fields.header("request_id", self.request_id.as_ref());
         fields.header("user_agent", self.user_agent.as_ref());
-        fields.header("referer", self.referer.as_ref());
+        if let Some(referer) = self.referer() {
+            fields.text("referer", &referer);
+        }
         if let Some(tls) = &self.tls {
             fields.text("tls_version", tls.version.as_bytes());
             fields.text("tls_cipher", tls.cipher.as_bytes());
@@ -115,15 +117,11 @@ impl Entry {
         print(line, format_args!(" - - [{}] \"", Clf(self.at)));
         escape(line, self.method().as_bytes());
         line.push(b' ');
-        escape(line, self.target().as_bytes());
+        escape(line, without_turn(self.target()).as_bytes());
         print(line, format_args!(" {}\" {} {} \"", protocol(self.version), self.status, self.bytes_out));
-        let field = |line: &mut Vec<u8>, value: Option<&HeaderValue>| match value {
-            Some(value) => escape(line, value.as_bytes()),
-            None => line.push(b'-'),
-        };
-        field(line, self.referer.as_ref());
+        escape(line, self.referer().as_deref().unwrap_or(b"-"));
         line.extend_from_slice(b"\" \"");
-        field(line, self.user_agent.as_ref());
+        escape(line, self.user_agent.as_ref().map_or(&b"-"[..], HeaderValue::as_bytes));
         line.extend_from_slice(b"\"\n");
     }
 
@@ -131,10 +129,22 @@ impl Entry {
         self.method.as_ref().map_or("-", Method::as_str)
     }
 
+    /// The page that the client names.
+    fn referer(&self) -> Option<Cow<'_, [u8]>> {
+        let page = self.referer.as_ref()?.as_bytes();
+        let stripped = str::from_utf8(page).ok().and_then(text_without_turn);
+        Some(stripped.map_or(Cow::Borrowed(page), |stripped| Cow::Owned(stripped.into_bytes())))
+    }
+
     /// Path and query, whatever the form of the target.
     fn target(&self) -> &str {
         self.target.as_ref().and_then(Uri::path_and_query).map_or("-", |target| target.as_str())
     }
+}
+
+/// A token of the waiting room in an address is for nobody's eyes.
+fn without_turn(target: &str) -> Cow<'_, str> {
+    text_without_turn(target).map_or(Cow::Borrowed(target), Cow::Owned)
 }
 
 fn protocol(version: Version) -> &'static str {

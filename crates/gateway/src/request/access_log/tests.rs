@@ -50,6 +50,20 @@ fn the_combined_format_is_apache_s() {
 }
 
 #[test]
+fn a_token_of_the_waiting_room_is_in_no_line() {
+    let page = HeaderValue::from_static("https://shop.example/a?tidegate_turn=SECRET&b=c");
+    let target = Some(Uri::from_static("/.well-known/tidegate/turn?class=x&tidegate_turn=SECRET"));
+    let entry = Entry { target, referer: Some(page), ..entry(b"") };
+    for write in [Entry::write_json, Entry::write_combined] {
+        let mut line = Vec::new();
+        write(&entry, &mut line);
+        let line = String::from_utf8(line).unwrap();
+        assert!(!line.contains("SECRET"), "{line}");
+        assert!(line.contains("/turn?class=x") && line.contains("https://shop.example/a?b=c\""), "{line}");
+    }
+}
+
+#[test]
 fn json_holds_every_stage() {
     let mut line = Vec::new();
     entry(b"agent \"1\"").write_json(&mut line);

@@ -214,17 +214,26 @@ fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
 
 /// A target without the token's parameter, if it has that.
 pub(super) fn without_turn(uri: &Uri) -> Option<Uri> {
-    let query = uri.query()?;
-    parameter(query, TURN)?;
-    let is_ours = |pair: &&str| pair.strip_prefix(TURN).is_some_and(|rest| rest.starts_with('='));
-    let rest: Vec<&str> = query.split('&').filter(|pair| !is_ours(pair)).collect();
-    let target = match rest.is_empty() {
-        true => uri.path().to_owned(),
-        false => format!("{}?{}", uri.path(), rest.join("&")),
-    };
+    let target = joined_without_turn(uri.path(), uri.query()?)?;
     let mut parts = uri.clone().into_parts();
     parts.path_and_query = Some(PathAndQuery::try_from(target).ok()?);
     Uri::from_parts(parts).ok()
+}
+
+/// The same of an address as text.
+pub(in crate::request) fn text_without_turn(address: &str) -> Option<String> {
+    let (path, query) = address.split_once('?')?;
+    joined_without_turn(path, query)
+}
+
+fn joined_without_turn(path: &str, query: &str) -> Option<String> {
+    parameter(query, TURN)?;
+    let is_ours = |pair: &&str| pair.strip_prefix(TURN).is_some_and(|rest| rest.starts_with('='));
+    let rest: Vec<&str> = query.split('&').filter(|pair| !is_ours(pair)).collect();
+    Some(match rest.is_empty() {
+        true => path.to_owned(),
+        false => format!("{path}?{}", rest.join("&")),
+    })
 }
 
 /// Takes out of a request's fields what is for us alone.
@@ -233,10 +242,8 @@ pub(super) fn strip(headers: &mut HeaderMap) {
     headers.remove(PASS_FIELD);
     headers.remove(BYPASS_FIELD);
     // The page he comes from may have been entered with the token in its address.
-    let referer = headers.get(header::REFERER).and_then(|page| page.to_str().ok()?.parse().ok());
-    let page =
-        referer.and_then(|page| without_turn(&page)).map(|page| HeaderValue::try_from(page.to_string()));
-    if let Some(Ok(page)) = page {
+    let page = headers.get(header::REFERER).and_then(|page| text_without_turn(page.to_str().ok()?));
+    if let Some(Ok(page)) = page.map(HeaderValue::try_from) {
         headers.insert(header::REFERER, page);
     }
     let has_ours = |line: &HeaderValue| pairs(line.as_bytes()).any(is_ours);

@@ -33,6 +33,7 @@ use tidegate_tokens::{Signer, TokenFault};
 
 use self::carried::{BYPASS_FIELD, Carried, Text, Whose};
 pub(super) use self::{
+    carried::text_without_turn,
     form::{Kept, Reader},
     tell::Shut,
     visit::Visit,

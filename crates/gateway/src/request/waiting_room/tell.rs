@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt::Write, sync::Arc, time::Duration};
 
-use http::{HeaderName, HeaderValue, Response, StatusCode, Uri, header};
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use serde_json::{Value as Json, json};
 use tidegate_control::{
     Refusal, Timestamp,
@@ -59,8 +59,6 @@ pub(in crate::request) struct Shut {
     check_url: Option<String>,
     /// Scheme, host and port of the room's other process, if it has one elsewhere: a form may come from there or go there.
     other_url: Option<String>,
-    /// The request's target without a token, if it had one.
-    stripped: Option<Uri>,
     is_secure: bool,
     carry: RoomCarry,
     /// The cookie of its promise.
@@ -166,7 +164,6 @@ impl Shut {
             displaced: carried::displaced(head.headers, &turn_cookie),
             turn_cookie,
             is_sent_there,
-            stripped: visit.into_stripped(),
             ..Self::told(desk, told, head.headers, is_secure)
         }
     }
@@ -213,7 +210,6 @@ impl Shut {
             stay: None,
             check_url: None,
             other_url: None,
-            stripped: None,
             is_secure,
             carry: values.get(keys::ROOM_CARRY).0,
             turn_cookie: desk.turn_cookie(),
@@ -243,11 +239,6 @@ impl Shut {
             Told::Refuse { refusal, .. } => Some(*refusal),
             Told::Wait { .. } | Told::Elsewhere { .. } | Told::Status { .. } => None,
         }
-    }
-
-    /// The request's target without a token, if it had one.
-    pub(in crate::request) const fn stripped(&self) -> Option<&Uri> {
-        self.stripped.as_ref()
     }
 
     /// What the request's body is to be read by, if it is a form to be offered again.

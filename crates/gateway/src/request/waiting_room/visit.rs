@@ -125,16 +125,12 @@ impl Visit {
         self.is_replayed
     }
 
-    pub(super) fn into_stripped(self) -> Option<Uri> {
-        self.stripped
-    }
-
     pub(super) const fn bound_to(&self) -> &Identity {
         &self.bound_to
     }
 
     /// The request's target without a token, if it had one.
-    pub(in crate::request) const fn stripped(&self) -> Option<&Uri> {
+    pub(super) const fn stripped(&self) -> Option<&Uri> {
         self.stripped.as_ref()
     }
 
