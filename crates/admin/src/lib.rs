@@ -33,7 +33,7 @@ mod watch;
 
 pub use access::TokenError;
 pub use client::{Client, ClientError};
-pub use controllers::{ControllerError, Controllers, check_controllers};
+pub use controllers::{ControllerError, Controllers, check_controllers, controller_doubts};
 pub use openapi::openapi;
 pub use recording::Recording;
 pub use reporter::Reporter;

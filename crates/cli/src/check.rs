@@ -22,7 +22,12 @@ pub(crate) fn run(file: &Path, print: bool) -> Result<(), Failure> {
     // What only a start would show: rules that do not compile together, pages that cannot be read,
     // scripts that do not compile, certificates and keys that do not belong together, secrets that are none.
     let scripts = match Shared::new(settings.clone()) {
-        Ok(shared) => faults_of_scripts(&shared),
+        Ok(shared) => {
+            for doubt in tidegate_admin::controller_doubts(&shared) {
+                note(format_args!("warning: {doubt} (tried once, with nothing measured yet)"));
+            }
+            faults_of_scripts(&shared)
+        }
         Err(error) => Err(error.to_string()),
     };
     let certificates = tidegate_gateway::check_certificates(&settings).map_err(|errors| lines(&errors));

@@ -182,15 +182,16 @@ fn run_experiment(arguments: &RunArguments, tidegate: &Path) -> Result<bool, Lab
     };
     outcome.notes.splice(0..0, changes);
     let verdicts = verdict::judge(&experiment, &outcome);
-    if let Some(folder) = &arguments.report {
-        report::write(folder, &experiment, &outcome, &verdicts)?;
-    }
+    // First what needs no place: a disk that is full by now takes the report and not the result.
     if arguments.json {
         let result = report::json(&experiment, &outcome, &verdicts, &report::Machine::here());
         print(&format!("{result:#}\n"))?;
     } else {
         print(&table::text(&experiment, &outcome, &verdicts))?;
-        if let Some(folder) = &arguments.report {
+    }
+    if let Some(folder) = &arguments.report {
+        report::write(folder, &experiment, &outcome, &verdicts)?;
+        if !arguments.json {
             print(&format!("\nreport: {}\n", folder.join("index.html").display()))?;
         }
     }

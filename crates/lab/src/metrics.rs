@@ -42,7 +42,7 @@ metrics! {
     "wasted_share", "", false, "work for nobody", "Share of the server's work done for clients who had left, or that ended in an error.";
     "fairness", "", false, "Jain's index over clients", "Jain's index over the share of its requests for which each client got a good reply; absent for browsers and where nobody got one.";
     "settle_s", "s", false, "time to settle", "From the start of the load until goodput, as a mean over 5 s, stays at 90 % of the lesser of offered and capacity; infinite if it does not.";
-    "recover_s", "s", false, "time to recover", "From the start of the last phase of the load until goodput, as a mean over 3 s, is back at 95 % of what that phase offers and stays there for 5 s; infinite if it does not.";
+    "recover_s", "s", false, "time to recover", "From the start of the last phase of the load until goodput is 95 % of what that phase offers, as a mean over 3 s and as one over all that follows; infinite if it never is.";
     "storm_goodput_of_capacity", "", false, "goodput in the first phase / capacity", "Goodput during the first phase of the load, its first 2 s left out, over capacity.";
     "work_of_capacity", "", false, "work done / capacity", "Share of the server's processors that worked in the measured time, for whomever.";
     "told_share", "", false, "told a time / offered", "Visitors told to come later over requests offered.";

@@ -37,25 +37,28 @@ fn verdict(check: &Check, outcome: &Outcome) -> Verdict {
         Some(name) => outcome.arms_of(name),
         None => (0..outcome.arms.len()).collect(),
     };
-    let of_arms = arms.iter().filter_map(|arm| Some((*arm, value(check, outcome, *arm)?)));
-    let worst = of_arms.min_by(|(_, a), (_, b)| match check.op {
-        Op::AtLeast => a.value.total_cmp(&b.value),
-        Op::AtMost => b.value.total_cmp(&a.value),
+    let of_arms = arms.iter().map(|arm| (*arm, value(check, outcome, *arm)));
+    // Nothing is worse than what was not measured.
+    let worst = of_arms.min_by(|(_, a), (_, b)| match (a, b) {
+        (Some(a), Some(b)) if check.op == Op::AtLeast => a.value.total_cmp(&b.value),
+        (Some(a), Some(b)) => b.value.total_cmp(&a.value),
+        _ => a.is_some().cmp(&b.is_some()),
     });
+    let value = worst.and_then(|(_, estimate)| estimate);
     Verdict {
         name: check.name.clone(),
-        value: worst.map(|(_, estimate)| estimate),
+        value,
         worst: worst
             .filter(|_| check.arm.is_none() || arms.len() > 1)
             .map(|(arm, _)| outcome.arms[arm].clone()),
         op: check.op,
         bar: check.bar,
-        pass: worst.is_some_and(|(_, estimate)| check.op.holds(estimate.value, check.bar)),
+        pass: value.is_some_and(|estimate| check.op.holds(estimate.value, check.bar)),
         paper: check.paper.clone(),
     }
 }
 
-/// The check's value of one arm. Repetitions come first, so that the worst of several loads is the
+/// The check's value of one arm; `None` if it was not measured at one of the loads. Repetitions come first, so that the worst of several loads is the
 /// worst in the mean and not the one that chance disturbed most.
 fn value(check: &Check, outcome: &Outcome, arm: usize) -> Option<Estimate> {
     let read = |arm, load| outcome.estimate_over(check.over_runs, arm, load, &check.metric);
@@ -63,7 +66,7 @@ fn value(check: &Check, outcome: &Outcome, arm: usize) -> Option<Estimate> {
         .filter_map(|load| read(arm, load))
         .map(|estimate| estimate.value)
         .max_by(f64::total_cmp);
-    let values = outcome.loads_in(check.at).filter_map(|load| {
+    let values = outcome.loads_in(check.at).map(|load| {
         let value = read(arm, load)?;
         let divisor = match &check.relative_to {
             Relative::Absolute => 1.0,
@@ -72,10 +75,11 @@ fn value(check: &Check, outcome: &Outcome, arm: usize) -> Option<Estimate> {
         };
         Some(value.over(divisor))
     });
+    let values = values.collect::<Option<Vec<_>>>()?;
     match check.take {
-        Take::Min => values.min_by(|a, b| a.value.total_cmp(&b.value)),
-        Take::Max => values.max_by(|a, b| a.value.total_cmp(&b.value)),
-        Take::Mean => Estimate::mean_of(&values.collect::<Vec<_>>()),
+        Take::Min => values.into_iter().min_by(|a, b| a.value.total_cmp(&b.value)),
+        Take::Max => values.into_iter().max_by(|a, b| a.value.total_cmp(&b.value)),
+        Take::Mean => Estimate::mean_of(&values),
     }
 }
 
@@ -153,5 +157,25 @@ mod tests {
         assert!(!verdict(&missing, &outcome()).pass);
         missing.arm = Some("c".to_owned());
         assert_eq!(verdict(&missing, &outcome()).value, None);
+    }
+
+    /// An arm that answers nobody at the highest load has no response time there: at the others it may be short.
+    #[test]
+    fn what_was_not_measured_at_one_load_does_not_pass() {
+        let mut outcome = outcome();
+        for run in outcome.runs.iter_mut().filter(|run| run.arm == 1 && run.load == 1) {
+            run.figures.clear();
+        }
+        for take in [Take::Min, Take::Max, Take::Mean] {
+            let of = |arm, from, to| {
+                let at = Span { from, to };
+                let check = Check { take, at, ..check(arm, Relative::Absolute, Op::AtMost, 1e9) };
+                verdict(&check, &outcome)
+            };
+            assert!(of(Some("b"), 1.0, 1.0).pass && of(Some("a"), 1.0, 2.0).pass);
+            assert_eq!(of(Some("b"), 1.0, 2.0).value, None, "{take:?}");
+            let of_all = of(None, 1.0, 2.0);
+            assert!(!of_all.pass && of_all.worst.as_deref() == Some("b"), "{of_all:?}");
+        }
     }
 }

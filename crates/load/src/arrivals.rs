@@ -317,7 +317,8 @@ impl Serialize for Arrivals {
 
 impl<'de> Deserialize<'de> for Arrivals {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(D::Error::custom)
+        let text = crate::units::text(from, "an arrival pattern in quotes, such as \"poisson:60/s\"")?;
+        text.parse().map_err(D::Error::custom)
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{Error as _, Visitor},
+};
 
 /// The longest duration that is accepted anywhere: ten days.
 pub const DURATION_MAX: Duration = Duration::from_secs(10 * 24 * 3600);
@@ -132,23 +135,51 @@ fn plain_decimal(text: &str) -> Option<f64> {
     if plain { text.parse().ok() } else { None }
 }
 
+/// Text; another value is told with what is wanted instead.
+pub(crate) fn text<'de, D: Deserializer<'de>>(from: D, wanted: &'static str) -> Result<String, D::Error> {
+    struct Text(&'static str);
+
+    impl Visitor<'_> for Text {
+        type Value = String;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+
+        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<String, E> {
+            Ok(text.to_owned())
+        }
+    }
+
+    from.deserialize_str(Text(wanted))
+}
+
+/// A duration as it is written.
+struct Written(Duration);
+
+impl<'de> Deserialize<'de> for Written {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = text(from, "a duration in quotes, such as \"250ms\"")?;
+        parse_duration(&text).map(Self).map_err(D::Error::custom)
+    }
+}
+
 /// For `#[serde(with = "duration")]`: a duration as human text.
 pub(crate) mod duration {
-    use super::{Deserialize, Deserializer, Duration, Serializer};
+    use super::{Deserialize, Deserializer, Duration, Serializer, Written};
 
     pub(crate) fn serialize<S: Serializer>(span: &Duration, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&super::format_duration(*span))
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-        let text = String::deserialize(from)?;
-        super::parse_duration(&text).map_err(serde::de::Error::custom)
+        Written::deserialize(from).map(|Written(span)| span)
     }
 }
 
 /// For `#[serde(with = "optional_duration")]`: a duration as human text, or nothing.
 pub(crate) mod optional_duration {
-    use super::{Deserialize, Deserializer, Duration, Serializer};
+    use super::{Deserialize, Deserializer, Duration, Serializer, Written};
 
     pub(crate) fn serialize<S: Serializer>(span: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
         match span {
@@ -158,9 +189,7 @@ pub(crate) mod optional_duration {
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-        Option::<String>::deserialize(from)?
-            .map(|text| super::parse_duration(&text).map_err(serde::de::Error::custom))
-            .transpose()
+        Ok(Option::<Written>::deserialize(from)?.map(|Written(span)| span))
     }
 }
 
@@ -172,7 +201,7 @@ impl Serialize for Rate {
 
 impl<'de> Deserialize<'de> for Rate {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(D::Error::custom)
+        text(from, "a rate in quotes, such as \"60/s\"")?.parse().map_err(D::Error::custom)
     }
 }
 

@@ -25,12 +25,13 @@ pub(crate) fn name(value: &LuaValue, what: &str) -> Result<String, String> {
 pub(crate) fn span(value: &LuaValue, what: &str) -> Result<Duration, String> {
     let expected =
         || format!("{what}: expected a span of time such as \"5s\" or \"1min\", not {}", described(value));
-    let span = match number(value) {
-        Some(seconds) => Duration::try_from_secs_f64(seconds).ok(),
-        None => match SPAN.parse(&name(value, what)?) {
+    let span = match (number(value), value) {
+        (Some(seconds), _) => Duration::try_from_secs_f64(seconds).ok(),
+        (None, LuaValue::String(_)) => match SPAN.parse(&name(value, what)?) {
             Ok(Value::Span(span)) => Some(span),
             _ => None,
         },
+        (None, _) => None,
     };
     span.filter(|span| !span.is_zero()).ok_or_else(expected)
 }

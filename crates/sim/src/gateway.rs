@@ -316,14 +316,29 @@ impl Gateway {
         matches!(self.held.get(slot(id)), Some(Held::Permit { id: other, .. }) if *other == id)
     }
 
+    /// Answers with a refusal.
+    fn refuse(&mut self, class: ClassId, refusal: Refusal) -> Verdict {
+        let status = self.application.get(keys::REFUSAL_STATUS).0.of(refusal);
+        self.measured.refused(class, refusal, status);
+        Verdict::Refuse(refusal.name())
+    }
+
+    /// Answers with a time to come again, as the waiting room does.
+    fn put_off(&mut self, class: ClassId, promise: Promise) -> Verdict {
+        self.measured.answered(class, 503);
+        Verdict::Later(promise)
+    }
+
     /// Counts what admission has come to believe of the capacity: that it fell, rose, or was never what it seemed. What
     /// a search finds, what costs explain and what is told are no changes.
     fn note_changes(&mut self) {
         self.admission.drain_capacity_events(&mut self.capacity_events);
-        let is_change = |event: &CapacityEvent| {
-            matches!(event.cause, Cause::Fall | Cause::Rise | Cause::Search | Cause::More | Cause::Proof)
-        };
-        self.changes += self.capacity_events.drain(..).filter(is_change).count() as u64;
+        for CapacityEvent { cause, .. } in self.capacity_events.drain(..) {
+            self.measured.capacity_changed(cause);
+            let is_change =
+                matches!(cause, Cause::Fall | Cause::Rise | Cause::Search | Cause::More | Cause::Proof);
+            self.changes += u64::from(is_change);
+        }
     }
 
     /// Closes the seconds that are over.
@@ -334,10 +349,13 @@ impl Gateway {
             self.admission.drain_would_refuse(|class, refusal, count| {
                 measured.would_refuse(class, refusal, count);
             });
+            self.hall.drain_counts(|class, what, count| measured.room(class, what, count));
             let levels = self.admission.levels();
             measured.close(&Standing {
                 in_flight: levels.in_flight,
                 limit: u64::from(levels.limit),
+                dormant: levels.dormant,
+                room: self.hall.standing(now).map(|standing| (standing.waiting, standing.next)),
                 lingering: lingering as u64,
                 capacity: levels.capacity.map(thousandths),
                 costs: levels.costs().map(|(_, cost)| cost.map(thousandths)).collect(),
@@ -358,8 +376,7 @@ impl Front for Gateway {
             && self.clients.take(now, u64::from(request.client)).is_err()
         {
             if of_clients == Mode::Enforce {
-                self.measured.refused(request.class, Refusal::ClientRate);
-                return Verdict::Refuse(Refusal::ClientRate.name());
+                return self.refuse(request.class, Refusal::ClientRate);
             }
             self.measured.would_refuse(request.class, Refusal::ClientRate, 1);
         }
@@ -367,11 +384,8 @@ impl Front for Gateway {
         if self.hall.is_on() && self.application.get(keys::MODE).0 == Mode::Enforce {
             match self.hall.arrive(now, &mut self.admission, request) {
                 Before::Enter(own) => priority = own,
-                Before::Later(promise) => return Verdict::Later(promise),
-                Before::Refuse(refusal) => {
-                    self.measured.refused(request.class, refusal);
-                    return Verdict::Refuse(refusal.name());
-                }
+                Before::Later(promise) => return self.put_off(request.class, promise),
+                Before::Refuse(refusal) => return self.refuse(request.class, refusal),
             }
         }
         let class = &self.classes[request.class.index()].values;
@@ -403,11 +417,8 @@ impl Front for Gateway {
             }
             Arrival::Refuse(refusal) => {
                 match self.hall.missed(now, request.class, request.promise, refusal) {
-                    Some(promise) => Verdict::Later(promise),
-                    None => {
-                        self.measured.refused(request.class, refusal);
-                        Verdict::Refuse(refusal.name())
-                    }
+                    Some(promise) => self.put_off(request.class, promise),
+                    None => self.refuse(request.class, refusal),
                 }
             }
         }
@@ -441,11 +452,15 @@ impl Front for Gateway {
         // Without: it was given back when it had lingered or the response had taken too long.
         let Some((permit, arrived)) = self.permit(request.id) else { return };
         let class = &mut self.classes[permit.class().index()];
+        self.measured.served(permit.class(), done.service_time);
         if !done.abandoned {
             let within = class.values.get(keys::GOODPUT_WITHIN);
-            let is_error = done.end != End::Success;
-            let response = now.since(arrived);
-            self.measured.responded(permit.class(), is_error, done.service_time, response, within);
+            let status = match done.end {
+                End::Success => 200,
+                End::Error => 500,
+                End::ServerRefused => 503,
+            };
+            self.measured.responded(permit.class(), status, now.since(arrived), within);
         }
         let outcome = match done.end {
             End::Success => {
@@ -490,13 +505,11 @@ impl Front for Gateway {
                 Some(Err(refusal)) => {
                     self.queued -= 1;
                     self.held[slot] = Held::Nothing;
-                    match self.hall.missed(self.now, class, promise, refusal) {
-                        Some(promise) => out.push((id, Verdict::Later(promise))),
-                        None => {
-                            self.measured.refused(class, refusal);
-                            out.push((id, Verdict::Refuse(refusal.name())));
-                        }
-                    }
+                    let verdict = match self.hall.missed(self.now, class, promise, refusal) {
+                        Some(promise) => self.put_off(class, promise),
+                        None => self.refuse(class, refusal),
+                    };
+                    out.push((id, verdict));
                 }
                 None => {}
             }
@@ -518,8 +531,8 @@ impl Front for Gateway {
         self.now = now;
         while let Some((_, id)) = self.timeouts.front().copied().filter(|(moment, _)| *moment <= now) {
             self.timeouts.pop_front();
-            if let Some((permit, _)) = self.permit(id) {
-                self.measured.failed(permit.class());
+            if let Some((permit, arrived)) = self.permit(id) {
+                self.measured.responded(permit.class(), 504, now.since(arrived), Duration::MAX);
                 self.admission.depart(now, permit, Outcome::Drop);
                 self.decided.push((id, Verdict::Refuse(RESPONSE_TIMEOUT)));
             }

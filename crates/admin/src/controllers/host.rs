@@ -7,7 +7,7 @@ use tidegate_control::{
     controller::{Before, Beneath, Change, Host, HostError, Level, Measure, measure},
     knobs::{Knob, Value},
 };
-use tidegate_runtime::{Origin, Override, Recorder, Shared, Snapshot};
+use tidegate_runtime::{ChangeError, Origin, Override, Recorder, Shared, Snapshot};
 
 use crate::{
     events::{Events, Kind},
@@ -42,14 +42,11 @@ impl Host for GatewayHost<'_> {
     }
 
     fn applications(&self) -> Vec<String> {
-        let snapshot = self.shared.snapshot();
-        snapshot.applications.iter().map(|application| application.settings.name.clone()).collect()
+        applications(self.shared)
     }
 
     fn classes(&self, application: &str) -> Result<Vec<String>, HostError> {
-        classes(&self.shared.snapshot(), application).ok_or_else(|| {
-            HostError::Knob(format!("there is no application \"{}\"", application.escape_debug()))
-        })
+        classes(self.shared, application)
     }
 
     fn measure(&self, asked: &Measure<'_>) -> Result<Option<f64>, HostError> {
@@ -57,9 +54,7 @@ impl Host for GatewayHost<'_> {
     }
 
     fn knob(&self, path: &str) -> Result<(Knob, Value), HostError> {
-        let path = KnobPath::parse(path).map_err(knob_fault)?;
-        let value = self.shared.snapshot().settings.get(&path).map_err(knob_fault)?;
-        Ok((path.knob, value))
+        knob(self.shared, path)
     }
 
     fn beneath(&self, path: &str) -> Option<Value> {
@@ -102,8 +97,7 @@ impl Host for GatewayHost<'_> {
             wanted.push((path, to));
             befores.push(before);
         }
-        let done = self.knobs.change_by(&wanted, &origin);
-        done.map_err(|error| HostError::Knob(error.to_string().replace('\n', "; ")))?;
+        self.knobs.change_by(&wanted, &origin).map_err(|error| change_fault(&error))?;
         for ((change, before), (_, to)) in changes.iter().zip(befores).zip(wanted) {
             match to {
                 Some(to) if before != Before::Changed(to.clone()) => {
@@ -137,20 +131,44 @@ fn reasons(changes: &[Change]) -> String {
     reasons.join(", ")
 }
 
-fn knob_fault(fault: KnobFault) -> HostError {
+pub(super) fn knob_fault(fault: KnobFault) -> HostError {
     HostError::Knob(fault.to_string())
 }
 
-fn classes(snapshot: &Snapshot, application: &str) -> Option<Vec<String>> {
+pub(super) fn change_fault(error: &ChangeError) -> HostError {
+    HostError::Knob(error.to_string().replace('\n', "; "))
+}
+
+pub(super) fn applications(shared: &Shared) -> Vec<String> {
+    let snapshot = shared.snapshot();
+    snapshot.applications.iter().map(|application| application.settings.name.clone()).collect()
+}
+
+pub(super) fn classes(shared: &Shared, application: &str) -> Result<Vec<String>, HostError> {
+    classes_in(&shared.snapshot(), application)
+        .ok_or_else(|| HostError::Knob(format!("there is no application \"{}\"", application.escape_debug())))
+}
+
+fn classes_in(snapshot: &Snapshot, application: &str) -> Option<Vec<String>> {
     let application = snapshot.applications.get(snapshot.application_named(application)?)?;
     Some(application.settings.classes.iter().map(|class| class.name.clone()).collect())
 }
 
+pub(super) fn knob(shared: &Shared, path: &str) -> Result<(Knob, Value), HostError> {
+    let path = KnobPath::parse(path).map_err(knob_fault)?;
+    let value = shared.snapshot().settings.get(&path).map_err(knob_fault)?;
+    Ok((path.knob, value))
+}
+
 /// What is asked, at `now`: of what is in the archives by then, since a second is recorded a moment after it has ended.
-fn measured(shared: &Shared, now: Timestamp, asked: &Measure<'_>) -> Result<Option<f64>, HostError> {
+pub(super) fn measured(
+    shared: &Shared,
+    now: Timestamp,
+    asked: &Measure<'_>,
+) -> Result<Option<f64>, HostError> {
     let snapshot = shared.snapshot();
     let until = Recorder::recorded(now);
-    measure(&shared.measured(), |application| classes(&snapshot, application), until, asked)
+    measure(&shared.measured(), |application| classes_in(&snapshot, application), until, asked)
 }
 
 #[cfg(test)]

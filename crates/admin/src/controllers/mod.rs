@@ -1,6 +1,7 @@
 //! Runs the controllers of a gateway, on a thread of their own beside the workers.
 
 mod host;
+mod idle;
 
 use std::{
     cell::Cell,
@@ -153,6 +154,20 @@ pub fn check_controllers(shared: &Arc<Shared>) -> Result<(), Vec<ControllerError
     let faults: Vec<_> =
         settings.controllers.iter().filter_map(|controller| compile(controller, shared).err()).collect();
     if faults.is_empty() { Ok(()) } else { Err(faults) }
+}
+
+/// What a controller of the present settings does wrong on a gateway that has measured nothing yet, if it can be started:
+/// a fault for whoever wrote it, but none that a start would have to stop for.
+#[must_use]
+pub fn controller_doubts(shared: &Arc<Shared>) -> Vec<String> {
+    let settings = &shared.snapshot().settings;
+    let of_one = |controller: &config::Controller| {
+        let Ok(mut member) = compile(controller, shared) else { return Vec::new() };
+        let name = &controller.name;
+        let faults = idle::faults(shared, name, &mut member.engine);
+        faults.iter().map(|fault| format!("controller {name}: {fault}")).collect()
+    };
+    settings.controllers.iter().flat_map(of_one).collect()
 }
 
 /// The controllers, in the thread that runs them.

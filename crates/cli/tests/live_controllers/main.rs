@@ -256,6 +256,41 @@ fn check_says_what_is_wrong_with_a_script() {
     assert_eq!(check(&directory.path().join("tidegate.toml")).0, Some(0));
 }
 
+/// What a script does wrong while nothing has been measured shows before it is started.
+#[test]
+fn check_tries_a_script_and_warns_of_what_it_would_do_wrong() {
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let file = directory.path().join("tidegate.toml");
+    let configuration = "[[listener]]\naddress = \"[::]:8080\"\n[application.app]\nservers = [\"http://127.0.0.1:1\"]\n[[controller]]\nfile = \"law.lua\"\nstrikes = 1\n";
+    fs::write(&file, configuration).expect("write the configuration");
+    let told = |source: &str| {
+        fs::write(directory.path().join("law.lua"), source).expect("write a script");
+        let (code, said) = check(&file);
+        assert_eq!(code, Some(0), "{source}: a start need not stop for it");
+        said
+    };
+    let contradiction =
+        "every(\"1s\", function() set(\"app/in_flight.min\", 9) set(\"app/in_flight.max\", 3) end)";
+    for (source, said) in [
+        ("evry(\"1s\", function() end)", "law.lua:1: attempt to call a nil value"),
+        ("every(\"1s\", function()\n  set(\"app/ingres.rate\", 5)\nend)", "law.lua:2: "),
+        (
+            "every(\"1h\", function()\n  x = p95(\"app\", \"response_time\", \"5s\") > 1\nend)",
+            "law.lua:2: attempt to compare",
+        ),
+        ("every(\"1s\", function() while true do end end)", "law.lua:1: ran over its 200000 steps"),
+        (contradiction, "in_flight.min"),
+    ] {
+        let told = told(source);
+        assert!(
+            told.starts_with("warning: controller law.lua: law.lua:") && told.contains(said),
+            "{source}: {told}"
+        );
+        assert_eq!(told.lines().count(), 1, "{told}");
+    }
+    assert_eq!(told(LAW), "");
+}
+
 fn check(file: &Path) -> (Option<i32>, String) {
     let output =
         Command::new(env!("CARGO_BIN_EXE_tidegate")).arg("check").arg(file).output().expect("it runs");

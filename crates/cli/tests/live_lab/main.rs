@@ -194,6 +194,29 @@ fn bad_input_is_told_with_place_and_mend_and_leaves_no_report() {
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.contains("did you mean overload-knee?"), "{error}");
     assert_eq!(lab(&["run", "peers"]).status.code(), Some(2), "it is live only");
+    let output = lab(&["run", place.path().to_str().expect("UTF-8")]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("cannot be read: Is a directory"), "{error}");
+}
+
+/// A disk that is full at the end takes the report, not the result of all the runs.
+#[test]
+fn a_report_that_cannot_be_written_leaves_the_result() {
+    let place = tempfile::tempdir().expect("a folder");
+    let report = place.path().join("report");
+    let output = Command::new("sh")
+        // No file may be longer than a block.
+        .args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_tidegate")])
+        .args(["lab", "run", &example(), "--seeds", "1", "--json", "--report"])
+        .arg(&report)
+        .output()
+        .expect("start tidegate");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("cannot write"), "{error}");
+    assert_eq!(result(&output)["experiment"], "pressure");
+    assert_eq!(fs::read_dir(place.path()).expect("read").count(), 0, "nothing is left of the report");
 }
 
 /// A script at the command line: what it takes the place of is told, and its faults before anything is run.

@@ -32,13 +32,7 @@ pub fn measure(
             return Err(no_such_scope(path));
         }
     }
-    let Some((meter, label)) = find(scope, measure.meter) else {
-        return Err(HostError::Meter(format!(
-            "\"{}\" is no meter of {}: docs/meters.md lists them all",
-            measure.meter,
-            scope.one()
-        )));
-    };
+    let (meter, label) = find(scope, measure.meter)?;
     let query = Query {
         meter,
         label,
@@ -53,16 +47,22 @@ pub fn measure(
 }
 
 /// The meter of that name, and the label that follows it after a dot.
-fn find(scope: Scope, name: &str) -> Option<(Meter, Option<usize>)> {
-    let (name, label) = name.split_once('.').map_or((name, None), |(name, label)| (name, Some(label)));
-    let meter = Meter::find_within(scope, name)?;
-    match label {
-        None => Some((meter, None)),
-        Some(label) => {
-            let position = meter.labels().iter().position(|known| *known == label)?;
-            Some((meter, Some(position)))
-        }
-    }
+fn find(scope: Scope, asked: &str) -> Result<(Meter, Option<usize>), HostError> {
+    let (name, label) = asked.split_once('.').map_or((asked, None), |(name, label)| (name, Some(label)));
+    let meter = Meter::find_within(scope, name).ok_or_else(|| {
+        HostError::Meter(format!("\"{asked}\" is no meter of {}: docs/meters.md lists them all", scope.one()))
+    })?;
+    let Some(label) = label else { return Ok((meter, None)) };
+    let labels = meter.labels();
+    let position = labels.iter().position(|known| *known == label).ok_or_else(|| {
+        let parts = if labels.is_empty() {
+            "it is not split".to_owned()
+        } else {
+            format!("it has {}", labels.join(", "))
+        };
+        HostError::Meter(format!("{name} has no part \"{label}\": {parts}"))
+    })?;
+    Ok((meter, Some(position)))
 }
 
 fn no_such_scope(path: &str) -> HostError {

@@ -1,5 +1,7 @@
 //! The choices that knobs offer, each a small enum with names.
 
+use crate::Refusal;
+
 /// A closed set of names that a knob can be set to.
 pub trait ChoiceSet: Sized + Copy + 'static {
     /// Every name, in the order of the enum.
@@ -176,6 +178,18 @@ impl ClassRoomMethod {
             Self::Event => RoomMethod::Event,
             Self::Wait => RoomMethod::Wait,
             Self::Closed => RoomMethod::Closed,
+        }
+    }
+}
+
+impl RefusalStatus {
+    /// The status that a refusal is answered with.
+    #[must_use]
+    pub const fn of(self, refusal: Refusal) -> u16 {
+        match self {
+            Self::TooManyRequests if refusal.is_overload() => 429,
+            Self::ServiceUnavailable if refusal.is_overload() => 503,
+            _ => refusal.status(),
         }
     }
 }

@@ -6,7 +6,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 use http_body::Body;
 use tidegate_control::{
     ClassId, Refusal,
-    knobs::{RefusalStatus, keys},
+    knobs::keys,
     meters::{BadRequest, Meter},
 };
 
@@ -131,12 +131,8 @@ pub(super) fn refuse(mut record: Box<Record>, refused: Refused, asked: &Asked) -
     record.refuse(refusal);
     let snapshot = &record.application().application;
     let values = &snapshot.settings.values;
-    let by_reason = StatusCode::from_u16(refusal.status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
-    let status = match values.get(keys::REFUSAL_STATUS).0 {
-        RefusalStatus::TooManyRequests if refusal.is_overload() => StatusCode::TOO_MANY_REQUESTS,
-        RefusalStatus::ServiceUnavailable if refusal.is_overload() => StatusCode::SERVICE_UNAVAILABLE,
-        _ => by_reason,
-    };
+    let status = values.get(keys::REFUSAL_STATUS).0.of(refusal);
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
     let after = retry_after.unwrap_or_else(|| values.get(keys::REFUSAL_RETRY_AFTER));
     let page = match refusal {
         Refusal::Maintenance => snapshot.maintenance_page.clone(),

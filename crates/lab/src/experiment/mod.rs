@@ -546,11 +546,20 @@ impl Experiment {
             return Ok(builtin.experiment()?);
         }
         let path = PathBuf::from(name);
-        let Ok(text) = std::fs::read_to_string(&path) else {
+        let text = std::fs::read_to_string(&path);
+        if let Err(error) = &text
+            && path.exists()
+        {
+            return Err(crate::LabError::input(
+                format!("{name}: cannot be read: {error}"),
+                "name a text file in TOML, or the name of an experiment that is built in",
+            ));
+        }
+        let Ok(text) = text else {
             let names: Vec<&str> = builtin::ALL.iter().map(|builtin| builtin.name).collect();
             let meant = tidegate_config::closest(name, names.iter().copied());
             let mend = meant.map_or_else(
-                || format!("write one of {} or the path of a TOML file that can be read", names.join(", ")),
+                || format!("write one of {} or the path of a TOML file", names.join(", ")),
                 |meant| format!("did you mean {meant}?"),
             );
             return Err(crate::LabError::NoSuchExperiment { name: name.to_owned(), mend });

@@ -3,20 +3,28 @@
 mod claims;
 mod subject;
 
-use std::{ops::RangeInclusive, path::PathBuf, time::Duration};
+use std::{
+    ops::RangeInclusive,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use tidegate_config::{ClassWaitingRoom, Faults, ServerUrl};
+use tidegate_config::{ClassWaitingRoom, Fault, Faults, ServerUrl};
 use tidegate_control::knobs::{Knob, Scope};
 use tidegate_sim::{Returns, StandardServer};
 use toml::de::{DeTable, DeValue};
 
 use self::claims::Context;
 use super::{
-    Arm, Axis, Class, Experiment, Front, Live, Population, RunLength, Script, Subject, Template, Web,
+    Arm, Axis, Class, Experiment, Front, Live, Phase, Population, RunLength, Script, Subject, Template, Web,
     builtin,
     section::{Document, Entry, Section, describe},
 };
-use crate::{baselines::Law, live::Peer};
+use crate::{
+    baselines::Law,
+    live::{Peer, configuration},
+    simulated::APPLICATION,
+};
 
 /// Largest load in multiples of capacity: beyond it a cell takes minutes and says nothing new.
 const LOAD_MAX: f64 = 100.0;
@@ -26,6 +34,7 @@ const CAPACITIES: RangeInclusive<f64> = 0.1..=1e6;
 const SPANS: RangeInclusive<Duration> = Duration::from_micros(1)..=Duration::from_secs(3600);
 /// No run, simulated or live, measures longer than this.
 const MEASURED_MAX: Duration = Duration::from_secs(24 * 3600);
+const MEASURED_MIN: Duration = Duration::from_secs(1);
 const LIVE_MAX: Duration = Duration::from_secs(600);
 const CELLS_MAX: usize = 2_000;
 
@@ -49,6 +58,10 @@ pub(super) fn parse(name: &str, origin: &str, text: &str, files: &Files) -> Resu
     let experiment = Reader { files }.experiment(name, text, &top);
     top.finish();
     document.into_result()?;
+    let contradictions = contradictions(&experiment);
+    if !contradictions.is_empty() {
+        return Err(Faults { origin: origin.to_owned(), faults: contradictions, more: 0 });
+    }
     Ok(experiment)
 }
 
@@ -68,14 +81,17 @@ impl Reader<'_> {
             loads = increasing(&vary, "load");
             vary.has("server");
             let (capacities, runs): (Vec<f64>, Vec<RunLength>) =
-                vary.tables("capacity").iter().map(at_capacity).unzip();
+                vary.tables("capacity").iter().map(|section| at_capacity(section, &subject)).unzip();
             if !capacities.is_empty() {
                 check_capacities(&vary, &capacities, &loads, &servers);
                 (loads, axis) = (capacities, Axis::Capacity(runs));
             }
             vary.finish();
         }
-        let run = top.table("run").map_or_else(RunLength::default, |section| run_length(&section));
+        let run = match top.table("run") {
+            Some(section) => run_length(&section, &subject),
+            None => RunLength::of(&subject),
+        };
         let live = top.table("live").map(|section| live(&section, &loads, &subject));
         let arms: Vec<Arm> = top.tables("arm").iter().map(|section| self.arm(section, &subject)).collect();
         if let Subject::Web(web) = &subject {
@@ -177,9 +193,29 @@ impl Reader<'_> {
     }
 }
 
-impl Default for RunLength {
-    fn default() -> Self {
-        Self { warm_up: Duration::from_secs(5), measured: Duration::from_secs(20), seeds: 30 }
+impl RunLength {
+    /// What is not written: as long as the load's phases, where it goes through some once.
+    fn of(subject: &Subject) -> Self {
+        let usual = Self { warm_up: Duration::from_secs(5), measured: Duration::from_secs(20), seeds: 30 };
+        match once_through(subject) {
+            [] => usual,
+            phases => {
+                let length =
+                    phases.iter().fold(Duration::ZERO, |sum, phase| sum.saturating_add(phase.length));
+                Self { warm_up: Duration::ZERO, measured: length.clamp(MEASURED_MIN, MEASURED_MAX), ..usual }
+            }
+        }
+    }
+}
+
+/// The phases of a load that goes through them once; else none.
+fn once_through(subject: &Subject) -> &[Phase] {
+    match subject {
+        Subject::Web(web) => match &web.load.population {
+            Population::Open { phases, repeat: false, .. } => phases,
+            Population::Open { .. } | Population::Browsers { .. } => &[],
+        },
+        Subject::Truth { .. } => &[],
     }
 }
 
@@ -206,11 +242,11 @@ fn standard_servers(top: &Section<'_>) -> Vec<StandardServer> {
 }
 
 /// A capacity and the runs at it.
-fn at_capacity(section: &Section<'_>) -> (f64, RunLength) {
+fn at_capacity(section: &Section<'_>, subject: &Subject) -> (f64, RunLength) {
     if !section.has("per_s") {
         section.missing("per_s", "{ per_s = 100, seeds = 30, measured = \"60s\" }");
     }
-    (section.number("per_s", CAPACITIES).unwrap_or(1.0), run_length(section))
+    (section.number("per_s", CAPACITIES).unwrap_or(1.0), run_length(section, subject))
 }
 
 fn check_capacities(vary: &Section<'_>, capacities: &[f64], loads: &[f64], servers: &[StandardServer]) {
@@ -225,13 +261,27 @@ fn check_capacities(vary: &Section<'_>, capacities: &[f64], loads: &[f64], serve
     }
 }
 
-fn run_length(section: &Section<'_>) -> RunLength {
-    let default = RunLength::default();
+fn run_length(section: &Section<'_>, subject: &Subject) -> RunLength {
+    let default = RunLength::of(subject);
+    let warm_up = section.span("warm_up", Duration::ZERO..=MEASURED_MAX).unwrap_or(default.warm_up);
+    let phases = once_through(subject);
+    let rest = if phases.is_empty() { default.measured } else { default.measured.saturating_sub(warm_up) };
     let run = RunLength {
-        warm_up: section.span("warm_up", Duration::ZERO..=MEASURED_MAX).unwrap_or(default.warm_up),
-        measured: section.span("measured", Duration::from_secs(1)..=MEASURED_MAX).unwrap_or(default.measured),
+        warm_up,
+        measured: section.span("measured", MEASURED_MIN..=MEASURED_MAX).unwrap_or(rest.max(MEASURED_MIN)),
         seeds: section.whole("seeds", 1..=1_000).unwrap_or(default.seeds),
     };
+    if let [before @ .., _] = phases {
+        let (begins, ends) =
+            (before.iter().map(|phase| phase.length).sum::<Duration>(), run.warm_up + run.measured);
+        if begins >= ends {
+            section.fault(
+                "measured",
+                format!("the last phase of the load begins after {begins:?}, and a run ends after {ends:?}"),
+                "make it longer, or leave it out: a run is then as long as the phases",
+            );
+        }
+    }
     section.finish();
     run
 }
@@ -350,10 +400,10 @@ fn check_knob(path: &str, text: &str, classes: &[String], item: &Entry<'_>) {
         None => {
             let all = Knob::ALL.iter().filter(|knob| knob.scope() == scope).map(|knob| knob.name());
             let mend = tidegate_config::closest(name, all).map_or_else(
-                || format!("docs/knobs.md lists the knobs of a {}", scope.name()),
+                || format!("docs/knobs.md lists the knobs of {}", scope.one()),
                 |meant| format!("did you mean {meant}?"),
             );
-            item.fault(format!("there is no such knob of a {}", scope.name()), mend);
+            item.fault(format!("there is no such knob of {}", scope.one()), mend);
         }
     }
 }
@@ -431,6 +481,7 @@ fn check_live(top: &Section<'_>, web: &Web, live: &Live, servers: &[StandardServ
             "leave out load.returns or [live]",
         );
     }
+    check_paths(top, &web.classes);
     let longest = web.load.longest_wait();
     for class in web.classes.iter().filter(|class| class.within < longest) {
         top.fault(
@@ -458,4 +509,45 @@ fn check_live(top: &Section<'_>, web: &Web, live: &Live, servers: &[StandardServ
             "give server.threads and server.processors the same number, or write origin = \"computes\"",
         );
     }
+}
+
+/// Live, a class is told by its path: the first rule that holds decides, and the first class has none.
+fn check_paths(top: &Section<'_>, classes: &[Class]) {
+    let lies_below = |path: &str, prefix: &str| {
+        let rest = path.strip_prefix(prefix.trim_end_matches('/'));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    for (position, class) in classes.iter().enumerate() {
+        let before = if position == 0 { classes.len() } else { position };
+        let taken = classes.iter().take(before).skip(1).find(|other| lies_below(&class.path, &other.path));
+        if let Some(other) = taken {
+            top.fault(
+                "class",
+                format!(
+                    "{}: live, its requests are of {}, whose path {} holds {} too",
+                    class.name, other.name, other.path, class.path
+                ),
+                "write the class with the longer path first, or give it another path",
+            );
+        }
+    }
+}
+
+/// Settings that are sound one by one and that no gateway would start with, as `in_flight.min` above `in_flight.max`.
+fn contradictions(experiment: &Experiment) -> Vec<Fault> {
+    let Subject::Web(web) = &experiment.subject else { return Vec::new() };
+    let of_application = format!("application.{APPLICATION}.");
+    let mut faults = Vec::new();
+    for (number, arm) in experiment.arms.iter().enumerate().filter(|(_, arm)| arm.front == Front::Gateway) {
+        let arm = Arm { controller: None, ..arm.clone() };
+        let text = configuration::of(web, &arm, ([127, 0, 0, 1], 8080).into(), "http://127.0.0.1:9/");
+        let found = tidegate_config::parse(&text, Path::new(""), "")
+            .map_or_else(|faults| faults.faults, |_| Vec::new());
+        faults.extend(found.into_iter().map(|Fault { key, what, mend, .. }| {
+            let knob = key.strip_prefix(&of_application).unwrap_or(&key);
+            let key = format!("arm[{number}].settings.{knob}");
+            Fault { place: None, key, what, mend }
+        }));
+    }
+    faults
 }

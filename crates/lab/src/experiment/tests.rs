@@ -76,9 +76,14 @@ fn faults_name_place_key_and_mend() {
         (
             "\"in_flight.limit\" = 2",
             "\"in_flight.limt\" = 2",
-            "there is no such knob of a application: did you mean in_flight.limit?",
+            "there is no such knob of an application: did you mean in_flight.limit?",
         ),
         ("\"in_flight.limit\" = 2", "\"in_flight.limit\" = 0", "expected a whole number from 1"),
+        (
+            "\"in_flight.limit\" = 2",
+            "\"in_flight.min\" = 9, \"in_flight.max\" = 3",
+            "arm[0].settings.in_flight.min: 9 is more than in_flight.max, which is 3",
+        ),
         ("home/queue.max", "shop/queue.max", "there is no class shop: write one of home"),
         ("title = \"t\"", "title = t", "not TOML"),
         ("name = \"a\"", "name = \"a\"\ncontroller = \"nowhere.lua\"", "cannot read nowhere.lua"),
@@ -211,4 +216,58 @@ fn an_experiment_that_is_not_there_is_told_with_what_is() {
     assert!(fault.contains("did you mean overload-knee?"), "{fault}");
     let fault = Experiment::find("xyz.toml").expect_err("no such").to_string();
     assert!(fault.contains("queueing-truth"), "{fault}");
+}
+
+/// A run that ended before the last phase would tell that nothing ever recovers in it.
+#[test]
+fn a_run_is_as_long_as_the_phases_of_its_load() {
+    let phases = "load = { phase = [{ load = 4, for = \"10s\" }, { load = 0.5, for = \"60s\" }] }";
+    let sound = SOUND.replacen("vary = { load = [0.5, 2] }\n", "", 1);
+    let with = |run: &str, load: &str| {
+        let text = sound.replacen("load = { arrivals = \"poisson\" }", &format!("{load}\n{run}"), 1);
+        Experiment::parse("mine", &text)
+            .map(|experiment| (experiment.run.warm_up.as_secs(), experiment.run.measured.as_secs()))
+    };
+    assert_eq!(with("", "load = {}"), Ok((5, 20)));
+    assert_eq!(with("", phases), Ok((0, 70)));
+    assert_eq!(with("run = { warm_up = \"10s\" }", phases), Ok((10, 60)));
+    assert_eq!(with("run = { measured = \"20s\" }", phases), Ok((0, 20)));
+    assert_eq!(with("", &phases.replacen("[{", "[{ load = 1, for = \"1s\" }, {", 1)), Ok((0, 71)));
+    assert_eq!(with("", &phases.replacen("load = {", "load = { repeat = true,", 1)), Ok((5, 20)));
+    let faults =
+        with("run = { warm_up = \"0s\", measured = \"10s\" }", phases).expect_err("too short").to_string();
+    assert!(faults.contains("run.measured: the last phase of the load begins after 10s"), "{faults}");
+}
+
+/// Live, a class is told by the path of its requests.
+#[test]
+fn classes_of_live_runs_do_not_take_each_others_requests() {
+    let class = |name: &str, path: &str| {
+        format!("[[class]]\nname = \"{name}\"\nwork = \"10ms\"\npath = \"{path}\"\n")
+    };
+    let text = |classes: &[(&str, &str)]| {
+        let classes: String = classes.iter().map(|(name, path)| class(name, path)).collect();
+        format!(
+            "title = \"t\"\nload = {{}}\nlive = {{}}\n{classes}[[arm]]\nname = \"a\"\nfront = \"gateway\"\n"
+        )
+    };
+    for (classes, said) in [
+        (&[("home", "/"), ("list", "/list")][..], None),
+        (&[("home", "/home"), ("deep", "/list/deep"), ("list", "/list")], None),
+        (&[("home", "/home"), ("list", "/list"), ("lists", "/lists")], None),
+        (&[("home", "/"), ("list", "/")], Some("home: live, its requests are of list")),
+        (&[("home", "/list/home"), ("list", "/list/")], Some("home: live, its requests are of list")),
+        (
+            &[("home", "/home"), ("list", "/list"), ("deep", "/list/deep")],
+            Some("deep: live, its requests are of list"),
+        ),
+    ] {
+        match (said, Experiment::parse("mine", &text(classes))) {
+            (None, Ok(_)) => {}
+            (Some(said), Err(faults)) => assert!(faults.to_string().contains(said), "{faults}"),
+            (_, found) => panic!("{classes:?}: {found:?}"),
+        }
+    }
+    let simulated = text(&[("home", "/"), ("list", "/")]).replacen("live = {}\n", "", 1);
+    assert!(Experiment::parse("mine", &simulated).is_ok(), "the simulator asks for no path");
 }

@@ -13,7 +13,7 @@ use crate::{
 pub(super) const CONTROLLER: &str = "controller.lua";
 
 /// Knobs as the simulator's gateway has them: the classes' own, the arm's settings, and else the defaults.
-pub(super) fn of(web: &Web, arm: &Arm, listen: SocketAddr, origin: &str) -> String {
+pub(crate) fn of(web: &Web, arm: &Arm, listen: SocketAddr, origin: &str) -> String {
     let controller = arm.controller.as_ref().map_or_else(String::new, |script| {
         format!("[[controller]]\nname = \"{}\"\nfile = \"{CONTROLLER}\"\n", script.short_name())
     });

@@ -4,7 +4,7 @@
 //! Every cell begins with a fresh origin and a fresh proxy, so that none inherits a backlog.
 
 mod cell;
-mod configuration;
+pub(crate) mod configuration;
 mod interrupt;
 mod load;
 mod notes;

@@ -70,7 +70,7 @@ pub struct Settings {
     pub threads: usize,
     /// CPU time of a request that names none and matches no prefix; zero for no work.
     pub cost: Duration,
-    /// CPU time by path prefix; the longest match counts.
+    /// CPU time by path prefix; the longest match counts. What lies there is work, also where another route would be.
     pub costs: Vec<(String, Duration)>,
     /// Whether a worker waits for so long instead, as for a database: then as many workers as wanted are at work at
     /// once, whatever the processors.
@@ -316,8 +316,9 @@ impl Inner {
         }
     }
 
-    fn cost_of(&self, path: &str) -> Duration {
-        self.costs.iter().find(|(prefix, _)| path.starts_with(prefix)).map_or(self.cost, |(_, cost)| *cost)
+    /// The cost of a path that has one of its own.
+    fn cost_of(&self, path: &str) -> Option<Duration> {
+        self.costs.iter().find(|(prefix, _)| path.starts_with(prefix)).map(|(_, cost)| *cost)
     }
 }
 
@@ -441,4 +442,27 @@ fn server_config(chain: &PathBuf, key: &PathBuf) -> Result<Arc<ServerConfig>, Or
     config.ticketer =
         rustls::crypto::aws_lc_rs::Ticketer::new().map_err(|cause| fault(key)(cause.to_string()))?;
     Ok(Arc::new(config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Arrivals, ClassPlan, Plan, run_blocking};
+
+    /// A class of an experiment may be called as a route is.
+    #[test]
+    fn a_path_with_a_cost_of_its_own_is_work_whatever_it_is_called() {
+        let costs = vec![("/slow".to_owned(), Duration::from_micros(100))];
+        let origin = Origin::start(&Settings { costs, ..Settings::default() }).expect("an origin");
+        let plan = ["/slow", "/slow/page", "/status/204"].into_iter().fold(
+            Plan::new(origin.url()).duration(Duration::from_secs(1)),
+            |plan, path| {
+                let class = ClassPlan::new(path, Arrivals::closed(1)).path(path).requests_max(5);
+                plan.class(class)
+            },
+        );
+        let report = run_blocking(plan).expect("a run");
+        assert_eq!(report.total.good, 15, "{:?}", report.total.statuses);
+        assert_eq!(origin.stats().work_completed, 10);
+    }
 }

@@ -31,7 +31,9 @@ pub(super) async fn answer(shared: Shared, request: Request<Incoming>) -> Respon
     let path = uri.path();
     let mut parts = path.splitn(3, '/').skip(1);
     let (first, rest) = (parts.next().unwrap_or_default(), parts.next());
+    let own_cost = shared.cost_of(path);
     let routed = match first {
+        _ if own_cost.is_some() => cost(&shared, own_cost, query, request).await,
         "bytes" => sized(rest, BYTES_MAX).map(|bytes| ok(OriginBody::pattern(bytes))),
         "chunked" => chunked(rest, query),
         "trailers" => Ok(trailers(&request)),
@@ -45,7 +47,7 @@ pub(super) async fn answer(shared: Shared, request: Request<Incoming>) -> Respon
         "echo" => Ok(echo(&shared, request).await),
         "upload" => Ok(upload(&shared, request).await),
         "stats" => Ok(json(&shared.stats())),
-        _ => cost(&shared, path, query, request).await,
+        _ => cost(&shared, None, query, request).await,
     };
     routed.unwrap_or_else(|fault| plain(StatusCode::BAD_REQUEST, format!("{path}: {fault}\n")))
 }
@@ -53,14 +55,11 @@ pub(super) async fn answer(shared: Shared, request: Request<Incoming>) -> Respon
 /// CPU work, where the path, the query or the default asks for any.
 async fn cost(
     shared: &Inner,
-    path: &str,
+    of_path: Option<Duration>,
     query: Query<'_>,
     request: Request<Incoming>,
 ) -> Result<Response<OriginBody>, String> {
-    let cost = match query.millis("cost_ms", COST_MAX)? {
-        Some(cost) => cost,
-        None => shared.cost_of(path),
-    };
+    let cost = query.millis("cost_ms", COST_MAX)?.or(of_path).unwrap_or(shared.cost);
     // The body is part of the request: a server reads it before it works.
     drain(shared, request.into_body()).await;
     if !cost.is_zero() {

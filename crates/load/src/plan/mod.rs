@@ -509,4 +509,17 @@ mod tests {
         let fault = Plan::from_toml("url = \"http://x\"\nrat = 1\nclass = []").expect_err("unknown key");
         assert!(fault.contains("rat") && fault.contains("line 2"), "{fault}");
     }
+
+    #[test]
+    fn a_number_where_units_belong_is_told_what_is_wanted() {
+        let class = "url = \"http://x\"\n[[class]]\nname = \"a\"\n";
+        for (text, wanted) in [
+            (format!("{class}arrivals = 5"), "an arrival pattern in quotes, such as \"poisson:60/s\""),
+            (format!("{class}arrivals = \"5/s\"\ntimeout = 2"), "a duration in quotes, such as \"250ms\""),
+            (format!("drain = 2\n{class}arrivals = \"5/s\""), "a duration in quotes, such as \"250ms\""),
+        ] {
+            let fault = Plan::from_toml(&text).expect_err("a number");
+            assert!(fault.contains(wanted) && fault.contains("line"), "{fault}");
+        }
+    }
 }

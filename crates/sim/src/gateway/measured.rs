@@ -5,15 +5,13 @@ use std::time::Duration;
 use tidegate_control::{
     ClassId, Refusal, Timestamp,
     archive::{Archives, Layout, Reading},
+    capacity::Cause,
     knobs::Scope,
     meters::Meter,
+    waiting_room::RoomCount,
 };
 
 use crate::scenario::START;
-
-/// Positions in the labels of [`Meter::RESPONSES`].
-const SUCCESS: usize = 1;
-const SERVER_ERROR: usize = 4;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -32,7 +30,10 @@ pub(super) struct Measured {
 pub(super) struct Standing {
     pub(super) in_flight: u64,
     pub(super) limit: u64,
+    pub(super) dormant: u64,
     pub(super) lingering: u64,
+    /// People in the waiting room, if there is one, and the wait of the next one, if it can be promised.
+    pub(super) room: Option<(u64, Option<Duration>)>,
     /// In thousandths, if known.
     pub(super) capacity: Option<u64>,
     /// By class.
@@ -68,8 +69,15 @@ impl Measured {
         self.of(class).add(Meter::ARRIVED, 1);
     }
 
-    pub(super) fn refused(&mut self, class: ClassId, refusal: Refusal) {
+    /// A refusal is a response of the front's own.
+    pub(super) fn refused(&mut self, class: ClassId, refusal: Refusal, status: u16) {
         self.of(class).add_labelled(Meter::REFUSED, refusal.index(), 1);
+        self.answered(class, status);
+    }
+
+    /// The front has answered, or the server's answer is through.
+    pub(super) fn answered(&mut self, class: ClassId, status: u16) {
+        self.of(class).add_labelled(Meter::RESPONSES, usize::from(status / 100).saturating_sub(1), 1);
     }
 
     pub(super) fn would_refuse(&mut self, class: ClassId, refusal: Refusal, count: u64) {
@@ -90,25 +98,25 @@ impl Measured {
         self.of(class).add(Meter::ABANDONED, 1);
     }
 
-    /// The server has ended an exchange, and somebody was there for the response.
-    pub(super) fn responded(
-        &mut self,
-        class: ClassId,
-        is_error: bool,
-        service: Duration,
-        response: Duration,
-        within: Duration,
-    ) {
+    /// The server has ended an exchange, whether or not somebody is still there for the response.
+    pub(super) fn served(&mut self, class: ClassId, service: Duration) {
+        self.of(class).record(Meter::SERVICE_TIME, service);
+    }
+
+    /// An exchange has its response, which somebody was there for; good if it came in time.
+    pub(super) fn responded(&mut self, class: ClassId, status: u16, response: Duration, within: Duration) {
+        self.answered(class, status);
         let reading = self.of(class);
-        reading.add_labelled(Meter::RESPONSES, if is_error { SERVER_ERROR } else { SUCCESS }, 1);
-        reading.add(Meter::GOOD, u64::from(!is_error && response <= within));
-        reading.record(Meter::SERVICE_TIME, service);
+        reading.add(Meter::GOOD, u64::from(status < 500 && response <= within));
         reading.record(Meter::RESPONSE_TIME, response);
     }
 
-    /// The front answered with an error of the server's making.
-    pub(super) fn failed(&mut self, class: ClassId) {
-        self.of(class).add_labelled(Meter::RESPONSES, SERVER_ERROR, 1);
+    pub(super) fn room(&mut self, class: ClassId, what: RoomCount, count: u64) {
+        self.of(class).add_labelled(Meter::ROOM, what as usize, count);
+    }
+
+    pub(super) fn capacity_changed(&mut self, cause: Cause) {
+        self.application.1.add_labelled(Meter::CAPACITY_CHANGES, cause.index(), 1);
     }
 
     /// When the present second is over, if that matters.
@@ -122,7 +130,14 @@ impl Measured {
         let (path, reading) = &mut self.application;
         reading.level(Meter::IN_FLIGHT, standing.in_flight);
         reading.level(Meter::IN_FLIGHT_LIMIT, standing.limit);
+        reading.level(Meter::IN_FLIGHT_DORMANT, standing.dormant);
         reading.level(Meter::LINGERING, standing.lingering);
+        if let Some((waiting, next)) = standing.room {
+            reading.level(Meter::ROOM_WAITING, waiting);
+            if let Some(next) = next {
+                reading.level(Meter::ROOM_NEXT, u64::try_from(next.as_millis()).unwrap_or(u64::MAX));
+            }
+        }
         if let Some(capacity) = standing.capacity {
             reading.level(Meter::CAPACITY, capacity);
         }

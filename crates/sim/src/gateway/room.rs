@@ -6,7 +6,7 @@ use tidegate_control::{
     ClassId, Refusal, Timestamp,
     admission::Admission,
     knobs::{PerSecond, Values, keys},
-    waiting_room::{Answer, Capacity, Promise, Room, RoomCount, RoomSettings},
+    waiting_room::{Answer, Capacity, Promise, Room, RoomCount, RoomSettings, Standing},
 };
 
 use super::Class;
@@ -67,6 +67,16 @@ impl Hall {
         self.is_on.then_some(self.next)
     }
 
+    /// How things stand, if there is a room.
+    pub(super) fn standing(&self, now: Timestamp) -> Option<Standing> {
+        self.is_on.then(|| self.room.standing(now))
+    }
+
+    /// Counts what has happened since the last call.
+    pub(super) fn drain_counts(&mut self, f: impl FnMut(ClassId, RoomCount, u64)) {
+        self.room.drain_counts(f);
+    }
+
     /// Tells the room what admission knows, if it is time to.
     pub(super) fn advance(&mut self, now: Timestamp, admission: &mut Admission) {
         if !self.is_on || now < self.next {
@@ -77,7 +87,6 @@ impl Hall {
         let levels = admission.levels();
         let per_s = levels.capacity.or(self.given);
         self.room.observe(now, Capacity { per_s, pace }, levels.costs());
-        self.room.drain_counts(|_, _, _| {});
     }
 
     pub(super) fn arrive(&mut self, now: Timestamp, admission: &mut Admission, request: &Request) -> Before {

@@ -5,13 +5,14 @@ use std::time::Duration;
 use tidegate_control::{
     ClassId, Timestamp,
     archive::{Stat, Window},
-    controller::{Periodic, Turn},
+    controller::{Host as ControllerHost, Measure, Periodic, Turn},
     knobs::Value,
     meters::Meter,
 };
 use tidegate_sim::{
-    Arrivals, Behaviour, Class, Clients, Collector, Counts, Database, Direct, Draw, Front, Host, Population,
-    ProcessorManager, RunResult, START, Scenario, Server, ServerView, Sharing, Switching, Tls, run, run_all,
+    Arrivals, Behaviour, Class, Clients, Collector, Counts, Database, Direct, Draw, Front, Gateway, Host,
+    Population, ProcessorManager, RunResult, START, Scenario, Server, ServerView, Sharing, Switching, Tls,
+    run, run_all,
 };
 
 use crate::worlds::{SECOND, gateway, open, patience, retrying, shop, site};
@@ -248,6 +249,31 @@ fn meters_agree_with_results() {
     assert_eq!(read(Meter::REFUSED, Stat::Count) as u64, total.refused_total());
     let mean = total.response.mean().unwrap().as_secs_f64();
     assert!((read(Meter::RESPONSE_TIME, Stat::Mean) / mean - 1.0).abs() < 0.01);
+}
+
+/// A refusal is a response, as in the gateway; and an exchange counts how long it took also when its client has left.
+#[test]
+fn meters_count_what_the_gateway_counts() {
+    let read = |front: &Gateway, meter, stat| {
+        let measure = Measure { scope: "shop/default", meter, window: SECOND * 30, stat, of: None };
+        ControllerHost::measure(front, &measure).unwrap().unwrap_or(0.0) as u64
+    };
+    let scenario = shop(vec![open(300.0, patience(2))], 30);
+    let mut front = gateway(&scenario);
+    front.set("shop/ingress.rate", "250/s").unwrap();
+    let total = run(&scenario, &mut front).total();
+    let (by_rate, all) = (total.refused["ingress_rate"], total.refused_total());
+    assert!(by_rate > 1000 && all > by_rate + 1000, "{:?}", total.refused);
+    assert_eq!(read(&front, "responses.4xx", Stat::Sum), by_rate);
+    assert_eq!(read(&front, "responses.5xx", Stat::Sum), all - by_rate);
+    assert_eq!(read(&front, "responses.2xx", Stat::Sum), read(&front, "response_time", Stat::Count));
+
+    let impatient = Behaviour { timeout: Some(Duration::from_millis(1)), ..patience(2) };
+    let scenario = shop(vec![open(20.0, impatient)], 30);
+    let mut front = gateway(&scenario);
+    let total = run(&scenario, &mut front).total();
+    assert!(total.timed_out > 10 * total.replied, "{} left, {} did not", total.timed_out, total.replied);
+    assert!(read(&front, "service_time", Stat::Count) > 4 * total.replied);
 }
 
 /// A law that runs in virtual time, sees the meters and turns a knob.

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use tidegate_control::ClassId;
+use tidegate_control::{
+    ClassId,
+    archive::Stat,
+    controller::{Host, Measure},
+};
 use tidegate_sim::{
     Application, Arrivals, Behaviour, Class, Clients, Draw, Gateway, Population, RunResult, Scenario, Server,
     run,
@@ -14,7 +18,7 @@ const BOXES: usize = 2;
 
 /// A server of a hundred requests a second, half of which are kept for tickets, before which so many come a second of each
 /// class for a minute; boxes are of one group with tickets, or not.
-fn a_minute(boxes_are_of_the_group: bool, per_s: [f64; 3]) -> RunResult {
+fn a_minute(boxes_are_of_the_group: bool, per_s: [f64; 3]) -> (RunResult, Gateway) {
     let class = |name: &str, group: Option<ClassId>| Class {
         name: name.to_owned(),
         group,
@@ -53,7 +57,22 @@ fn a_minute(boxes_are_of_the_group: bool, per_s: [f64; 3]) -> RunResult {
     ] {
         gateway.set(&format!("shop/{knob}"), value).expect("there is such a knob");
     }
-    run(&scenario, &mut gateway)
+    (run(&scenario, &mut gateway), gateway)
+}
+
+/// A law sees the room as it does in the gateway, where who is told a time has an answer, too.
+#[test]
+fn meters_tell_of_the_room() {
+    let (result, gateway) = a_minute(true, [300.0, 5.0, 40.0]);
+    let read = |meter, stat| {
+        let measure = Measure { scope: "shop", meter, window: Duration::from_secs(60), stat, of: None };
+        Host::measure(&gateway, &measure).expect("a meter").expect("it is measured")
+    };
+    let total = result.total();
+    assert!(total.told > 10_000, "{}", total.told);
+    assert_eq!(read("room.promised", Stat::Sum) as u64, total.told);
+    assert_eq!(read("responses.5xx", Stat::Sum) as u64, total.told + total.refused_total());
+    assert!(read("room_waiting", Stat::Max) > 1_000.0 && read("room_next", Stat::Max) > 10_000.0);
 }
 
 #[test]
@@ -64,18 +83,18 @@ fn a_share_is_the_groups_over_a_run() {
     };
     // The group asks for less than its half, mostly for boxes, while everybody else comes three times over.
     let asked = [300.0, 5.0, 40.0];
-    let together = a_minute(true, asked);
+    let (together, _) = a_minute(true, asked);
     for class in [TICKETS, BOXES] {
         assert!(served(&together, class) > 0.95, "{class}: {:.3}", served(&together, class));
     }
     assert!(served(&together, EVERYBODY) < 0.4, "{:.3}", served(&together, EVERYBODY));
     // Alone, boxes wait with everybody else.
-    let alone = a_minute(false, asked);
+    let (alone, _) = a_minute(false, asked);
     assert!(served(&alone, TICKETS) > 0.95, "{:.3}", served(&alone, TICKETS));
     assert!(served(&alone, BOXES) < 0.5, "{:.3}", served(&alone, BOXES));
 
     // Each comes more than there is room for: half of what is done is the group's, and of the rest it has its part.
-    let crowded = a_minute(true, [200.0, 100.0, 100.0]);
+    let (crowded, _) = a_minute(true, [200.0, 100.0, 100.0]);
     let replied: Vec<u64> = crowded.classes.iter().map(|class| class.replied).collect();
     let all = replied.iter().sum::<u64>() as f64;
     let of_group = (replied[TICKETS] + replied[BOXES]) as f64 / all;

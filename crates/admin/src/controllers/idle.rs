@@ -1,0 +1,78 @@
+//! A gateway that serves nobody yet, as a controller's host: what a script does there shows before it is started.
+
+use std::time::Duration;
+
+use tidegate_config::KnobPath;
+use tidegate_control::{
+    Timestamp,
+    controller::{Change, Controller as _, Host, HostError, Level, Measure, Standing},
+    knobs::{Knob, Value},
+};
+use tidegate_runtime::{Origin, Override, Shared};
+use tidegate_scripts::Engine;
+
+use super::host;
+
+/// Longest period a script may ask for.
+const PERIOD_MAX: Duration = Duration::from_secs(86_400);
+
+/// Runs a script, and each of its functions once, where nothing has been measured, and changes nothing. Tells what fails.
+pub(super) fn faults(shared: &Shared, name: &str, engine: &mut Engine) -> Vec<String> {
+    let mut gateway = Idle { shared, now: shared.clock().now(), name, faults: Vec::new() };
+    engine.tick(&mut gateway);
+    if let Standing::Stopped { why } = engine.status().standing {
+        return vec![why];
+    }
+    gateway.now = gateway.now + PERIOD_MAX;
+    engine.tick(&mut gateway);
+    gateway.faults
+}
+
+struct Idle<'i> {
+    shared: &'i Shared,
+    now: Timestamp,
+    name: &'i str,
+    faults: Vec<String>,
+}
+
+impl Host for Idle<'_> {
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn applications(&self) -> Vec<String> {
+        host::applications(self.shared)
+    }
+
+    fn classes(&self, application: &str) -> Result<Vec<String>, HostError> {
+        host::classes(self.shared, application)
+    }
+
+    fn measure(&self, asked: &Measure<'_>) -> Result<Option<f64>, HostError> {
+        host::measured(self.shared, self.now, asked)
+    }
+
+    fn knob(&self, path: &str) -> Result<(Knob, Value), HostError> {
+        host::knob(self.shared, path)
+    }
+
+    fn apply(&mut self, changes: &[Change]) -> Result<(), HostError> {
+        let who = format!("controller {}", self.name);
+        let origin = Origin { who, why: String::new(), at: self.now, lasting: false };
+        let mut wanted = Vec::with_capacity(changes.len());
+        for change in changes {
+            let path = KnobPath::parse(&change.path).map_err(host::knob_fault)?;
+            wanted.push((path, Some(Override { value: change.value, origin: origin.clone() })));
+        }
+        self.shared.change_knobs(&wanted, true).map(drop).map_err(|error| host::change_fault(&error))
+    }
+
+    fn log(&mut self, level: Level, text: &str) {
+        // Each failure of a function is told with how many in a row that makes; that it is stopped is told besides.
+        if level == Level::Error
+            && let Some((fault, _)) = text.rsplit_once(" (failure ")
+        {
+            self.faults.push(fault.to_owned());
+        }
+    }
+}
