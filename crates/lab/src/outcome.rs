@@ -1,6 +1,8 @@
 //! What an experiment gave: figures of every run, and what is made of them over repetitions.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
+
+use tidegate_control::controller::Level;
 
 use crate::{
     experiment::{BEFORE, Mode, OverRuns, Span},
@@ -32,6 +34,21 @@ pub struct Run {
     pub hash: Option<u64>,
 }
 
+/// A line that the script of an arm has said in the simulator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// Position of its arm.
+    pub arm: usize,
+    /// Position of the load.
+    pub load: usize,
+    /// When, from the start of the run.
+    pub at: Duration,
+    /// How much it matters.
+    pub level: Level,
+    /// What.
+    pub text: String,
+}
+
 /// All runs of an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
@@ -49,6 +66,8 @@ pub struct Outcome {
     pub capacity_per_s: Option<f64>,
     /// The runs, by arm, load and repetition.
     pub runs: Vec<Run>,
+    /// What scripts have said in the first simulated run of each cell.
+    pub said: Vec<Said>,
     /// What the reader must know, such as that the generator was the bottleneck.
     pub notes: Vec<String>,
     /// Programs not ours that took part, and what they say of their version.

@@ -409,6 +409,7 @@ mod tests {
             loads: values.iter().map(|(load, _)| *load).collect(),
             capacity_per_s: None,
             runs: runs.collect(),
+            said: Vec::new(),
             notes: Vec::new(),
             programs: BTreeMap::new(),
         }

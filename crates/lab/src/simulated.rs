@@ -14,7 +14,8 @@ use std::{
 use tidegate_control::{ClassId, controller::Level};
 use tidegate_scripts::{Engine, Limits};
 use tidegate_sim::{
-    Application, Arrivals, Backoff, Behaviour, Change, Clients, Direct, Draw, Front, Gateway, Host, Scenario,
+    Application, Arrivals, Backoff, Behaviour, Change, Clients, Direct, Draw, Front, Gateway, Host, Line,
+    START, Scenario,
 };
 
 use self::figures::{figures, series};
@@ -25,7 +26,7 @@ use crate::{
         self, Arm, Axis, Class, Experiment, Mode, Phase, Population, RunLength, Script, Shape, Subject, Web,
         Work,
     },
-    outcome::{Figures, Outcome, Run, Series},
+    outcome::{Figures, Outcome, Run, Said, Series},
     site,
 };
 
@@ -102,6 +103,7 @@ fn truth(loads: &[f64], requests: u32, seeds: u32, options: Options<'_>) -> Outc
         loads: loads.to_vec(),
         capacity_per_s: None,
         runs,
+        said: Vec::new(),
         notes: Vec::new(),
         programs: [].into(),
     }
@@ -135,12 +137,24 @@ fn cells(experiment: &Experiment, web: &Web, seeds: u32, options: Options<'_>) -
         let seed = options.seed + u64::from(repetition);
         let (web, load, run) = cell(experiment, &arms[arm].web, at);
         let scenario = scenario(&web, load, run, seed);
-        let Simulated { figures, series, hash, fault } = simulate(arms[arm].arm, &web, &scenario, load)?;
-        Ok((Run { arm, load: at, repetition, seed, figures, series, hash: Some(hash) }, fault))
+        let Simulated { figures, series, hash, said } = simulate(arms[arm].arm, &web, &scenario, load)?;
+        Ok((Run { arm, load: at, repetition, seed, figures, series, hash: Some(hash) }, said))
     });
     let mut found = found.into_iter().collect::<Result<Vec<_>, LabError>>()?;
     found.sort_by_key(|(run, _)| (run.arm, run.load, run.repetition));
     let notes = faults_of_scripts(&arms, &found);
+    let of_run = |(run, lines): &(Run, Vec<Line>)| {
+        let (arm, load) = (run.arm, run.load);
+        let said = |Line { at, level, text }: &Line| Said {
+            arm,
+            load,
+            at: at.since(START),
+            level: *level,
+            text: text.clone(),
+        };
+        lines.iter().map(said).collect::<Vec<_>>()
+    };
+    let said = found.iter().filter(|(run, _)| run.repetition == 0).flat_map(of_run).collect();
     let runs = found.into_iter().map(|(run, _)| run).collect();
     Ok(Outcome {
         mode: Mode::Simulated,
@@ -150,16 +164,21 @@ fn cells(experiment: &Experiment, web: &Web, seeds: u32, options: Options<'_>) -
         loads: experiment.loads.clone(),
         capacity_per_s: experiment.servers.is_empty().then(|| site::capacity(web)),
         runs,
+        said,
         notes,
         programs: [].into(),
     })
 }
 
 /// A script that fails leaves its figures to whatever it had set: nobody should take them for the law's.
-fn faults_of_scripts(arms: &[Row<'_>], found: &[(Run, Option<String>)]) -> Vec<String> {
+fn faults_of_scripts(arms: &[Row<'_>], found: &[(Run, Vec<Line>)]) -> Vec<String> {
     let note = |(arm, row): (usize, &Row<'_>)| {
         let runs = found.iter().filter(|(run, _)| run.arm == arm);
-        let faults: Vec<&String> = runs.clone().filter_map(|(_, fault)| fault.as_ref()).collect();
+        let faults: Vec<&String> = runs
+            .clone()
+            .filter_map(|(_, said)| said.iter().find(|line| line.level == Level::Error))
+            .map(|line| &line.text)
+            .collect();
         let first = faults.first()?;
         Some(format!("{}: its script failed in {} of {} runs: {first}", row.name, faults.len(), runs.count()))
     };
@@ -206,8 +225,8 @@ pub(crate) struct Simulated {
     pub(crate) figures: Figures,
     series: Series,
     hash: u64,
-    /// The first fault of the arm's script.
-    fault: Option<String>,
+    /// What the arm's script has said.
+    said: Vec<Line>,
 }
 
 /// One run.
@@ -219,7 +238,7 @@ pub(crate) fn simulate(arm: &Arm, web: &Web, scenario: &Scenario, load: f64) -> 
         figures: figures(&result, web, load),
         series: series(&result, web),
         hash: result.hash,
-        fault: before.fault(),
+        said: before.said().to_vec(),
     })
 }
 
@@ -237,10 +256,12 @@ impl Before {
         }
     }
 
-    /// The first fault of a script.
-    fn fault(&self) -> Option<String> {
-        let Self::Gateway(gateway) = self else { return None };
-        gateway.said().iter().find(|line| line.level == Level::Error).map(|line| line.text.clone())
+    /// What a script has said.
+    fn said(&self) -> &[Line] {
+        match self {
+            Self::Gateway(gateway) => gateway.said(),
+            Self::Other(_) => &[],
+        }
     }
 }
 

@@ -118,6 +118,7 @@ mod tests {
             loads: vec![1.0, 2.0],
             capacity_per_s: Some(100.0),
             runs,
+            said: Vec::new(),
             notes: Vec::new(),
             programs: [].into(),
         }

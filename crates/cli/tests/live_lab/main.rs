@@ -243,12 +243,19 @@ fn a_script_at_the_command_line_is_looked_at_first() {
 fn a_script_that_fails_in_the_simulator_is_told() {
     let place = tempfile::tempdir().expect("a folder");
     let script = place.path().join("failing.lua");
-    fs::write(&script, "every(\"1s\", function() error(\"no idea\") end)").expect("write");
+    fs::write(&script, "every(\"1s\", function()\n  log(\"warn\", \"hm\")\n  error(\"no idea, yet\")\nend)")
+        .expect("write");
     let script = script.to_str().expect("UTF-8");
-    let result = result(&lab(&["run", &example(), "--seeds", "2", "--json", "--controller", script]));
+    let report = place.path().join("report");
+    let report = report.to_str().expect("UTF-8");
+    let arguments = ["run", &example(), "--seeds", "2", "--json", "--controller", script, "--report", report];
+    let result = result(&lab(&arguments));
     let notes = result["notes"].to_string();
     assert!(notes.contains("no idea") && notes.contains("pressure"), "{notes}");
     assert!(notes.contains("failing.lua runs in place of the file's script"), "{notes}");
+    let said = fs::read_to_string(Path::new(report).join("said.csv")).expect("what was said");
+    let first = "pressure,0.5,1,warn,failing.lua:2: hm\npressure,0.5,1,error,\"failing.lua:3: no idea";
+    assert!(said.starts_with(&format!("arm,load,second,level,text\n{first}")), "{said}");
 }
 
 /// A signal ends a live run, and with it every server it has started and every file of its own.

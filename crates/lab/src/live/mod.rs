@@ -133,6 +133,7 @@ pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Outcome, Lab
         loads: live.loads.clone(),
         capacity_per_s: Some(capacity),
         runs,
+        said: Vec::new(),
         notes,
         programs: stand.programs,
     })

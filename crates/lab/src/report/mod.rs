@@ -6,6 +6,7 @@
 //! | `result.json` | checks and series, as `lab run --json` prints them |
 //! | `runs.csv` | every figure of every run: arm, load, repetition, seed, metric, value |
 //! | `series.csv` | every series of every run, second by second |
+//! | `said.csv` | what scripts said in the first simulated run of each cell, if they said something |
 //! | `plot-N.svg` | the pictures |
 //! | `experiment.toml` | the experiment's file |
 //! | `arms/` | scripts and configurations of its arms, where it has some |
@@ -23,7 +24,13 @@ use std::{
 pub use json::json;
 pub use machine::Machine;
 
-use crate::{LabError, experiment::Experiment, outcome::Outcome, plot, verdict::Verdict};
+use crate::{
+    LabError,
+    experiment::Experiment,
+    outcome::{Outcome, Said},
+    plot,
+    verdict::Verdict,
+};
 
 /// The name of the folder's JSON.
 const RESULT: &str = "result.json";
@@ -95,6 +102,9 @@ pub fn write(
     put(RESULT, &format!("{:#}\n", json(experiment, outcome, verdicts, &machine)))?;
     put("runs.csv", &runs_csv(outcome))?;
     put("series.csv", &series_csv(outcome))?;
+    if !outcome.said.is_empty() {
+        put("said.csv", &said_csv(outcome))?;
+    }
     for (number, picture) in pictures.iter().enumerate() {
         if let Some(picture) = picture {
             put(&format!("plot-{}.svg", number + 1), picture)?;
@@ -206,6 +216,15 @@ fn series_csv(outcome: &Outcome) -> String {
                 let _ = writeln!(csv, "{arm},{load},{repetition},{seed},{series},{},{value}", second + 1);
             }
         }
+    }
+    csv
+}
+
+fn said_csv(outcome: &Outcome) -> String {
+    let mut csv = String::from("arm,load,second,level,text\n");
+    for Said { arm, load, at, level, text } in &outcome.said {
+        let (arm, load) = (quoted(&outcome.arms[*arm]), outcome.loads[*load]);
+        let _ = writeln!(csv, "{arm},{load},{},{},{}", at.as_secs_f64(), level.name(), quoted(text));
     }
     csv
 }
