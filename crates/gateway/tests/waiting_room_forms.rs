@@ -1,6 +1,8 @@
 //! Forms that had to wait: kept where the page can send them again, and led back to where they can be sent where it cannot.
 
-use crate::support::{Bed, PLAIN, exchange};
+use std::io::Write;
+
+use crate::support::{Bed, PLAIN, eventually, exchange};
 
 /// A form that is not kept does not end the way: its page leads on by GET, to where the form can be sent again.
 #[test]
@@ -103,4 +105,36 @@ fn a_page_without_a_place_for_forms_keeps_none() {
             told.head
         );
     }
+}
+
+/// A page holds several times what was sent, for as long as its visitor takes nothing of it.
+#[test]
+fn a_form_is_kept_if_there_is_memory_for_its_page() {
+    let doors = "waiting_room.method = \"event\"\nwaiting_room.opens_at = 4102444800\n";
+    let bed = Bed::with_application("spool.total = \"1MiB\"\n", PLAIN, doors);
+    let form = |length: usize| {
+        let body = format!("a={}", "~".repeat(length));
+        format!(
+            "POST /buy HTTP/1.1\r\nhost: app.example\r\naccept: text/html\r\nsec-fetch-site: same-origin\r\n\
+             content-type: application/x-www-form-urlencoded\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    };
+    let is_kept = |length| {
+        let page = exchange(&mut bed.connect(), &form(length));
+        assert_eq!(page.status, 503);
+        page.body.contains("<form")
+    };
+    assert!(is_kept(60_000));
+    // Pages of more than a megabyte in all wait for people who take nothing.
+    let mut idle = Vec::new();
+    eventually("no memory", || {
+        let mut client = bed.connect();
+        client.write_all(form(60_000).as_bytes()).unwrap();
+        idle.push(client);
+        !is_kept(60_000)
+    });
+    assert!(idle.len() < 50 && is_kept(100), "a short one is");
+    drop(idle);
+    eventually("memory again", || bed.shared.spool().used() == 0 && is_kept(60_000));
 }

@@ -9,6 +9,7 @@ use tidegate_control::{
     knobs::keys,
     meters::{BadRequest, Meter},
 };
+use tidegate_runtime::Spooled;
 
 use super::{
     Service, access_log,
@@ -157,12 +158,13 @@ pub(super) fn shut(
     shut: &Shut,
     asked: &Asked,
     form: Option<Kept>,
+    spooled: Spooled,
 ) -> Response<ResponseBody> {
     match shut.refusal() {
         Some(refusal) => record.refuse(refusal),
         None => record.explain(shut.reason(), None),
     }
-    let response = shut.response(asked, form);
+    let response = shut.response(asked, form, spooled);
     record.set_status(response.status());
     own(record, response)
 }

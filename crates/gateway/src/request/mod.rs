@@ -59,7 +59,7 @@ use tidegate_control::{
     meters::Meter,
     retry_budget::RetryBudget,
 };
-use tidegate_runtime::{Core, CoreApplication, Entry, Held, SpoolBudget, Waiting};
+use tidegate_runtime::{Core, CoreApplication, Entry, Held, SpoolBudget, Spooled, Waiting};
 
 pub(crate) use self::{
     access_log::AccessLog,
@@ -168,7 +168,7 @@ impl Service {
                 Err(Ungathered::Refused(refusal)) => {
                     let head = Head::of(&parts);
                     return match owed(&connection, &record, visit.as_deref(), refusal, head) {
-                        Some(shut) => answer::shut(record, &shut, &asked, None),
+                        Some(shut) => answer::shut(record, &shut, &asked, None, self.spool().account()),
                         None => {
                             let visit = visit.as_deref().filter(|_| !refusal.is_overload());
                             let mut response = refuse(record, Refused { refusal, retry_after: None }, &asked);
@@ -265,13 +265,17 @@ impl Service {
                     Some(Ok(held)) => return Admitted::Start(arrived, held),
                     Some(Err(refusal)) => {
                         let refused = Refused { refusal, retry_after: None };
-                        turn_back(connection, arrived, refused, parts, body).await
+                        turn_back(connection, arrived, refused, parts, body, self.spool().account()).await
                     }
                     None => broken(),
                 }
             }
-            Ruling::Refuse(arrived, refused) => turn_back(connection, arrived, refused, parts, body).await,
-            Ruling::Shut(arrived, shut) => Box::pin(shut_out(arrived.record, shut, parts, body)).await,
+            Ruling::Refuse(arrived, refused) => {
+                turn_back(connection, arrived, refused, parts, body, self.spool().account()).await
+            }
+            Ruling::Shut(arrived, shut) => {
+                Box::pin(shut_out(arrived.record, shut, parts, body, self.spool().account())).await
+            }
             Ruling::BadBody(arrived, fault) => {
                 bad_body(arrived.record, fault, &Asked::of(&parts.method, &parts.headers))
             }
@@ -394,10 +398,11 @@ async fn turn_back(
     refused: Refused,
     parts: &Parts,
     body: &mut ClientBody,
+    spooled: Spooled,
 ) -> Response<ResponseBody> {
     let Arrived { record, visit, .. } = arrived;
     match owed(connection, &record, visit.as_deref(), refused.refusal, Head::of(parts)) {
-        Some(shut) => Box::pin(shut_out(record, shut, parts, body)).await,
+        Some(shut) => Box::pin(shut_out(record, shut, parts, body, spooled)).await,
         None => {
             let visit = visit.as_deref().filter(|_| !refused.refusal.is_overload());
             let application = Rc::clone(record.application());
@@ -440,28 +445,33 @@ fn owed(
     waiting_room::missed(record.application(), visitor, visit)
 }
 
-/// Tells a visitor when to come back; a form goes along with that.
+/// Tells a visitor when to come back; a form goes along with that, where there is memory for it.
 async fn shut_out(
     mut record: Box<Record>,
     mut shut: Box<Shut>,
     parts: &Parts,
     body: &mut ClientBody,
+    mut spooled: Spooled,
 ) -> Response<ResponseBody> {
     let asked = Asked::of(&parts.method, &parts.headers);
     let form = match shut.wants_form(&asked) {
         Some(reader) => {
-            let (form, bytes) = read_form(body, reader).await;
+            let (form, bytes) = read_form(body, reader, &mut spooled).await;
             record.add_bytes_in(bytes);
             shut.is_told_at(record.application().application.state.waiting_room().now());
             form
         }
         None => None,
     };
-    answer::shut(record, &shut, &asked, form)
+    answer::shut(record, &shut, &asked, form, spooled)
 }
 
-/// A form that is whole within bounds of size and time, and how much of it came.
-async fn read_form(body: &mut ClientBody, mut reader: waiting_room::Reader) -> (Option<Kept>, u64) {
+/// A form that is whole within bounds of size, memory and time, and how much of it came.
+async fn read_form(
+    body: &mut ClientBody,
+    mut reader: waiting_room::Reader,
+    spooled: &mut Spooled,
+) -> (Option<Kept>, u64) {
     let mut bytes = 0;
     let timeout = reader.timeout();
     let reading = async {
@@ -469,7 +479,7 @@ async fn read_form(body: &mut ClientBody, mut reader: waiting_room::Reader) -> (
             let Ok(frame) = frame else { return false };
             let Some(data) = frame.data_ref() else { continue };
             bytes += data.len() as u64;
-            if !reader.push(data) {
+            if !reader.push(data) || !spooled.grow(reader.held().saturating_sub(spooled.bytes())) {
                 return false;
             }
         }

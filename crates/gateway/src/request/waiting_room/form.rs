@@ -164,6 +164,14 @@ impl Reader {
         }
     }
 
+    /// Bytes that are kept of what was read.
+    pub(in crate::request) const fn held(&self) -> u64 {
+        match self {
+            Self::UrlEncoded { body, .. } => body.len() as u64,
+            Self::Multipart(reader) => reader.held(),
+        }
+    }
+
     /// The form, if all of it has come and it can be sent again as it was.
     pub(in crate::request) fn finish(self) -> Option<Kept> {
         match self {

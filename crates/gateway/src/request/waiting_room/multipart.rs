@@ -59,6 +59,8 @@ pub(in crate::request) struct Reader {
     /// Bytes that may still be read: of files, and of all else.
     files_left: u64,
     bytes_left: usize,
+    /// Bytes read that are no file's.
+    bytes_read: u64,
     kept: Kept,
 }
 
@@ -94,6 +96,7 @@ impl Reader {
             searched: 0,
             files_left: files_max,
             bytes_left: bytes_max.saturating_add(LINE_END.len()),
+            bytes_read: 0,
             kept: Kept::multipart(),
         }
     }
@@ -108,6 +111,11 @@ impl Reader {
         }
         self.unread.drain(..read);
         Ok(())
+    }
+
+    /// Bytes that are kept: what was read, but for files, and what is not read yet.
+    pub(super) const fn held(&self) -> u64 {
+        self.bytes_read + self.unread.len() as u64
     }
 
     /// The form, if it is whole.
@@ -170,6 +178,7 @@ impl Reader {
     /// `len` bytes are read that are not a file's.
     fn goes_on(&mut self, next: At, len: usize) -> Result<Option<usize>, Unkept> {
         self.bytes_left = self.bytes_left.checked_sub(len).ok_or(Unkept)?;
+        self.bytes_read += len as u64;
         self.at = next;
         Ok(Some(len))
     }

@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, fmt::Write, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use serde_json::{Value as Json, json};
 use tidegate_control::{
@@ -9,7 +10,7 @@ use tidegate_control::{
     knobs::{RoomCarry, RoomRole, keys},
     waiting_room::{Estimate, Kind, Place},
 };
-use tidegate_runtime::{PageTemplate, PageValue};
+use tidegate_runtime::{PageTemplate, PageValue, Spooled};
 
 use super::{
     ASK, Desk, Out, Visit, Visitor,
@@ -41,6 +42,18 @@ const COOKIE_GRACE_S: u64 = 3600;
 /// Who comes back to the process that gives times when his own has come may have been sent there by a check, whose clock is
 /// another or who has not heard of a key yet: he is not to go to and fro without a pause.
 const TO_AND_FRO: Duration = Duration::from_secs(1);
+
+/// What he is told, with the memory granted for it.
+struct Page {
+    text: String,
+    _spooled: Spooled,
+}
+
+impl AsRef<[u8]> for Page {
+    fn as_ref(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
+}
 
 /// A visitor who does not go on, and what he is told.
 #[derive(Debug)]
@@ -253,8 +266,14 @@ impl Shut {
         self.now = now;
     }
 
-    /// The response, with the request's form if it was wanted and is whole.
-    pub(in crate::request) fn response(&self, asked: &Asked, form: Option<Kept>) -> Response<ResponseBody> {
+    /// The response, with the request's form if it was wanted and is whole, and if there is memory for its page until its visitor has
+    /// taken it: a page is several times as long as what was sent.
+    pub(in crate::request) fn response(
+        &self,
+        asked: &Asked,
+        form: Option<Kept>,
+        mut spooled: Spooled,
+    ) -> Response<ResponseBody> {
         if let Told::Elsewhere { url, token } = &self.told {
             let to = token.as_deref().map_or_else(|| self.to.clone(), |token| with_turn(&self.to, token));
             let mut response = self.redirect(&format!("{url}{to}"));
@@ -270,12 +289,12 @@ impl Shut {
             return self.redirect(stay);
         }
         let media = asked.form();
-        let form = match form {
+        let mut form = match form {
             Some(kept) => Form::Kept(kept),
             None if is_safe(asked.method()) => Form::None,
             None => Form::Lost,
         };
-        let (status, text, is_json) = match &self.told {
+        let (status, mut text, is_json) = match &self.told {
             Told::Status { estimate: None, .. } => {
                 (StatusCode::NOT_FOUND, json!({ "status": 404 }).to_string(), true)
             }
@@ -285,6 +304,13 @@ impl Shut {
             _ if media == Media::Html => (StatusCode::SERVICE_UNAVAILABLE, self.page(&form), false),
             _ => (StatusCode::SERVICE_UNAVAILABLE, self.problem().to_string(), true),
         };
+        // What was read is in the page now.
+        spooled.shrink(spooled.bytes());
+        if matches!(form, Form::Kept(_)) && !spooled.grow(text.len() as u64) {
+            form = Form::Lost;
+            text = self.page(&form);
+        }
+        text.shrink_to_fit();
         let mut response = Response::new(ResponseBody::empty());
         *response.status_mut() = status;
         let fields = response.headers_mut();
@@ -320,7 +346,7 @@ impl Shut {
             self.keep(fields, estimate, token);
         }
         if *asked.method() != http::Method::HEAD {
-            *response.body_mut() = ResponseBody::whole(text.into());
+            *response.body_mut() = ResponseBody::whole(Bytes::from_owner(Page { text, _spooled: spooled }));
         }
         response
     }
