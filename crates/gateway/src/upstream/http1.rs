@@ -74,6 +74,9 @@ pub(super) struct Http1 {
     timer: Pin<Box<Sleep>>,
     pub(super) plan: Rc<Plan>,
     pub(super) ends: Option<Ends>,
+    /// The client's connection whose requests alone go on this one, since who speaks on it is known to the server by
+    /// that.
+    pub(super) owner: Option<u64>,
     pub(super) idle_since: Timestamp,
     /// Whether it has served an exchange before.
     pub(super) is_used: bool,
@@ -131,6 +134,7 @@ impl Http1 {
             ends,
             idle_since: Timestamp::EPOCH,
             is_used: false,
+            owner: None,
         })
     }
 

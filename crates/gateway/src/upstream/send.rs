@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use http::{Request, Response, header::UPGRADE};
+use http::{
+    Request, Response,
+    header::{AUTHORIZATION, UPGRADE},
+};
 use tidegate_config::UpstreamProtocol;
 use tidegate_control::{
     Timestamp,
@@ -19,7 +22,7 @@ use super::{
     body::{Exchange, Message, UpstreamBody},
     error::{Failure, SendError},
     http1::{Http1, Unanswered},
-    pool::{Lease, Pool, SURELY_OPEN},
+    pool::{Lease, Pool, SURELY_OPEN, Wanted},
     proxy_header::Ends,
     response,
     servers::CoreServer,
@@ -54,7 +57,14 @@ impl Upstreams {
         interim: &dyn Fn(Response<()>),
     ) -> Result<Response<UpstreamBody>, SendError> {
         let clock = *self.core.shared().clock();
-        let asked_upgrade = request.headers().keys().any(|name| *name == UPGRADE);
+        let (mut asked_upgrade, mut authenticates) = (false, false);
+        for (name, value) in request.headers() {
+            match *name {
+                UPGRADE => asked_upgrade = true,
+                AUTHORIZATION => authenticates |= response::is_of_connections(value),
+                _ => {}
+            }
+        }
         let ends = if chosen.plan.is_per_client() { Ends::of(client) } else { None };
         let server = &chosen.server;
         server.cells.add(Meter::SERVER_REQUESTS, 1);
@@ -66,14 +76,12 @@ impl Upstreams {
         // HTTP/2 knows no upgrade.
         let mut apart = asked_upgrade && chosen.plan.lets_server_choose();
         let mut tries = 0;
+        let wanted = Wanted { ends, client: client.id, idle_max };
         let (response, message, answered_at) = loop {
             tries += 1;
             // A second try is for a fresh connection: where one was stale, its like may be too.
-            let pooled = if tries == 1 && !apart {
-                server.pool.reuse(&chosen.plan, ends, idle_max, now)
-            } else {
-                None
-            };
+            let pooled =
+                if tries == 1 && !apart { server.pool.reuse(&chosen.plan, wanted, now) } else { None };
             let lease = match pooled {
                 Some(lease) => lease,
                 None => {
@@ -93,8 +101,7 @@ impl Upstreams {
                         );
                         Box::pin(opening).await.inspect(|_| opened())
                     } else {
-                        let opening =
-                            server.pool.acquire(&server.shared, &chosen.plan, ends, idle_max, now, opened);
+                        let opening = server.pool.acquire(&server.shared, &chosen.plan, wanted, now, opened);
                         Box::pin(opening).await
                     };
                     sent_at = clock.now();
@@ -134,6 +141,7 @@ impl Upstreams {
                             break (response, Message::Http1(http1), now);
                         }
                         Err(unanswered) => {
+                            http1.owner = http1.owner.or(authenticates.then_some(client.id));
                             wait.cancel();
                             (unanswered, was_used)
                         }
@@ -155,7 +163,7 @@ impl Upstreams {
             }
         };
         // The time to connect is part of it: a server that is slow to accept is slow.
-        self.answered(chosen, response, message, [now, answered_at], asked_upgrade)
+        self.answered(chosen, response, message, client, [now, answered_at], asked_upgrade)
     }
 
     fn answered(
@@ -178,6 +186,7 @@ impl Upstreams {
         };
         let (head, ()) = response.into_parts();
         if let Message::Http1(http1) = &mut message {
+        client: &ConnectionFacts,
             http1.expect(head.status, framing);
         }
         let exchange = Exchange { chosen, clock, response_time: now.since(started) };
@@ -200,6 +209,7 @@ struct Wait<'a> {
 
 impl<'a> Wait<'a> {
     fn begin(chosen: &'a Chosen, http1: &Http1, began: Timestamp, clock: Clock) -> Self {
+            http1.owner = http1.owner.or(framing.binds.then_some(client.id));
         let is_asked = chosen.plan.keep_alive == KeepAlivePolicy::Auto;
         Self {
             server: is_asked.then_some(&*chosen.server),
