@@ -95,6 +95,8 @@ pub(super) struct Unanswered {
     pub(super) failure: Failure,
     /// The request, if it can be had back.
     pub(super) request: Option<Box<Request<RequestBody>>>,
+    /// Whether the connection took no more requests, nothing of this one included.
+    pub(super) has_moved: bool,
     /// Whether anything of the request may have reached the server.
     pub(super) has_reached: bool,
     /// Whether nothing at all came back: only then may the connection just have been stale.
@@ -132,9 +134,9 @@ impl Http1 {
             timer: Box::pin(tokio::time::sleep_until(Instant::now())),
             plan,
             ends,
+            owner: None,
             idle_since: Timestamp::EPOCH,
             is_used: false,
-            owner: None,
         })
     }
 
@@ -151,7 +153,14 @@ impl Http1 {
         if self.is_used && !self.is_open() {
             let failure = Failure::new(UpstreamError::Reset, "the idle connection was closed");
             let request = Some(request);
-            return Err(Unanswered { failure, request, has_reached: false, is_silent: true, client: None });
+            return Err(Unanswered {
+                failure,
+                request,
+                has_moved: false,
+                has_reached: false,
+                is_silent: true,
+                client: None,
+            });
         }
         let body = std::mem::replace(request.body_mut(), RequestBody::Empty);
         encode::begin(&mut self.outgoing, &request, &body, is_last);
@@ -202,6 +211,7 @@ impl Http1 {
         Err(Unanswered {
             failure,
             request: is_whole.then_some(request),
+            has_moved: false,
             has_reached: self.has_sent || is_late,
             is_silent: !self.has_received && !is_late,
             client,

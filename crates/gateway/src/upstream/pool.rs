@@ -123,11 +123,13 @@ impl Pool {
         timeout: Duration,
         now: Timestamp,
     ) -> Result<Lease, Failure> {
+        let deadline = Instant::now() + timeout;
         let (io, spoken) = connect::connect(server, plan, protocol, ends, timeout).await?;
         match spoken {
             Spoken::Http1 => Ok(Lease::Http1(Http1::start(io, Rc::clone(plan), ends))),
             Spoken::Http2 => {
-                let http2 = Http2::start(io, Rc::clone(plan), ends, Rc::default(), now).await?;
+                let http2 =
+                    Http2::start(server, io, Rc::clone(plan), ends, Rc::default(), now, deadline).await?;
                 http2.stream().map(Lease::Http2).ok_or_else(|| {
                     Failure::new(UpstreamError::Garbage, format!("{}: allows no stream", server.endpoint()))
                 })
@@ -183,9 +185,9 @@ impl Pool {
     /// Closes the idle connections of HTTP/1.
     pub(super) fn clear_idle(&self) {
         drop(self.idle.take());
+        drop(self.owned.take());
     }
 
-        drop(self.owned.take());
     /// Idle HTTP/1 connections.
     #[cfg(test)]
     pub(super) fn idle(&self) -> usize {
@@ -213,8 +215,6 @@ impl Pool {
         Some(http1)
     }
 
-    /// Leave to open one more connection.
-    fn open(&self, plan: &Plan) -> Option<Opening<'_>> {
     /// The connection that serves this client's alone.
     fn pop_owned(&self, client: u64) -> Option<Box<Http1>> {
         let mut owned = self.owned.borrow_mut();
@@ -222,6 +222,8 @@ impl Pool {
         Some(owned.remove(position))
     }
 
+    /// Leave to open one more connection.
+    fn open(&self, plan: &Plan) -> Option<Opening<'_>> {
         // Where the server may turn out to speak HTTP/2, one connection may serve all who wait.
         let max = match self.spoken.get() {
             Some(Spoken::Http1) => OPENING_MAX,
@@ -243,12 +245,14 @@ impl Pool {
         timeout: Duration,
         now: &impl Fn() -> Timestamp,
     ) -> Result<Lease, Failure> {
+        let deadline = Instant::now() + timeout;
         let (io, spoken) = connect::connect(server, plan, plan.protocol, ends, timeout).await?;
         self.spoken.set(Some(spoken));
         match spoken {
             Spoken::Http1 => Ok(Lease::Http1(Http1::start(io, Rc::clone(plan), ends))),
             Spoken::Http2 => {
-                let http2 = Http2::start(io, Rc::clone(plan), ends, Rc::clone(&self.turn), now()).await?;
+                let (plan, turn) = (Rc::clone(plan), Rc::clone(&self.turn));
+                let http2 = Http2::start(server, io, plan, ends, turn, now(), deadline).await?;
                 let stream = http2.stream().ok_or_else(|| {
                     Failure::new(UpstreamError::Garbage, format!("{}: allows no stream", server.endpoint()))
                 })?;
