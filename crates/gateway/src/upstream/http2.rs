@@ -70,8 +70,14 @@ pub(super) struct Http2 {
 
 type Driven = Connection<TokioIo<Heard>, Outgoing, Here>;
 
-/// The use of one stream; ends when dropped.
+/// A stream for one exchange.
 pub(super) struct Stream {
+    in_use: Rc<InUse>,
+}
+
+/// The use of one stream; ends when dropped. An upload may go on beyond the exchange, where the server has answered before
+/// its end.
+pub(super) struct InUse {
     connection: Rc<Http2>,
 }
 
@@ -164,7 +170,7 @@ impl Http2 {
             return None;
         }
         self.active.set(self.active.get() + 1);
-        Some(Stream { connection: Rc::clone(self) })
+        Some(Stream { in_use: Rc::new(InUse { connection: Rc::clone(self) }) })
     }
 
     /// Streams that the server allows; `None` once the connection has ended.
@@ -241,7 +247,8 @@ impl Stream {
         mut request: Box<Request<RequestBody>>,
         now: Instant,
     ) -> Result<Response<Incoming>, Unanswered> {
-        let plan = &self.connection.plan;
+        let connection = &self.in_use.connection;
+        let plan = &connection.plan;
         // The codec does not give back what it has begun, so what can be sent twice is kept.
         let again = match request.body() {
             RequestBody::Whole(bytes) => RequestBody::Whole(bytes.clone()),
@@ -251,10 +258,10 @@ impl Stream {
         kept.method_mut().clone_from(request.method());
         kept.uri_mut().clone_from(request.uri());
         kept.headers_mut().clone_from(request.headers());
-        to_http2(&mut request, plan.tls.is_some(), self.connection.authority.as_ref());
+        to_http2(&mut request, plan.tls.is_some(), connection.authority.as_ref());
         let (parts, body) = request.into_parts();
-        let (body, progress) = Outgoing::new(body);
-        let mut sender = self.connection.sender.clone();
+        let (body, progress) = Outgoing::new(body, &self.in_use);
+        let mut sender = connection.sender.clone();
         let mut response = std::pin::pin!(sender.try_send_request(Request::from_parts(parts, body)));
         let mut timer: Option<Pin<Box<Sleep>>> = None;
         let mut patience = Patience::new(plan.response_timeout, now);
@@ -270,7 +277,7 @@ impl Stream {
         .await;
         match outcome {
             Some(Ok(response)) => {
-                self.connection.is_used.set(true);
+                connection.is_used.set(true);
                 if let Some(progress) = progress {
                     progress.forget();
                 }
@@ -297,7 +304,7 @@ impl Stream {
                 })
             }
             None => {
-                self.connection.is_suspect.set(true);
+                connection.is_suspect.set(true);
                 Err(Unanswered {
                     failure: Failure::new(
                         UpstreamError::ResponseTimeout,
@@ -315,26 +322,26 @@ impl Stream {
 
     /// Whether its connection has answered before.
     pub(super) fn is_used(&self) -> bool {
-        self.connection.is_used.get()
+        self.in_use.connection.is_used.get()
     }
 
     /// Nothing new goes over this stream's connection.
     pub(super) fn suspect(&self) {
-        self.connection.is_suspect.set(true);
+        self.in_use.connection.is_suspect.set(true);
     }
 
     /// Notes when its connection was last in use.
     pub(super) fn touch(&self, now: Timestamp) {
-        self.connection.idle_since.set(now);
+        self.in_use.connection.idle_since.set(now);
     }
 
     /// How long the server may be silent within a body.
     pub(super) fn body_idle_timeout(&self) -> Duration {
-        self.connection.plan.body_idle_timeout
+        self.in_use.connection.plan.body_idle_timeout
     }
 }
 
-impl Drop for Stream {
+impl Drop for InUse {
     fn drop(&mut self) {
         self.connection.active.set(self.connection.active.get() - 1);
         self.connection.turn.notify_one();

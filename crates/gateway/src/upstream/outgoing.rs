@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-use super::patience::Turn;
+use super::{http2::InUse, patience::Turn};
 use crate::body::{BodyError, RequestBody};
 
 /// Bytes of a streaming body that are kept until there is an answer: a server that goes away or refuses the request has
@@ -19,11 +19,11 @@ use crate::body::{BodyError, RequestBody};
 const KEPT_MAX: usize = 256 * 1024;
 
 /// The body the codec reads.
-#[derive(Debug)]
 pub(super) enum Outgoing {
     /// In memory: keeps nobody waiting and does not fail.
     Whole(RequestBody),
-    Streaming(Rc<Progress>),
+    /// Its stream is in use until the codec is done with it.
+    Streaming(Rc<Progress>, #[expect(dead_code, reason = "held")] Rc<InUse>),
 }
 
 /// How far a streaming body has come.
@@ -55,7 +55,7 @@ struct Again {
 pub(super) struct ClientFailed;
 
 impl Outgoing {
-    pub(super) fn new(body: RequestBody) -> (Self, Option<Rc<Progress>>) {
+    pub(super) fn new(body: RequestBody, in_use: &Rc<InUse>) -> (Self, Option<Rc<Progress>>) {
         if !matches!(body, RequestBody::Stream(_)) {
             return (Self::Whole(body), None);
         }
@@ -66,7 +66,7 @@ impl Outgoing {
             waits: Cell::new(false),
             error: RefCell::new(None),
         });
-        (Self::Streaming(Rc::clone(&progress)), Some(progress))
+        (Self::Streaming(Rc::clone(&progress), Rc::clone(in_use)), Some(progress))
     }
 }
 
@@ -141,21 +141,21 @@ impl Body for Outgoing {
             Self::Whole(body) => Pin::new(body)
                 .poll_frame(context)
                 .map(|frame| frame.map(|frame| frame.map_err(|_| ClientFailed))),
-            Self::Streaming(progress) => progress.poll_frame(context),
+            Self::Streaming(progress, _) => progress.poll_frame(context),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(body) => body.is_end_stream(),
-            Self::Streaming(progress) => progress.rest.borrow().is_end_stream(),
+            Self::Streaming(progress, _) => progress.rest.borrow().is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(body) => body.size_hint(),
-            Self::Streaming(progress) => progress.rest.borrow().size_hint(),
+            Self::Streaming(progress, _) => progress.rest.borrow().size_hint(),
         }
     }
 }

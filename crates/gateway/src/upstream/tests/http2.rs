@@ -371,6 +371,35 @@ fn an_upload_that_was_refused_is_sent_again_from_its_beginning() {
 }
 
 #[test]
+fn an_upload_that_goes_on_beyond_its_answer_keeps_its_stream_in_use() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = h2(&[raw.address()]);
+        let (upload, body) = stream();
+        upload.send(Ok(vec![b'x'; 100_000].into())).expect("taken");
+        let server = async {
+            let mut first = accept(&raw, 1).await;
+            let (request, mut respond) = first.accept().await.expect("open").expect("a request");
+            // It neither reads the rest nor ends the stream.
+            respond.send_response(Response::new(()), true).expect("a head to be sent");
+            let drive_first = async { while first.accept().await.is_some() {} };
+            let second = async { answer_all(raw.accept().await.stream, "second").await };
+            tokio::join!(drive_first, second);
+            drop(request);
+        };
+        let client = async {
+            let answered = bench.send(request(Method::POST, "/", body)).await.expect("a head");
+            assert_eq!(text(answered.into_body()).await.expect("no body"), "");
+            assert_eq!(bench.in_flight(), 0);
+            assert_eq!(get_text(&bench, "/").await, "second");
+        };
+        with_server(client, server).await;
+        assert_eq!(bench.connects(), 2);
+        drop(upload);
+    });
+}
+
+#[test]
 fn a_stream_that_was_reset_in_the_middle_of_its_head_or_body_fails() {
     run(async {
         let raw = Raw::bind().await;
