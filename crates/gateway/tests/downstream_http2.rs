@@ -24,7 +24,10 @@ fn run<F: Future>(future: F) -> F::Output {
 }
 
 async fn client(bed: &Bed) -> SendRequest<Full<bytes::Bytes>> {
-    let stream = tokio::net::TcpStream::connect(bed.running.address("http").unwrap()).await.unwrap();
+    speak(tokio::net::TcpStream::connect(bed.running.address("http").unwrap()).await.unwrap()).await
+}
+
+async fn speak(stream: tokio::net::TcpStream) -> SendRequest<Full<bytes::Bytes>> {
     let (client, connection) =
         hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
@@ -265,5 +268,23 @@ fn a_slow_server_is_not_taken_for_a_client_that_takes_nothing() {
     at_server.send("world");
     assert_eq!(frames.until(DATA).3, b"world");
     drop(frames);
+    house.finish();
+}
+
+/// Clients by nghttp2, as curl is, take a length for a body that is missing.
+#[test]
+fn an_answer_without_content_says_no_length_of_it() {
+    let house = House::new("");
+    let stream = house.connect();
+    stream.set_nonblocking(true).unwrap();
+    let asking = std::thread::spawn(|| {
+        run(async {
+            let mut client = speak(tokio::net::TcpStream::from_std(stream).unwrap()).await;
+            let response = client.send_request(request("/", b"")).await.unwrap();
+            (response.status().as_u16(), response.headers().contains_key("content-length"))
+        })
+    });
+    house.origin.next().send("HTTP/1.1 204 No Content\r\ncontent-length: 5\r\n\r\n");
+    assert_eq!(asking.join().unwrap(), (204, false));
     house.finish();
 }

@@ -165,6 +165,10 @@ fn edit(head: &mut Parts, application: &Application, forwarded: &Forwarded, stic
     // Meant for the codec that put them there.
     head.extensions.clear();
     hop_by_hop::remove(&mut head.headers);
+    if head.status == StatusCode::NO_CONTENT {
+        // Of nothing, which it must not have (RFC 9110, section 8.6): clients of HTTP/2 miss the body then.
+        head.headers.remove(header::CONTENT_LENGTH);
+    }
     head.headers.insert(request_id::FIELD, forwarded.request_id.clone());
     if let (Some(value), Some(name)) = (sticky, &application.settings.upstream.sticky_cookie) {
         let secure = if forwarded.is_secure { "; Secure" } else { "" };

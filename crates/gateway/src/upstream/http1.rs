@@ -74,6 +74,9 @@ pub(super) struct Http1 {
     timer: Pin<Box<Sleep>>,
     pub(super) plan: Rc<Plan>,
     pub(super) ends: Option<Ends>,
+    /// The client's connection whose requests alone go on this one, since who speaks on it is known to the server by
+    /// that.
+    pub(super) owner: Option<u64>,
     pub(super) idle_since: Timestamp,
     /// Whether it has served an exchange before.
     pub(super) is_used: bool,
@@ -92,6 +95,8 @@ pub(super) struct Unanswered {
     pub(super) failure: Failure,
     /// The request, if it can be had back.
     pub(super) request: Option<Outbound>,
+    /// Whether the connection took no more requests, nothing of this one included.
+    pub(super) has_moved: bool,
     /// Whether anything of the request may have reached the server.
     pub(super) has_reached: bool,
     /// Whether nothing at all came back: only then may the connection just have been stale.
@@ -129,6 +134,7 @@ impl Http1 {
             timer: Box::pin(tokio::time::sleep_until(Instant::now())),
             plan,
             ends,
+            owner: None,
             idle_since: Timestamp::EPOCH,
             is_used: false,
         })
@@ -147,7 +153,14 @@ impl Http1 {
         if self.is_used && !self.is_open() {
             let failure = Failure::new(UpstreamError::Reset, "the idle connection was closed");
             let request = Some(request);
-            return Err(Unanswered { failure, request, has_reached: false, is_silent: true, client: None });
+            return Err(Unanswered {
+                failure,
+                request,
+                has_moved: false,
+                has_reached: false,
+                is_silent: true,
+                client: None,
+            });
         }
         let Outbound { mut head, body } = request;
         encode::begin(&mut self.outgoing, &head, &body, is_last);
@@ -198,6 +211,7 @@ impl Http1 {
         Err(Unanswered {
             failure,
             request: is_whole.then_some(Outbound { head, body }),
+            has_moved: false,
             has_reached: self.has_sent || is_late,
             is_silent: !self.has_received && !is_late,
             client,

@@ -3,13 +3,19 @@
 use std::{
     cell::{Cell, RefCell},
     future::Future,
+    io,
     pin::Pin,
     rc::Rc,
-    task::{Poll, ready},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
-use http::{HeaderValue, Request, Response, Uri, Version, header::HOST, request::Parts, uri::Scheme};
+use http::{
+    Request, Response, Uri, Version,
+    header::HOST,
+    request::Parts,
+    uri::{Authority, Scheme},
+};
 use hyper::{
     body::Incoming,
     client::conn::http2::{Builder, Connection, SendRequest},
@@ -17,7 +23,9 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use tidegate_control::{Timestamp, meters::UpstreamError};
+use tidegate_runtime::servers::Server;
 use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
     sync::Notify,
     time::{Instant, Sleep},
 };
@@ -52,15 +60,25 @@ pub(super) struct Http2 {
     connection: Rc<RefCell<Option<Driven>>>,
     /// A stream on it timed out: it may be dead, so nothing new goes there.
     is_suspect: Cell<bool>,
+    /// Whether it has answered before.
+    is_used: Cell<bool>,
+    /// The server's own name, for requests that name no host.
+    authority: Option<Authority>,
     pub(super) plan: Rc<Plan>,
     pub(super) ends: Option<Ends>,
     pub(super) idle_since: Cell<Timestamp>,
 }
 
-type Driven = Connection<TokioIo<UpstreamIo>, Outgoing, Here>;
+type Driven = Connection<TokioIo<Heard>, Outgoing, Here>;
 
-/// The use of one stream; ends when dropped.
+/// A stream for one exchange.
 pub(super) struct Stream {
+    in_use: Rc<InUse>,
+}
+
+/// The use of one stream; ends when dropped. An upload may go on beyond the exchange, where the server has answered before
+/// its end.
+pub(super) struct InUse {
     connection: Rc<Http2>,
 }
 
@@ -75,24 +93,30 @@ impl<F: Future<Output = ()> + 'static> Executor<F> for Here {
 }
 
 impl Http2 {
-    /// Begins to speak HTTP/2 over a new connection.
+    /// Begins to speak HTTP/2 over a new connection, and waits until the server has said how many streams it allows:
+    /// a burst sent before that would be refused but for so many, again on each connection that is new.
     pub(super) async fn start(
+        server: &Server,
         io: UpstreamIo,
         plan: Rc<Plan>,
         ends: Option<Ends>,
         turn: Rc<Notify>,
         now: Timestamp,
+        deadline: Instant,
     ) -> Result<Rc<Self>, Failure> {
+        let news = Rc::new(News::default());
+        let io = Heard { io, news: Rc::clone(&news) };
         let streams = u32::try_from(STREAMS_MAX).unwrap_or(u32::MAX);
         let (sender, connection) = Builder::new(Here)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(STREAM_WINDOW * streams)
+            .initial_max_send_streams(0)
             .max_header_list_size(HEAD_MAX)
             .handshake(TokioIo::new(io))
             .await
             .map_err(|error| Failure::new(UpstreamError::Connect, describe(&error)))?;
         let connection = Rc::new(RefCell::new(Some(connection)));
-        let driven = Rc::clone(&connection);
+        let (driven, told) = (Rc::clone(&connection), Rc::clone(&news));
         tokio::task::spawn_local(async move {
             std::future::poll_fn(|context| match driven.borrow_mut().as_mut() {
                 // How a connection ends, its streams are told one by one.
@@ -103,17 +127,32 @@ impl Http2 {
             // Dropped, so that requests it has not begun come back.
             let ended = driven.take();
             drop(ended);
+            told.changed.notify_one();
         });
-        Ok(Rc::new(Self {
+        let http2 = Self {
             sender,
             turn,
             active: Cell::new(0),
             connection,
             is_suspect: Cell::new(false),
+            is_used: Cell::new(false),
+            authority: plan.host_at(server).parse().ok(),
             plan,
             ends,
             idle_since: Cell::new(now),
-        }))
+        };
+        let failed = |kind, why| Err(Failure::new(kind, format!("{}: {why}", server.endpoint())));
+        loop {
+            match http2.allowed() {
+                Some(0) if tokio::time::timeout_at(deadline, news.changed.notified()).await.is_ok() => {}
+                Some(0) => {
+                    return failed(UpstreamError::ConnectTimeout, "allows no stream of HTTP/2 in time");
+                }
+                Some(_) => return Ok(Rc::new(http2)),
+                None if news.has_come.get() => return failed(UpstreamError::Garbage, "speaks no HTTP/2"),
+                None => return failed(UpstreamError::Reset, "closed before it spoke HTTP/2"),
+            }
+        }
     }
 
     /// Whether it takes new streams at all.
@@ -128,16 +167,77 @@ impl Http2 {
 
     /// Takes a stream, if there is one to be had.
     pub(super) fn stream(self: &Rc<Self>) -> Option<Stream> {
-        // Empty or in use just when it ends.
-        let allowed = match self.connection.try_borrow().as_deref() {
-            Ok(Some(connection)) => connection.current_max_send_streams(),
-            _ => return None,
-        };
-        if !self.is_open() || self.active.get() >= allowed.min(STREAMS_MAX) {
+        if !self.is_open() || self.active.get() >= self.allowed()?.min(STREAMS_MAX) {
             return None;
         }
         self.active.set(self.active.get() + 1);
-        Some(Stream { connection: Rc::clone(self) })
+        Some(Stream { in_use: Rc::new(InUse { connection: Rc::clone(self) }) })
+    }
+
+    /// Streams that the server allows; `None` once the connection has ended.
+    fn allowed(&self) -> Option<usize> {
+        // Empty or in use just when it ends.
+        Some(self.connection.try_borrow().ok()?.as_ref()?.current_max_send_streams())
+    }
+}
+
+/// What has come of a connection, for whoever waits for its beginning.
+#[derive(Default)]
+struct News {
+    /// Whether anything has come at all.
+    has_come: Cell<bool>,
+    changed: Notify,
+}
+
+/// A connection's bytes, with news of what comes.
+struct Heard {
+    io: UpstreamIo,
+    news: Rc<News>,
+}
+
+impl AsyncRead for Heard {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = ready!(Pin::new(&mut self.io).poll_read(context, buffer));
+        if buffer.filled().len() > before {
+            self.news.has_come.set(true);
+        }
+        self.news.changed.notify_one();
+        Poll::Ready(read)
+    }
+}
+
+impl AsyncWrite for Heard {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(context)
     }
 }
 
@@ -148,24 +248,22 @@ impl Stream {
         request: Outbound,
         now: Instant,
     ) -> Result<Response<Incoming>, Unanswered> {
-        let plan = &self.connection.plan;
+        let connection = &self.in_use.connection;
+        let plan = &connection.plan;
         let Outbound { mut head, body } = request;
-        let again = match &body {
-            RequestBody::Empty => Some(RequestBody::Empty),
-            RequestBody::Whole(bytes) => Some(RequestBody::Whole(bytes.clone())),
-            RequestBody::Stream(_) => None,
-        };
         // The codec does not give back what it has begun, so what can be sent twice is kept.
-        let kept = again.map(|body| {
-            let mut copy = Request::new(body);
-            copy.method_mut().clone_from(&head.method);
-            copy.uri_mut().clone_from(&head.uri);
-            copy.headers_mut().clone_from(&head.headers);
-            Outbound::from(copy)
-        });
-        to_http2(&mut head, plan.tls.is_some());
-        let (body, progress) = Outgoing::new(body);
-        let mut sender = self.connection.sender.clone();
+        let again = match &body {
+            RequestBody::Whole(bytes) => RequestBody::Whole(bytes.clone()),
+            RequestBody::Empty | RequestBody::Stream(_) => RequestBody::Empty,
+        };
+        let mut kept = Request::new(again);
+        kept.method_mut().clone_from(&head.method);
+        kept.uri_mut().clone_from(&head.uri);
+        kept.headers_mut().clone_from(&head.headers);
+        let mut kept = Outbound::from(kept);
+        to_http2(&mut head, plan.tls.is_some(), connection.authority.as_ref());
+        let (body, progress) = Outgoing::new(body, &self.in_use);
+        let mut sender = connection.sender.clone();
         let mut response = std::pin::pin!(sender.try_send_request(Request::from_parts(*head, body)));
         let mut timer: Option<Pin<Box<Sleep>>> = None;
         let mut patience = Patience::new(plan.response_timeout, now);
@@ -180,27 +278,42 @@ impl Stream {
         })
         .await;
         match outcome {
-            Some(Ok(response)) => Ok(response),
+            Some(Ok(response)) => {
+                connection.is_used.set(true);
+                if let Some(progress) = progress {
+                    progress.forget();
+                }
+                Ok(response)
+            }
             Some(Err(mut error)) => {
-                let given_back =
-                    error.take_message().map(|request| from_http2(request.map(Outgoing::into_inner).into()));
-                let has_reached = given_back.is_none() && !is_unprocessed(error.error());
+                let has_moved = error.take_message().is_some() || went_away(error.error());
+                let has_reached = !has_moved && !was_refused(error.error());
+                let request = match &progress {
+                    None => Some(kept),
+                    Some(progress) if !has_reached => progress.take_back().map(|body| {
+                        kept.body = body;
+                        kept
+                    }),
+                    Some(_) => None,
+                };
                 Err(Unanswered {
                     failure: Failure::of_codec(error.error()),
-                    request: given_back.or(kept),
+                    request,
+                    has_moved,
                     has_reached,
                     is_silent: !has_reached || h2_error(error.error()).is_none_or(|error| error.is_io()),
                     client: progress.and_then(|progress| progress.take_error()),
                 })
             }
             None => {
-                self.connection.is_suspect.set(true);
+                connection.is_suspect.set(true);
                 Err(Unanswered {
                     failure: Failure::new(
                         UpstreamError::ResponseTimeout,
                         format!("no response within {:?}", plan.response_timeout),
                     ),
-                    request: kept,
+                    request: progress.is_none().then_some(kept),
+                    has_moved: false,
                     has_reached: true,
                     is_silent: false,
                     client: None,
@@ -209,64 +322,58 @@ impl Stream {
         }
     }
 
+    /// Whether its connection has answered before.
+    pub(super) fn is_used(&self) -> bool {
+        self.in_use.connection.is_used.get()
+    }
+
     /// Nothing new goes over this stream's connection.
     pub(super) fn suspect(&self) {
-        self.connection.is_suspect.set(true);
+        self.in_use.connection.is_suspect.set(true);
     }
 
     /// Notes when its connection was last in use.
     pub(super) fn touch(&self, now: Timestamp) {
-        self.connection.idle_since.set(now);
+        self.in_use.connection.idle_since.set(now);
     }
 
     /// How long the server may be silent within a body.
     pub(super) fn body_idle_timeout(&self) -> Duration {
-        self.connection.plan.body_idle_timeout
+        self.in_use.connection.plan.body_idle_timeout
     }
 }
 
-impl Drop for Stream {
+impl Drop for InUse {
     fn drop(&mut self) {
         self.connection.active.set(self.connection.active.get() - 1);
         self.connection.turn.notify_one();
     }
 }
 
-/// From the form of HTTP/1 (path in the request line, `Host`) to that of HTTP/2 (whole URI).
-fn to_http2(head: &mut Parts, is_tls: bool) {
+/// From the form of HTTP/1 (path in the request line, `Host`) to that of HTTP/2 (whole URI). A request of HTTP/1.0 may
+/// name no host, which the codec does not send: it then asks for the server by its own name.
+fn to_http2(head: &mut Parts, is_tls: bool, server: Option<&Authority>) {
     head.version = Version::HTTP_2;
     let host = head.headers.remove(HOST);
-    let authority = host.and_then(|host| http::uri::Authority::try_from(host.as_bytes()).ok());
+    let authority = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());
     let mut parts = std::mem::take(&mut head.uri).into_parts();
     parts.scheme = Some(if is_tls { Scheme::HTTPS } else { Scheme::HTTP });
-    parts.authority = authority.or(parts.authority);
+    parts.authority = authority.or(parts.authority).or_else(|| server.cloned());
     // Without authority the codec refuses the request, which then comes back as an error.
     if let Ok(uri) = Uri::from_parts(parts) {
         head.uri = uri;
     }
 }
 
-/// The way back.
-fn from_http2(mut request: Outbound) -> Outbound {
-    let head = &mut request.head;
-    head.version = Version::HTTP_11;
-    let parts = std::mem::take(&mut head.uri).into_parts();
-    if let Some(authority) = &parts.authority
-        && let Ok(host) = HeaderValue::from_str(authority.as_str())
-    {
-        head.headers.insert(HOST, host);
-    }
-    head.uri = parts.path_and_query.map_or_else(Uri::default, Uri::from);
-    request
+/// Whether the server went away before it looked at the request (RFC 9113, section 6.8). The codec gives a GOAWAY to those
+/// streams only that are beyond its last.
+fn went_away(error: &hyper::Error) -> bool {
+    h2_error(error).is_some_and(|error| error.is_remote() && error.is_go_away())
 }
 
-/// Whether the server says that it has not looked at the request: refused the stream, or went away
-/// before it (RFC 9113, sections 6.8 and 8.7). The codec gives a GOAWAY to those streams only that
-/// are beyond its last.
-fn is_unprocessed(error: &hyper::Error) -> bool {
+/// Whether the server says that it has not looked at the request, and refuses it (RFC 9113, section 8.7).
+fn was_refused(error: &hyper::Error) -> bool {
     h2_error(error).is_some_and(|error| {
-        error.is_remote()
-            && (error.is_go_away()
-                || (error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM)))
+        error.is_remote() && error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM)
     })
 }

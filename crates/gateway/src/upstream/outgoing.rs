@@ -1,7 +1,8 @@
-//! A request body on its way out over HTTP/2, watched: whose turn it is, and what went wrong in it.
+//! A request body on its way out over HTTP/2, watched: whose turn it is, what went wrong in it, and how it began.
 
 use std::{
     cell::{Cell, RefCell},
+    collections::VecDeque,
     pin::Pin,
     rc::Rc,
     task::{Context, Poll},
@@ -10,23 +11,42 @@ use std::{
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-use super::patience::Turn;
+use super::{http2::InUse, patience::Turn};
 use crate::body::{BodyError, RequestBody};
 
+/// Bytes of a streaming body that are kept until there is an answer: a server that goes away or refuses the request has
+/// taken no more than its window, and another is to have all of it.
+const KEPT_MAX: usize = 256 * 1024;
+
 /// The body the codec reads.
-#[derive(Debug)]
-pub(super) struct Outgoing {
-    body: RequestBody,
-    /// `None` for a body in memory, which keeps nobody waiting and does not fail.
-    progress: Option<Rc<Progress>>,
+pub(super) enum Outgoing {
+    /// In memory: keeps nobody waiting and does not fail.
+    Whole(RequestBody),
+    /// Its stream is in use until the codec is done with it.
+    Streaming(Rc<Progress>, #[expect(dead_code, reason = "held")] Rc<InUse>),
 }
 
 /// How far a streaming body has come.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Progress {
+    rest: RefCell<RequestBody>,
+    /// What the codec has taken; `None` where that is more than is kept.
+    taken: RefCell<Option<Taken>>,
     pieces: Cell<u64>,
     waits: Cell<bool>,
     error: RefCell<Option<BodyError>>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    frames: VecDeque<Frame<Bytes>>,
+    bytes: usize,
+}
+
+/// A body from its beginning, of which a part was taken before.
+struct Again {
+    taken: VecDeque<Frame<Bytes>>,
+    rest: RequestBody,
 }
 
 /// What the codec is told when the client's side fails; the cause is in [`Progress`].
@@ -35,16 +55,18 @@ pub(super) struct Progress {
 pub(super) struct ClientFailed;
 
 impl Outgoing {
-    pub(super) fn new(body: RequestBody) -> (Self, Option<Rc<Progress>>) {
-        let progress = match &body {
-            RequestBody::Empty | RequestBody::Whole(_) => None,
-            RequestBody::Stream(_) => Some(Rc::new(Progress::default())),
-        };
-        (Self { body, progress: progress.clone() }, progress)
-    }
-
-    pub(super) fn into_inner(self) -> RequestBody {
-        self.body
+    pub(super) fn new(body: RequestBody, in_use: &Rc<InUse>) -> (Self, Option<Rc<Progress>>) {
+        if !matches!(body, RequestBody::Stream(_)) {
+            return (Self::Whole(body), None);
+        }
+        let progress = Rc::new(Progress {
+            rest: RefCell::new(body),
+            taken: RefCell::new(Some(Taken::default())),
+            pieces: Cell::new(0),
+            waits: Cell::new(false),
+            error: RefCell::new(None),
+        });
+        (Self::Streaming(Rc::clone(&progress), Rc::clone(in_use)), Some(progress))
     }
 }
 
@@ -61,6 +83,50 @@ impl Progress {
     pub(super) fn take_error(&self) -> Option<BodyError> {
         self.error.take()
     }
+
+    /// The whole body once more, if all that was taken of it is still there. The codec gets no more of it.
+    pub(super) fn take_back(&self) -> Option<RequestBody> {
+        let taken = self.taken.take()?.frames;
+        let rest = self.rest.replace(RequestBody::Empty);
+        Some(RequestBody::Stream(Box::pin(Again { taken, rest })))
+    }
+
+    /// It is not wanted once more.
+    pub(super) fn forget(&self) {
+        self.taken.take();
+    }
+
+    fn poll_frame(&self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, ClientFailed>>> {
+        let polled = Pin::new(&mut *self.rest.borrow_mut()).poll_frame(context);
+        self.waits.set(polled.is_pending());
+        if polled.is_ready() {
+            self.pieces.set(self.pieces.get() + 1);
+        }
+        polled.map(|frame| {
+            frame.map(|frame| match frame {
+                Ok(frame) => {
+                    self.keep(&frame);
+                    Ok(frame)
+                }
+                Err(error) => {
+                    self.error.replace(Some(error));
+                    Err(ClientFailed)
+                }
+            })
+        })
+    }
+
+    fn keep(&self, frame: &Frame<Bytes>) {
+        let mut kept = self.taken.borrow_mut();
+        let Some(taken) = &mut *kept else { return };
+        taken.bytes += frame.data_ref().map_or(0, Bytes::len);
+        match (frame.data_ref(), frame.trailers_ref()) {
+            _ if taken.bytes > KEPT_MAX => *kept = None,
+            (Some(data), _) => taken.frames.push_back(Frame::data(data.clone())),
+            (None, Some(trailers)) => taken.frames.push_back(Frame::trailers(trailers.clone())),
+            (None, None) => {}
+        }
+    }
 }
 
 impl Body for Outgoing {
@@ -71,31 +137,45 @@ impl Body for Outgoing {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, ClientFailed>>> {
-        let this = self.get_mut();
-        let polled = Pin::new(&mut this.body).poll_frame(context);
-        if let Some(progress) = &this.progress {
-            progress.waits.set(polled.is_pending());
-            if polled.is_ready() {
-                progress.pieces.set(progress.pieces.get() + 1);
-            }
+        match self.get_mut() {
+            Self::Whole(body) => Pin::new(body)
+                .poll_frame(context)
+                .map(|frame| frame.map(|frame| frame.map_err(|_| ClientFailed))),
+            Self::Streaming(progress, _) => progress.poll_frame(context),
         }
-        polled.map(|frame| {
-            frame.map(|frame| {
-                frame.map_err(|error| {
-                    if let Some(progress) = &this.progress {
-                        progress.error.replace(Some(error));
-                    }
-                    ClientFailed
-                })
-            })
-        })
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        match self {
+            Self::Whole(body) => body.is_end_stream(),
+            Self::Streaming(progress, _) => progress.rest.borrow().is_end_stream(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        match self {
+            Self::Whole(body) => body.size_hint(),
+            Self::Streaming(progress, _) => progress.rest.borrow().size_hint(),
+        }
+    }
+}
+
+impl Body for Again {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.get_mut();
+        match this.taken.pop_front() {
+            Some(frame) => Poll::Ready(Some(Ok(frame))),
+            None => Pin::new(&mut this.rest).poll_frame(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.taken.is_empty() && self.rest.is_end_stream()
     }
 }

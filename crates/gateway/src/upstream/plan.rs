@@ -4,6 +4,7 @@ use std::{rc::Rc, time::Duration};
 
 use tidegate_config::{self as config, ProxyVersion, UpstreamProtocol};
 use tidegate_control::knobs::{BalancePolicy, KeepAlivePolicy, keys};
+use tidegate_runtime::servers::{Endpoint, Server};
 
 use super::tls::TlsClient;
 
@@ -77,6 +78,18 @@ impl Plan {
     /// Whether the server chooses the version, by ALPN.
     pub(super) const fn lets_server_choose(&self) -> bool {
         matches!(self.protocol, UpstreamProtocol::Auto) && self.tls.is_some()
+    }
+
+    /// `Host` as a client of the server itself would send it.
+    pub(super) fn host_at(&self, server: &Server) -> String {
+        match (&self.host, server.host(), server.endpoint()) {
+            (Some(host), ..) => host.clone(),
+            (None, Some(host), Endpoint::Tcp(address)) if host.contains(':') => {
+                format!("[{host}]:{}", address.port())
+            }
+            (None, Some(host), Endpoint::Tcp(address)) => format!("{host}:{}", address.port()),
+            (None, ..) => "localhost".to_owned(),
+        }
     }
 
     /// Whether a connection opened by this plan may be used for a request sent by the other.

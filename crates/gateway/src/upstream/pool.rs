@@ -36,6 +36,9 @@ pub(super) struct Pool {
     /// Last in, first out: those least used grow old and are closed.
     #[expect(clippy::vec_box, reason = "a connection keeps its box from one exchange to the next")]
     idle: RefCell<Vec<Box<Http1>>>,
+    /// Those that have an owner, and serve nobody else.
+    #[expect(clippy::vec_box, reason = "as above")]
+    owned: RefCell<Vec<Box<Http1>>>,
     shared: RefCell<Vec<Rc<Http2>>>,
     opening: Cell<usize>,
     /// What the server spoke last; `None` before the first connection.
@@ -50,25 +53,29 @@ pub(super) enum Lease {
     Http2(http2::Stream),
 }
 
+/// What a connection is wanted for.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted {
+    pub(super) ends: Option<Ends>,
+    /// The client's connection.
+    pub(super) client: u64,
+    /// One of HTTP/1 has been idle for less.
+    pub(super) idle_max: Duration,
+}
+
 /// A connection being opened; counted while it lives.
 struct Opening<'a> {
     pool: &'a Pool,
 }
 
 impl Pool {
-    /// A connection that is open already; one of HTTP/1 has been idle for less than `idle_max`.
-    pub(super) fn reuse(
-        &self,
-        plan: &Rc<Plan>,
-        ends: Option<Ends>,
-        idle_max: Duration,
-        now: Timestamp,
-    ) -> Option<Lease> {
-        if let Some(http1) = self.pop_idle(plan, ends, idle_max, now) {
+    /// A connection that is open already.
+    pub(super) fn reuse(&self, plan: &Rc<Plan>, wanted: Wanted, now: Timestamp) -> Option<Lease> {
+        if let Some(http1) = self.pop_idle(plan, wanted, now) {
             return Some(Lease::Http1(http1));
         }
         let shared = self.shared.borrow();
-        let fits = |http2: &&Rc<Http2>| http2.ends == ends && is_of(&http2.plan, plan);
+        let fits = |http2: &&Rc<Http2>| http2.ends == wanted.ends && is_of(&http2.plan, plan);
         shared.iter().filter(fits).find_map(Http2::stream).map(Lease::Http2)
     }
 
@@ -79,8 +86,7 @@ impl Pool {
         &self,
         server: &Server,
         plan: &Rc<Plan>,
-        ends: Option<Ends>,
-        idle_max: Duration,
+        wanted: Wanted,
         now: impl Fn() -> Timestamp,
         opened: impl Fn(),
     ) -> Result<Lease, Failure> {
@@ -91,7 +97,7 @@ impl Pool {
             turn.as_mut().enable();
             if let Some(opening) = self.open(plan) {
                 let left = deadline.saturating_duration_since(Instant::now());
-                let lease = self.connect(server, plan, ends, left, &now).await?;
+                let lease = self.connect(server, plan, wanted.ends, left, &now).await?;
                 drop(opening);
                 opened();
                 return Ok(lease);
@@ -102,7 +108,7 @@ impl Pool {
                     format!("{}: {OPENING_MAX} connections are being opened already", server.endpoint()),
                 ));
             }
-            if let Some(lease) = self.reuse(plan, ends, idle_max, now()) {
+            if let Some(lease) = self.reuse(plan, wanted, now()) {
                 return Ok(lease);
             }
         }
@@ -117,11 +123,13 @@ impl Pool {
         timeout: Duration,
         now: Timestamp,
     ) -> Result<Lease, Failure> {
+        let deadline = Instant::now() + timeout;
         let (io, spoken) = connect::connect(server, plan, protocol, ends, timeout).await?;
         match spoken {
             Spoken::Http1 => Ok(Lease::Http1(Http1::start(io, Rc::clone(plan), ends))),
             Spoken::Http2 => {
-                let http2 = Http2::start(io, Rc::clone(plan), ends, Rc::default(), now).await?;
+                let http2 =
+                    Http2::start(server, io, Rc::clone(plan), ends, Rc::default(), now, deadline).await?;
                 http2.stream().map(Lease::Http2).ok_or_else(|| {
                     Failure::new(UpstreamError::Garbage, format!("{}: allows no stream", server.endpoint()))
                 })
@@ -134,7 +142,8 @@ impl Pool {
         if http1.is_reusable() {
             http1.give_room_back();
             http1.idle_since = now;
-            let mut idle = self.idle.borrow_mut();
+            let of_its_like = if http1.owner.is_some() { &self.owned } else { &self.idle };
+            let mut idle = of_its_like.borrow_mut();
             if idle.len() >= http1.plan.idle_max {
                 // The oldest goes.
                 drop(idle.remove(0));
@@ -149,9 +158,13 @@ impl Pool {
     pub(super) fn sweep(&self, plan: &Rc<Plan>, now: Timestamp) {
         let is_fresh = |idle_since: Timestamp| now.since(idle_since) < plan.idle_timeout;
         // Taken out meanwhile: closing runs code that is not ours.
-        let mut idle = self.idle.take();
-        idle.retain_mut(|http1| is_fresh(http1.idle_since) && is_of(&http1.plan, plan) && http1.is_open());
-        self.idle.replace(idle);
+        for kept in [&self.idle, &self.owned] {
+            let mut idle = kept.take();
+            idle.retain_mut(|http1| {
+                is_fresh(http1.idle_since) && is_of(&http1.plan, plan) && http1.is_open()
+            });
+            kept.replace(idle);
+        }
         let mut shared = self.shared.take();
         shared.retain(|http2| {
             if !http2.is_idle() {
@@ -172,6 +185,7 @@ impl Pool {
     /// Closes the idle connections of HTTP/1.
     pub(super) fn clear_idle(&self) {
         drop(self.idle.take());
+        drop(self.owned.take());
     }
 
     /// Idle HTTP/1 connections.
@@ -180,22 +194,18 @@ impl Pool {
         self.idle.borrow().len()
     }
 
-    fn pop_idle(
-        &self,
-        plan: &Rc<Plan>,
-        ends: Option<Ends>,
-        idle_max: Duration,
-        now: Timestamp,
-    ) -> Option<Box<Http1>> {
-        let mut idle = self.idle.borrow_mut();
-        let mut http1 = if plan.is_per_client() {
-            let position = idle.iter().rposition(|http1| http1.ends == ends)?;
-            idle.remove(position)
-        } else {
-            idle.pop()?
+    fn pop_idle(&self, plan: &Rc<Plan>, wanted: Wanted, now: Timestamp) -> Option<Box<Http1>> {
+        let mut http1 = match self.pop_owned(wanted.client) {
+            Some(owned) => owned,
+            None if plan.is_per_client() => {
+                let mut idle = self.idle.borrow_mut();
+                let position = idle.iter().rposition(|http1| http1.ends == wanted.ends)?;
+                idle.remove(position)
+            }
+            None => self.idle.borrow_mut().pop()?,
         };
         // Else another takes its place.
-        if now.since(http1.idle_since) >= idle_max || !is_of(&http1.plan, plan) {
+        if now.since(http1.idle_since) >= wanted.idle_max || !is_of(&http1.plan, plan) {
             return None;
         }
         if !Rc::ptr_eq(&http1.plan, plan) {
@@ -203,6 +213,13 @@ impl Pool {
             http1.plan = Rc::clone(plan);
         }
         Some(http1)
+    }
+
+    /// The connection that serves this client's alone.
+    fn pop_owned(&self, client: u64) -> Option<Box<Http1>> {
+        let mut owned = self.owned.borrow_mut();
+        let position = owned.iter().rposition(|http1| http1.owner == Some(client))?;
+        Some(owned.remove(position))
     }
 
     /// Leave to open one more connection.
@@ -228,12 +245,14 @@ impl Pool {
         timeout: Duration,
         now: &impl Fn() -> Timestamp,
     ) -> Result<Lease, Failure> {
+        let deadline = Instant::now() + timeout;
         let (io, spoken) = connect::connect(server, plan, plan.protocol, ends, timeout).await?;
         self.spoken.set(Some(spoken));
         match spoken {
             Spoken::Http1 => Ok(Lease::Http1(Http1::start(io, Rc::clone(plan), ends))),
             Spoken::Http2 => {
-                let http2 = Http2::start(io, Rc::clone(plan), ends, Rc::clone(&self.turn), now()).await?;
+                let (plan, turn) = (Rc::clone(plan), Rc::clone(&self.turn));
+                let http2 = Http2::start(server, io, plan, ends, turn, now(), deadline).await?;
                 let stream = http2.stream().ok_or_else(|| {
                     Failure::new(UpstreamError::Garbage, format!("{}: allows no stream", server.endpoint()))
                 })?;

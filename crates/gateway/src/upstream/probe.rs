@@ -4,10 +4,7 @@ use std::rc::Rc;
 
 use http::{HeaderValue, Request, header};
 use tidegate_control::meters::UpstreamError;
-use tidegate_runtime::{
-    Clock,
-    servers::{Endpoint, Server},
-};
+use tidegate_runtime::{Clock, servers::Server};
 use tokio::time::Instant;
 
 use super::{
@@ -44,7 +41,7 @@ async fn probe(server: &Server, plan: &Rc<Plan>, clock: Clock) -> Result<(), Fai
     let mut request = Outbound::from(Request::new(RequestBody::Empty));
     request.head.uri =
         plan.probe_path.parse().map_err(|error| bad(format!("{}: {error}", plan.probe_path)))?;
-    let host = host(server, plan);
+    let host = plan.host_at(server);
     let headers = &mut request.head.headers;
     let value = HeaderValue::try_from(&host).map_err(|error| bad(format!("{host}: {error}")))?;
     headers.insert(header::HOST, value);
@@ -59,16 +56,4 @@ async fn probe(server: &Server, plan: &Rc<Plan>, clock: Clock) -> Result<(), Fai
     };
     let status = sent.map_err(|unanswered| unanswered.failure)?;
     if status.as_u16() < 400 { Ok(()) } else { Err(bad(format!("answered {status}"))) }
-}
-
-/// `Host` as a client would send it.
-fn host(server: &Server, plan: &Plan) -> String {
-    match (&plan.host, server.host(), server.endpoint()) {
-        (Some(host), ..) => host.clone(),
-        (None, Some(host), Endpoint::Tcp(address)) if host.contains(':') => {
-            format!("[{host}]:{}", address.port())
-        }
-        (None, Some(host), Endpoint::Tcp(address)) => format!("{host}:{}", address.port()),
-        (None, ..) => "localhost".to_owned(),
-    }
 }

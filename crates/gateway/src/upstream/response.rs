@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use bytes::{Buf, BytesMut};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Response, StatusCode, Version,
-    header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING},
+    header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, WWW_AUTHENTICATE},
 };
 use hyper::upgrade::OnUpgrade;
 
@@ -59,6 +59,8 @@ pub(super) struct Framing {
     pub(super) is_chunked: bool,
     /// Whether the connection ends with the message.
     pub(super) closes: bool,
+    /// Whether who speaks on the connection is known to the server from now on.
+    pub(super) binds: bool,
 }
 
 impl Framing {
@@ -96,13 +98,14 @@ pub(super) fn check<B>(response: &mut Response<B>, asked_upgrade: bool) -> Resul
     let headers = response.headers_mut();
     let (mut lengths, mut encodings) = (Few::None, Few::None);
     // Under HTTP/1.0 a body of unknown length is not told from a whole one.
-    let mut closes = version < Version::HTTP_11;
+    let (mut closes, mut binds) = (version < Version::HTTP_11, false);
     // To go once over the fields that are there costs less than to hash the names of these.
     for (name, value) in &*headers {
         match *name {
             CONTENT_LENGTH => lengths.add(value),
             TRANSFER_ENCODING => encodings.add(value),
             CONNECTION => closes |= says_close(value),
+            WWW_AUTHENTICATE => binds |= is_of_connections(value),
             _ => {}
         }
     }
@@ -126,7 +129,7 @@ pub(super) fn check<B>(response: &mut Response<B>, asked_upgrade: bool) -> Resul
         },
         Few::More => Some(one_content_length(headers)?),
     };
-    Ok(Framing { length, is_chunked, closes })
+    Ok(Framing { length, is_chunked, closes, binds })
 }
 
 /// The lines of a field of which there should be one at most.
@@ -148,6 +151,13 @@ impl<'a> Few<'a> {
 /// Whether `Connection` says that the connection does not outlast the message.
 fn says_close(connection: &HeaderValue) -> bool {
     members(connection).any(|option| option.eq_ignore_ascii_case(b"close"))
+}
+
+/// Whether a field's value, of a challenge or an answer to one, names a scheme by which a server knows whoever speaks on
+/// the connection, and not who sends a request (RFC 4559, section 6): a connection that others use would be theirs, too.
+pub(super) fn is_of_connections(value: &HeaderValue) -> bool {
+    let mut schemes = members(value).filter_map(|member| member.split(|byte| *byte == b' ').next());
+    schemes.any(|scheme| [&b"NTLM"[..], b"Negotiate"].iter().any(|other| scheme.eq_ignore_ascii_case(other)))
 }
 
 /// Repeated lengths that agree become one, which is all that may be passed on.
@@ -251,9 +261,23 @@ mod tests {
     }
 
     #[test]
+    fn schemes_that_authenticate_connections_are_known() {
+        for (challenge, binds) in [
+            ("NTLM", true),
+            ("negotiate oRQwEqADCgEB", true),
+            ("Basic realm=\"a\", Negotiate", true),
+            ("Basic realm=\"NTLM\"", false),
+            ("Bearer", false),
+        ] {
+            let framing = check(&mut response(401, &[("www-authenticate", challenge)]), false).unwrap();
+            assert_eq!(framing.binds, binds, "{challenge}");
+        }
+    }
+
+    #[test]
     fn status_and_method_say_whether_there_is_a_body() {
         let of = |answers_head, status: u16, length, is_chunked| {
-            let framing = Framing { length, is_chunked, closes: false };
+            let framing = Framing { length, is_chunked, ..Framing::default() };
             framing.decoder(answers_head, StatusCode::from_u16(status).expect("a status"))
         };
         assert_eq!(of(false, 200, Some(10), false), Decoder::Length(10));

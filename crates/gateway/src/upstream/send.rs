@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use http::{Response, header::UPGRADE};
+use http::{
+    Response,
+    header::{AUTHORIZATION, UPGRADE},
+};
 use tidegate_config::UpstreamProtocol;
 use tidegate_control::{
     Timestamp,
@@ -19,7 +22,7 @@ use super::{
     body::{Exchange, Message, UpstreamBody},
     error::{Failure, SendError},
     http1::{Http1, Unanswered},
-    pool::{Lease, Pool, SURELY_OPEN},
+    pool::{Lease, Pool, SURELY_OPEN, Wanted},
     proxy_header::Ends,
     response,
     servers::CoreServer,
@@ -31,6 +34,9 @@ use crate::{
 
 /// Times one request is sent to one server: over connections that were stale and one that is new.
 const TRIES_MAX: u32 = 4;
+/// Times beside these that a connection may go away before it comes to the request, as HTTP/2 servers do that end theirs
+/// after so many requests: it has served others meanwhile.
+const MOVES_MAX: u32 = 16;
 
 impl Upstreams {
     /// Sends a request, in the form of HTTP/1 (origin-form target, `Host`), to the chosen server and
@@ -57,7 +63,14 @@ impl Upstreams {
         interim: &dyn Fn(Response<()>),
     ) -> Result<Response<UpstreamBody>, Box<SendError>> {
         let clock = *self.core.shared().clock();
-        let asked_upgrade = request.head.headers.keys().any(|name| *name == UPGRADE);
+        let (mut asked_upgrade, mut authenticates) = (false, false);
+        for (name, value) in &request.head.headers {
+            match *name {
+                UPGRADE => asked_upgrade = true,
+                AUTHORIZATION => authenticates |= response::is_of_connections(value),
+                _ => {}
+            }
+        }
         let ends = if chosen.plan.is_per_client() { Ends::of(client) } else { None };
         let server = &chosen.server;
         server.cells.add(Meter::SERVER_REQUESTS, 1);
@@ -67,17 +80,15 @@ impl Upstreams {
         let can_again =
             request.head.method.is_idempotent() && !matches!(request.body, RequestBody::Stream(_));
         let idle_max = if can_again { Duration::MAX } else { SURELY_OPEN };
+        let wanted = Wanted { ends, client: client.id, idle_max };
         // HTTP/2 knows no upgrade.
         let mut apart = asked_upgrade && chosen.plan.lets_server_choose();
-        let mut tries = 0;
+        let (mut tries, mut moves) = (0, 0);
         let (response, message, answered_at) = loop {
             tries += 1;
             // A second try is for a fresh connection: where one was stale, its like may be too.
-            let pooled = if tries == 1 && !apart {
-                server.pool.reuse(&chosen.plan, ends, idle_max, now)
-            } else {
-                None
-            };
+            let pooled =
+                if tries == 1 && !apart { server.pool.reuse(&chosen.plan, wanted, now) } else { None };
             let lease = match pooled {
                 Some(lease) => lease,
                 None => {
@@ -97,8 +108,7 @@ impl Upstreams {
                         );
                         Box::pin(opening).await.inspect(|_| opened())
                     } else {
-                        let opening =
-                            server.pool.acquire(&server.shared, &chosen.plan, ends, idle_max, now, opened);
+                        let opening = server.pool.acquire(&server.shared, &chosen.plan, wanted, now, opened);
                         Box::pin(opening).await
                     };
                     sent_at = clock.now();
@@ -126,8 +136,8 @@ impl Upstreams {
                 }
             };
             let sent = Instant::from_std(clock.instant(sent_at));
-            // The failure comes with whether the connection had been used before.
-            let (unanswered, was_used) = match lease {
+            // The failure comes with whether the connection may just have been stale.
+            let (unanswered, may_be_stale) = match lease {
                 Lease::Http1(mut http1) => {
                     let was_used = http1.is_used;
                     let wait = Wait::begin(&chosen, &http1, sent_at, clock);
@@ -135,6 +145,7 @@ impl Upstreams {
                         Ok(response) => {
                             let now = clock.now();
                             wait.end(now);
+                            http1.owner = http1.owner.or(authenticates.then_some(client.id));
                             break (response, Message::Http1(http1), now);
                         }
                         Err(unanswered) => {
@@ -143,23 +154,35 @@ impl Upstreams {
                         }
                     }
                 }
-                Lease::Http2(stream) => match Box::pin(stream.send(request, sent)).await {
-                    Ok(response) => {
-                        let (head, incoming) = response.into_parts();
-                        let message = Message::Http2(stream, incoming);
-                        break (Response::from_parts(head, ()), message, clock.now());
+                Lease::Http2(stream) => {
+                    let was_used = stream.is_used();
+                    match Box::pin(stream.send(request, sent)).await {
+                        Ok(response) => {
+                            let (head, incoming) = response.into_parts();
+                            let message = Message::Http2(stream, incoming);
+                            break (Response::from_parts(head, ()), message, clock.now());
+                        }
+                        // What it refuses it may take on another, and ends none by that.
+                        Err(unanswered) => {
+                            let may_be_stale = was_used || !unanswered.has_reached;
+                            (unanswered, may_be_stale)
+                        }
                     }
-                    Err(unanswered) => (unanswered, true),
-                },
+                }
             };
-            let is_worth_it = was_used && tries < TRIES_MAX;
+            let is_worth_it = if unanswered.has_moved {
+                moves += 1;
+                moves < MOVES_MAX
+            } else {
+                may_be_stale && tries - moves < TRIES_MAX
+            };
             match if is_worth_it { again(unanswered) } else { Err(unanswered) } {
                 Ok(back) => request = back,
                 Err(unanswered) => return Err(give_up(&chosen, unanswered, clock.now())),
             }
         };
         // The time to connect is part of it: a server that is slow to accept is slow.
-        self.answered(chosen, response, message, [now, answered_at], asked_upgrade)
+        self.answered(chosen, response, message, client, [now, answered_at], asked_upgrade)
     }
 
     fn answered(
@@ -167,6 +190,7 @@ impl Upstreams {
         chosen: Chosen,
         mut response: Response<()>,
         mut message: Message,
+        client: &ConnectionFacts,
         [started, now]: [Timestamp; 2],
         asked_upgrade: bool,
     ) -> Result<Response<UpstreamBody>, Box<SendError>> {
@@ -175,14 +199,21 @@ impl Upstreams {
             Ok(framing) => framing,
             Err(fault) => {
                 let failure = Failure::new(UpstreamError::Garbage, fault);
-                let unanswered =
-                    Unanswered { failure, request: None, has_reached: true, is_silent: false, client: None };
+                let unanswered = Unanswered {
+                    failure,
+                    request: None,
+                    has_moved: false,
+                    has_reached: true,
+                    is_silent: false,
+                    client: None,
+                };
                 return Err(give_up(&chosen, unanswered, now));
             }
         };
         let (head, ()) = response.into_parts();
         if let Message::Http1(http1) = &mut message {
             http1.expect(head.status, framing);
+            http1.owner = http1.owner.or(framing.binds.then_some(client.id));
         }
         let exchange = Exchange { chosen, clock, response_time: now.since(started) };
         let body = UpstreamBody::new(exchange, message, head.status, now);

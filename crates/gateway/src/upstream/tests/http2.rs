@@ -186,6 +186,220 @@ fn a_stream_that_was_refused_is_sent_again_whatever_its_method() {
 }
 
 #[test]
+fn a_burst_goes_by_what_the_server_allows_from_the_first_stream_on() {
+    const BURST: usize = 12;
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = h2(&[raw.address()]);
+        // One stream a connection: the codec refuses another.
+        let server = async {
+            loop {
+                let peer = raw.accept().await;
+                tokio::task::spawn_local(async move {
+                    let mut builder = server::Builder::new();
+                    let serving = builder.max_concurrent_streams(1).handshake(peer.stream).await;
+                    let mut connection: Serving<TcpStream> = serving.expect("an HTTP/2 preface");
+                    while let Some(Ok((_, respond))) = connection.accept().await {
+                        answer(respond, "served");
+                    }
+                });
+            }
+        };
+        let post = || async {
+            let post = request(Method::POST, "/", RequestBody::Whole("x".into()));
+            text(bench.send(post).await.expect("a head").into_body()).await.expect("a body")
+        };
+        let client = futures_util::future::join_all((0..BURST).map(|_| post()));
+        let bodies = with_server(client, server).await;
+        assert_eq!(bodies, ["served"; BURST]);
+        assert_eq!(bench.count(Meter::UPSTREAM_ERRORS).iter().sum::<u64>(), 0);
+        assert_eq!(bench.in_flight(), 0);
+    });
+}
+
+#[test]
+fn a_server_that_ends_its_connections_soon_costs_nobody_the_answer() {
+    const BURST: usize = 8;
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = h2(&[raw.address()]);
+        // Each connection serves its first stream and says that it has looked at no other.
+        let server = async {
+            let mut open = Vec::new();
+            loop {
+                let mut peer = raw.accept().await;
+                peer.write([0, 0, 0, 4, 0, 0, 0, 0, 0]).await;
+                // The length of its fields, HEADERS, their flags and the stream.
+                while !peer.buffer.windows(6).any(|bytes| bytes[0] == 1 && bytes[2..] == [0, 0, 0, 1]) {
+                    assert_ne!(peer.stream.read_buf(&mut peer.buffer).await.expect("more to read"), 0);
+                }
+                // Status 200 is one byte.
+                peer.write([0, 0, 1, 1, 5, 0, 0, 0, 1, 0x88]).await;
+                peer.write([0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]).await;
+                open.push(peer);
+            }
+        };
+        let post = || async {
+            let post = request(Method::POST, "/", RequestBody::Whole("x".into()));
+            bench.send(post).await.map(|response| response.status().as_u16()).map_err(|error| error.message)
+        };
+        let client = futures_util::future::join_all((0..BURST).map(|_| post()));
+        let statuses = with_server(client, server).await;
+        assert_eq!(statuses, [const { Ok(200) }; BURST]);
+        assert_eq!(bench.count(Meter::UPSTREAM_ERRORS).iter().sum::<u64>(), 0);
+    });
+}
+
+#[test]
+fn a_request_that_names_no_host_asks_for_the_server_by_its_own_name() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = h2(&[raw.address()]);
+        let server = async {
+            let mut connection = accept(&raw, 100).await;
+            while let Some(request) = connection.accept().await {
+                let (request, respond) = request.expect("a request");
+                assert_eq!(
+                    request.uri().authority().map(|it| it.as_str()),
+                    Some(&*raw.address().to_string())
+                );
+                answer(respond, "served");
+            }
+        };
+        let client = async {
+            let mut nameless = request(Method::GET, "/", RequestBody::Empty);
+            nameless.headers_mut().insert("host", http::HeaderValue::from_static(""));
+            text(bench.send(nameless).await.expect("a head").into_body()).await.expect("a body")
+        };
+        assert_eq!(with_server(client, server).await, "served");
+    });
+}
+
+#[test]
+fn a_server_that_closes_before_it_speaks_gives_the_request_back() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = h2(&[raw.address()]);
+        let post = request(Method::POST, "/", RequestBody::Whole("x".into()));
+        let server = async {
+            let mut peer = raw.accept().await;
+            peer.read_until(b"SM\r\n\r\n").await;
+        };
+        let (sent, ()) = tokio::join!(bench.send(post), server);
+        let error = sent.expect_err("closed");
+        assert!(error.request.is_some(), "{}", error.message);
+        assert_eq!(error.kind, UpstreamError::Reset, "{}", error.message);
+    });
+}
+
+/// A request for which a server ends its connection takes along those of others on it, each time.
+#[test]
+fn a_request_goes_once_more_where_its_connection_was_used_and_no_further() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = h2(&[raw.address()]);
+        let arrived = Cell::new(0);
+        let server = async {
+            loop {
+                let mut connection = accept(&raw, 100).await;
+                while let Some(Ok((request, respond))) = connection.accept().await {
+                    if request.uri().path() == "/ends" {
+                        arrived.set(arrived.get() + 1);
+                        break;
+                    }
+                    answer(respond, "served");
+                }
+            }
+        };
+        let client = async {
+            assert_eq!(bench.get("/ends").await.expect_err("ended").kind, UpstreamError::Reset);
+            assert_eq!(arrived.get(), 1);
+            assert_eq!(get_text(&bench, "/").await, "served");
+            assert_eq!(bench.get("/ends").await.expect_err("ended").kind, UpstreamError::Reset);
+            assert_eq!(arrived.get(), 3);
+        };
+        with_server(client, server).await;
+    });
+}
+
+#[test]
+fn an_upload_that_was_refused_is_sent_again_from_its_beginning() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = h2(&[raw.address()]);
+        let (client, body) = stream();
+        let is_refused = tokio::sync::Notify::new();
+        let server = async {
+            let mut first = accept(&raw, 100).await;
+            let (request, mut respond) = first.accept().await.expect("open").expect("a request");
+            let drive_first = async { while first.accept().await.is_some() {} };
+            let refuse = async {
+                let part = request.into_body().data().await.expect("a part").expect("no error");
+                assert_eq!(part, "begun, ");
+                respond.send_reset(Reason::REFUSED_STREAM);
+                is_refused.notify_one();
+            };
+            let serve = async {
+                let mut second = accept(&raw, 100).await;
+                let (request, respond) = second.accept().await.expect("open").expect("a request");
+                let mut body = request.into_body();
+                let drive_second = async { while second.accept().await.is_some() {} };
+                let read = async {
+                    let mut whole = Vec::new();
+                    while let Some(part) = body.data().await {
+                        whole.extend_from_slice(&part.expect("no error"));
+                    }
+                    assert_eq!(whole, b"begun, ended");
+                    answer(respond, "served");
+                };
+                tokio::join!(drive_second, read);
+            };
+            tokio::join!(drive_first, refuse, serve);
+        };
+        let upload = async {
+            client.send(Ok("begun, ".into())).expect("taken");
+            is_refused.notified().await;
+            client.send(Ok("ended".into())).expect("taken");
+            drop(client);
+        };
+        let post = async {
+            text(bench.send(request(Method::POST, "/", body)).await.expect("a head").into_body()).await
+        };
+        let client = async { tokio::join!(post, upload).0.expect("a body") };
+        assert_eq!(with_server(client, server).await, "served");
+    });
+}
+
+#[test]
+fn an_upload_that_goes_on_beyond_its_answer_keeps_its_stream_in_use() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = h2(&[raw.address()]);
+        let (upload, body) = stream();
+        upload.send(Ok(vec![b'x'; 100_000].into())).expect("taken");
+        let server = async {
+            let mut first = accept(&raw, 1).await;
+            let (request, mut respond) = first.accept().await.expect("open").expect("a request");
+            // It neither reads the rest nor ends the stream.
+            respond.send_response(Response::new(()), true).expect("a head to be sent");
+            let drive_first = async { while first.accept().await.is_some() {} };
+            let second = async { answer_all(raw.accept().await.stream, "second").await };
+            tokio::join!(drive_first, second);
+            drop(request);
+        };
+        let client = async {
+            let answered = bench.send(request(Method::POST, "/", body)).await.expect("a head");
+            assert_eq!(text(answered.into_body()).await.expect("no body"), "");
+            assert_eq!(bench.in_flight(), 0);
+            assert_eq!(get_text(&bench, "/").await, "second");
+        };
+        with_server(client, server).await;
+        assert_eq!(bench.connects(), 2);
+        drop(upload);
+    });
+}
+
+#[test]
 fn a_stream_that_was_reset_in_the_middle_of_its_head_or_body_fails() {
     run(async {
         let raw = Raw::bind().await;

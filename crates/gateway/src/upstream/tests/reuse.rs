@@ -245,6 +245,47 @@ fn a_streaming_body_that_is_gone_is_not_sent_twice() {
     });
 }
 
+/// NTLM and its like authenticate connections: whoever spoke on one after somebody has logged in would be him.
+#[test]
+fn a_connection_on_which_somebody_authenticates_is_his_alone() {
+    run(async {
+        let raw = Raw::bind().await;
+        let mut bench = Bench::new(&[raw.address()], |_| {});
+        // Asked for by the server, or begun by the client.
+        for (number, authorization, challenge) in
+            [(1, "", "www-authenticate: NTLM"), (2, "Negotiate x", "a: b")]
+        {
+            let server = async {
+                let mut his = raw.accept().await;
+                his.head().await;
+                let head = format!("HTTP/1.1 401 Unauthorized\r\n{challenge}\r\ncontent-length: 0\r\n\r\n");
+                his.write(head).await;
+                let mut others = raw.accept().await;
+                others.answer("who are you?").await;
+                his.answer("hello").await;
+                others.answer("who are you?").await;
+                // The next round begins with nobody's.
+                others.reset();
+                his
+            };
+            let client = async {
+                bench.client.id = number;
+                let mut first = request(Method::GET, "/", RequestBody::Empty);
+                if !authorization.is_empty() {
+                    first.headers_mut().insert("authorization", authorization.parse().expect("a value"));
+                }
+                assert_eq!(bench.send(first).await.expect("a head").status(), 401);
+                for (client, answer) in [(100, "who are you?"), (number, "hello"), (101, "who are you?")] {
+                    bench.client.id = client;
+                    assert_eq!(get_text(&bench, "/").await, answer);
+                }
+            };
+            tokio::join!(client, server);
+        }
+        assert_eq!(bench.connects(), 4);
+    });
+}
+
 #[test]
 fn a_connection_that_is_not_kept_says_so_and_serves_one_request() {
     run(async {
