@@ -6,7 +6,7 @@ use std::{
     io,
     pin::Pin,
     rc::Rc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
     time::Duration,
 };
 
@@ -39,7 +39,7 @@ use super::{
     plan::Plan,
     proxy_header::Ends,
 };
-use crate::body::{Outbound, RequestBody};
+use crate::body::{LINGER, Outbound, RequestBody};
 
 /// Streams of one connection that we use at once, whatever the server would allow.
 const STREAMS_MAX: usize = 128;
@@ -55,6 +55,8 @@ pub(super) struct Http2 {
     /// Tells who waits for a stream that one has ended.
     turn: Rc<Notify>,
     active: Cell<usize>,
+    /// Uploads among these that go on beyond their exchanges.
+    left_over: Cell<usize>,
     /// Shared with the task that drives it: only it knows how many streams the server allows now.
     /// `None` once it has ended.
     connection: Rc<RefCell<Option<Driven>>>,
@@ -62,6 +64,7 @@ pub(super) struct Http2 {
     is_suspect: Cell<bool>,
     /// Whether it has answered before.
     is_used: Cell<bool>,
+    news: Rc<News>,
     /// The server's own name, for requests that name no host.
     authority: Option<Authority>,
     pub(super) plan: Rc<Plan>,
@@ -80,6 +83,7 @@ pub(super) struct Stream {
 /// its end.
 pub(super) struct InUse {
     connection: Rc<Http2>,
+    is_left_over: Cell<bool>,
 }
 
 /// Runs the codec's tasks on this core.
@@ -133,9 +137,11 @@ impl Http2 {
             sender,
             turn,
             active: Cell::new(0),
+            left_over: Cell::new(0),
             connection,
             is_suspect: Cell::new(false),
             is_used: Cell::new(false),
+            news,
             authority: plan.host_at(server).parse().ok(),
             plan,
             ends,
@@ -144,20 +150,23 @@ impl Http2 {
         let failed = |kind, why| Err(Failure::new(kind, format!("{}: {why}", server.endpoint())));
         loop {
             match http2.allowed() {
-                Some(0) if tokio::time::timeout_at(deadline, news.changed.notified()).await.is_ok() => {}
+                Some(0) if tokio::time::timeout_at(deadline, http2.news.changed.notified()).await.is_ok() => {
+                }
                 Some(0) => {
                     return failed(UpstreamError::ConnectTimeout, "allows no stream of HTTP/2 in time");
                 }
                 Some(_) => return Ok(Rc::new(http2)),
-                None if news.has_come.get() => return failed(UpstreamError::Garbage, "speaks no HTTP/2"),
+                None if http2.news.has_come.get() => {
+                    return failed(UpstreamError::Garbage, "speaks no HTTP/2");
+                }
                 None => return failed(UpstreamError::Reset, "closed before it spoke HTTP/2"),
             }
         }
     }
 
-    /// Whether it takes new streams at all.
+    /// Whether it takes new streams at all. What a server has not read of an upload takes room of others.
     pub(super) fn is_open(&self) -> bool {
-        !self.sender.is_closed() && !self.is_suspect.get()
+        !self.sender.is_closed() && !self.is_suspect.get() && self.left_over.get() == 0
     }
 
     /// Whether no stream is in use.
@@ -171,7 +180,8 @@ impl Http2 {
             return None;
         }
         self.active.set(self.active.get() + 1);
-        Some(Stream { in_use: Rc::new(InUse { connection: Rc::clone(self) }) })
+        let in_use = InUse { connection: Rc::clone(self), is_left_over: Cell::new(false) };
+        Some(Stream { in_use: Rc::new(in_use) })
     }
 
     /// Streams that the server allows; `None` once the connection has ended.
@@ -181,12 +191,25 @@ impl Http2 {
     }
 }
 
-/// What has come of a connection, for whoever waits for its beginning.
+/// What has come of a connection, for whoever waits for its beginning; and its end, before its codec would see one.
 #[derive(Default)]
 struct News {
     /// Whether anything has come at all.
     has_come: Cell<bool>,
     changed: Notify,
+    is_cut: Cell<bool>,
+    /// Wakes the codec, which waits for more.
+    reader: RefCell<Option<Waker>>,
+}
+
+impl News {
+    /// Ends the connection, and all that goes on over it.
+    fn cut(&self) {
+        self.is_cut.set(true);
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
+        }
+    }
 }
 
 /// A connection's bytes, with news of what comes.
@@ -201,8 +224,14 @@ impl AsyncRead for Heard {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.news.is_cut.get() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
         let before = buffer.filled().len();
-        let read = ready!(Pin::new(&mut self.io).poll_read(context, buffer));
+        let Poll::Ready(read) = Pin::new(&mut self.io).poll_read(context, buffer) else {
+            self.news.reader.replace(Some(context.waker().clone()));
+            return Poll::Pending;
+        };
         if buffer.filled().len() > before {
             self.news.has_come.set(true);
         }
@@ -343,8 +372,35 @@ impl Stream {
     }
 }
 
+/// An exchange is over. An upload of its that goes on, since its server has answered and neither reads the rest nor refuses it,
+/// has as long as a client that has its answer; then the connection ends, as soon as it is of no other use.
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if Rc::strong_count(&self.in_use) == 1 {
+            return;
+        }
+        let connection = &self.in_use.connection;
+        connection.left_over.set(connection.left_over.get() + 1);
+        self.in_use.is_left_over.set(true);
+        let upload = Rc::downgrade(&self.in_use);
+        tokio::task::spawn_local(async move {
+            loop {
+                tokio::time::sleep(LINGER).await;
+                let Some(in_use) = upload.upgrade() else { return };
+                let connection = &in_use.connection;
+                if connection.active.get() == connection.left_over.get() {
+                    return connection.news.cut();
+                }
+            }
+        });
+    }
+}
+
 impl Drop for InUse {
     fn drop(&mut self) {
+        if self.is_left_over.get() {
+            self.connection.left_over.set(self.connection.left_over.get() - 1);
+        }
         self.connection.active.set(self.connection.active.get() - 1);
         self.connection.turn.notify_one();
     }

@@ -371,18 +371,18 @@ fn an_upload_that_was_refused_is_sent_again_from_its_beginning() {
 }
 
 #[test]
-fn an_upload_that_goes_on_beyond_its_answer_keeps_its_stream_in_use() {
+fn an_upload_that_goes_on_beyond_its_answer_has_its_connection_alone_and_ends_with_it() {
     run(async {
         let raw = Raw::bind().await;
         let bench = h2(&[raw.address()]);
         let (upload, body) = stream();
         upload.send(Ok(vec![b'x'; 100_000].into())).expect("taken");
         let server = async {
-            let mut first = accept(&raw, 1).await;
+            let mut first = accept(&raw, 100).await;
             let (request, mut respond) = first.accept().await.expect("open").expect("a request");
             // It neither reads the rest nor ends the stream.
             respond.send_response(Response::new(()), true).expect("a head to be sent");
-            let drive_first = async { while first.accept().await.is_some() {} };
+            let drive_first = async { while first.accept().await.is_some_and(|next| next.is_ok()) {} };
             let second = async { answer_all(raw.accept().await.stream, "second").await };
             tokio::join!(drive_first, second);
             drop(request);
@@ -392,10 +392,11 @@ fn an_upload_that_goes_on_beyond_its_answer_keeps_its_stream_in_use() {
             assert_eq!(text(answered.into_body()).await.expect("no body"), "");
             assert_eq!(bench.in_flight(), 0);
             assert_eq!(get_text(&bench, "/").await, "second");
+            // Whoever holds the client's side of it is let go.
+            upload.closed().await;
         };
         with_server(client, server).await;
         assert_eq!(bench.connects(), 2);
-        drop(upload);
     });
 }
 
