@@ -10,7 +10,7 @@ use std::{
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use crate::Error;
+use crate::{Error, files};
 
 /// The format that this version writes, and the only one so far.
 const FORMAT: i64 = 1;
@@ -141,7 +141,7 @@ fn identity(file: &Path) -> io::Result<(u64, u64)> {
 /// The lock that keeps a second process out; it goes with the file.
 fn lock(directory: &Path) -> Result<File, Error> {
     let fail = |source| Error::Directory { path: directory.to_owned(), source };
-    fs::create_dir_all(directory).map_err(fail)?;
+    files::make(directory).map_err(fail)?;
     let file =
         File::options().create(true).truncate(false).write(true).open(directory.join(LOCK)).map_err(fail)?;
     match file.try_lock() {

@@ -1,9 +1,9 @@
 //! Files beside the database, each replaced as a whole.
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{ErrorKind, Write},
-    os::unix::fs::OpenOptionsExt,
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, ErrorKind, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::Path,
 };
 
@@ -19,18 +19,23 @@ pub(crate) fn read(file: &Path) -> Result<Option<Vec<u8>>, Error> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(fail(error)),
         Ok(found) if found.len() > BYTES_MAX => {
-            return Err(fail(std::io::Error::new(ErrorKind::InvalidData, "is too large")));
+            return Err(fail(io::Error::new(ErrorKind::InvalidData, "is too large")));
         }
         Ok(_) => {}
     }
     fs::read(file).map(Some).map_err(fail)
 }
 
+/// Makes the state directory, if it is not there, for its owner alone: who changed what is nobody else's business.
+pub(crate) fn make(directory: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)
+}
+
 /// Writes a file beside and puts it in place of the old one, so that there is always one whole.
 pub(crate) fn replace(directory: &Path, name: &str, bytes: &[u8], on_disk: bool) -> Result<(), Error> {
     let (file, fresh) = (directory.join(name), directory.join(format!("{name}.{}.new", std::process::id())));
     let put = || {
-        fs::create_dir_all(directory)?;
+        make(directory)?;
         let mut written =
             OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&fresh)?;
         written.write_all(bytes)?;
