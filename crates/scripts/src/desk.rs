@@ -21,7 +21,8 @@ const JOBS_MAX: usize = 64;
 const QUESTION_STEPS: u64 = 100;
 /// Resolution of maxima and minima unless another is asked for.
 const EXTREMES_OF: Duration = Duration::from_secs(5);
-const PERIOD_MAX: Duration = Duration::from_secs(86_400);
+/// Longest period of `every`.
+pub const PERIOD_MAX: Duration = Duration::from_secs(86_400);
 
 /// A function that a script wants run each period.
 pub(crate) struct Job {

@@ -15,4 +15,5 @@ mod engine;
 mod sandbox;
 mod values;
 
+pub use desk::PERIOD_MAX;
 pub use engine::{Engine, Limits, LoadError, Status};

@@ -1,7 +1,5 @@
 //! A gateway that serves nobody yet, as a controller's host: what a script does there shows before it is started.
 
-use std::time::Duration;
-
 use tidegate_config::KnobPath;
 use tidegate_control::{
     Timestamp,
@@ -9,12 +7,9 @@ use tidegate_control::{
     knobs::{Knob, Value},
 };
 use tidegate_runtime::{Origin, Override, Shared};
-use tidegate_scripts::Engine;
+use tidegate_scripts::{Engine, PERIOD_MAX};
 
 use super::host;
-
-/// Longest period a script may ask for.
-const PERIOD_MAX: Duration = Duration::from_secs(86_400);
 
 /// Runs a script, and each of its functions once, where nothing has been measured, and changes nothing. Tells what fails.
 pub(super) fn faults(shared: &Shared, name: &str, engine: &mut Engine) -> Vec<String> {

@@ -166,13 +166,9 @@ fn join_cookies(headers: &mut HeaderMap) {
 fn remove_look_alikes(headers: &mut HeaderMap, edits: &[HeaderEdit]) {
     for edit in edits {
         let (HeaderEdit::Set { name, .. } | HeaderEdit::Remove { name }) = edit else { continue };
-        let is_other = |other: &&HeaderName| {
+        forwarded::remove_where(headers, |other| {
             forwarded::are_alike(other.as_str(), name) && !other.as_str().eq_ignore_ascii_case(name)
-        };
-        let others: Vec<HeaderName> = headers.keys().filter(is_other).cloned().collect();
-        for other in others {
-            headers.remove(other);
-        }
+        });
     }
 }
 

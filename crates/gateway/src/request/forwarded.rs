@@ -73,11 +73,7 @@ pub(super) fn host<'a>(facts: &ConnectionFacts, head: Head<'a>) -> &'a str {
 /// where the server is told another.
 pub(super) fn write(headers: &mut HeaderMap, facts: &ConnectionFacts, host: Option<HeaderValue>) {
     let believed = |name: &HeaderName| facts.trusted && !name.as_str().contains('_');
-    let made_up: Vec<_> =
-        headers.keys().filter(|name| says_whence(name) && !believed(name)).cloned().collect();
-    for name in made_up {
-        headers.remove(name);
-    }
+    remove_where(headers, |name| says_whence(name) && !believed(name));
     let ours = facts.forwarding.get_or_init(|| ForwardingFields::of(facts));
     if facts.trusted {
         append(headers, FOR, &ours.address);
@@ -109,9 +105,14 @@ pub(super) fn strip_trailers(trailers: &mut HeaderMap) {
     let is_of_head = |name: &HeaderName| {
         says_whence(name) || [request_id::FIELD, header::FORWARDED, header::COOKIE].contains(name)
     };
-    let names: Vec<_> = trailers.keys().filter(|name| is_of_head(name)).cloned().collect();
+    remove_where(trailers, is_of_head);
+}
+
+/// Removes all fields of such names.
+pub(super) fn remove_where(headers: &mut HeaderMap, is_unwanted: impl Fn(&HeaderName) -> bool) {
+    let names: Vec<_> = headers.keys().filter(|name| is_unwanted(name)).cloned().collect();
     for name in names {
-        trailers.remove(name);
+        headers.remove(name);
     }
 }
 
