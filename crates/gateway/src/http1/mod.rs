@@ -5,9 +5,11 @@ pub(crate) mod date;
 mod decode;
 mod encode;
 mod fields;
+mod names;
 
 pub(crate) use self::{
     decode::{Decoded, Decoder, Malformed},
     encode::{OtherLength, Outgoing, Rest, announced_trailers, field},
     fields::{Room, members, number},
+    names::name,
 };

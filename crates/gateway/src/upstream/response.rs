@@ -4,12 +4,12 @@ use std::mem::MaybeUninit;
 
 use bytes::{Buf, BytesMut};
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Response, StatusCode, Version,
+    HeaderMap, HeaderValue, Response, StatusCode, Version,
     header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, WWW_AUTHENTICATE},
 };
 use hyper::upgrade::OnUpgrade;
 
-use crate::http1::{Decoder, Room, members, number};
+use crate::http1::{Decoder, Room, members, name, number};
 
 /// Bytes and fields of a response's head.
 pub(super) const HEAD_MAX: usize = 64 * 1024;
@@ -35,7 +35,7 @@ pub(super) fn parse(input: &mut BytesMut, room: &mut Room) -> Result<Option<Resp
     let copied = room.copy(&input[..len]);
     let mut headers = room.fields(head.headers.len());
     for field in head.headers.iter().filter(|field| !is_keep_alive(field)) {
-        let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|error| error.to_string())?;
+        let name = name(field.name.as_bytes()).map_err(|error| error.to_string())?;
         let value =
             HeaderValue::from_maybe_shared(copied.of(field.value)).map_err(|error| error.to_string())?;
         headers.append(name, value);

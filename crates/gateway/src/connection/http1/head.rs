@@ -11,7 +11,7 @@ use http::{HeaderName, HeaderValue, Method, Request, Uri, Version, header, reque
 
 use crate::{
     connection::Limits,
-    http1::{Decoder, Room, members},
+    http1::{Decoder, Room, members, name},
     request::{HeadFault, content_length},
 };
 
@@ -113,7 +113,7 @@ fn read_with<'a>(
     let mut framing = Framing::of(request.version());
     let mut headers = room.fields(head.headers.len());
     for field in head.headers.iter() {
-        let name = malformed(HeaderName::from_bytes(field.name.as_bytes()))?;
+        let name = malformed(name(field.name.as_bytes()))?;
         let value = malformed(HeaderValue::from_maybe_shared(copied.of(field.value)))?;
         if framing.read(&name, &value)? {
             headers.append(name, value);
