@@ -11,7 +11,7 @@ mod wire;
 use std::{
     cell::RefCell,
     future::{Future, poll_fn},
-    pin::Pin,
+    pin::{Pin, pin},
     rc::Rc,
     task::{Context, Poll, ready},
     time::Duration,
@@ -163,15 +163,6 @@ struct Codec<'a> {
     room: Room,
 }
 
-/// A request that is being served.
-struct Begun<F> {
-    serving: Pin<Box<F>>,
-    exchange: Exchange,
-    asked: Asked,
-    /// Whether its client lets the connection last beyond it.
-    is_lasting: bool,
-}
-
 /// A response whose head is written.
 struct Answer {
     body: ResponseBody,
@@ -225,9 +216,9 @@ impl<'a> Codec<'a> {
             let is_idle = self.wire.borrow().input.is_empty();
             self.connection.pulse().enter(if is_idle { Phase::Idle } else { Phase::Head });
             let mut looked_at = 0;
-            let begun = poll_fn(|context| self.poll_next(bounds, &mut looked_at, &mut judged, context)).await;
-            let served = match begun {
-                Ok(begun) => self.serve(begun).await,
+            let next = poll_fn(|context| self.poll_next(bounds, &mut looked_at, context)).await;
+            let served = match next {
+                Ok(head) => self.serve(head, judged.take()).await,
                 Err(stop) => Err(stop),
             };
             if let Err(stop) = served {
@@ -241,18 +232,14 @@ impl<'a> Codec<'a> {
         &mut self,
         bounds: Bounds,
         looked_at: &mut usize,
-        judged: &mut Option<Judged>,
         context: &mut Context<'_>,
-    ) -> Poll<Result<Begun<impl Future<Output = Response<ResponseBody>> + use<>>, Stop>> {
+    ) -> Poll<Result<Head, Stop>> {
         let mut wire = self.wire.borrow_mut();
         loop {
             let len = wire.input.len();
             if len > 0 && (*looked_at == 0 || head::may_end(&wire.input, *looked_at)) {
                 match head::parse(&mut wire.input, &mut self.room, bounds) {
-                    Ok(Some(head)) => {
-                        drop(wire);
-                        return Poll::Ready(Ok(self.begin(head, judged.take())));
-                    }
+                    Ok(Some(head)) => return Poll::Ready(Ok(head)),
                     Ok(None) => {}
                     Err(fault) => return Poll::Ready(Err(Stop::Bad(fault))),
                 }
@@ -275,66 +262,51 @@ impl<'a> Codec<'a> {
         }
     }
 
-    fn begin(
-        &self,
-        head: Head,
-        judged: Option<Judged>,
-    ) -> Begun<impl Future<Output = Response<ResponseBody>> + use<>> {
+    /// Serves a request, interim responses on the way, and writes its response.
+    async fn serve(&mut self, head: Head, judged: Option<Judged>) -> Result<(), Stop> {
         let Head { parts, body, expects_continue, takes_trailers, is_lasting } = head;
-        let exchange = self.connection.begin();
+        let connection = self.connection;
+        let exchange = connection.begin();
         let asked = Asked {
             is_http10: parts.version == Version::HTTP_10,
             is_head: parts.method == Method::HEAD,
             takes_trailers,
         };
         // What came too late for the request before.
-        self.connection.interim.clear();
+        connection.interim.clear();
         let body = Wire::expect(&self.wire, body, expects_continue);
         let body = body.map_or(ClientBody::Empty, ClientBody::Http1);
-        let (service, connection) = (Rc::clone(&self.worker.service), Rc::clone(self.connection));
-        // Boxed for each request: an idle connection then holds nothing of it.
-        Begun {
-            serving: Box::pin(service.serve(connection, parts, body, judged)),
-            exchange,
-            asked,
-            is_lasting,
-        }
-    }
-
-    /// Serves a request, interim responses on the way, and writes its response.
-    async fn serve<F>(&mut self, begun: Begun<F>) -> Result<(), Stop>
-    where
-        F: Future<Output = Response<ResponseBody>>,
-    {
-        let Begun { mut serving, exchange, asked, is_lasting } = begun;
-        let connection = self.connection;
-        let answer = poll_fn(|context| {
-            loop {
-                if let Poll::Ready(response) = serving.as_mut().poll(context) {
-                    // There is none, which without a body would not show.
-                    if response.body().is_broken() {
-                        return Poll::Ready(Err(Stop::Broken));
+        let service = Rc::clone(&self.worker.service);
+        let answer = {
+            let mut serving = pin!(service.serve(Rc::clone(connection), parts, body, judged));
+            poll_fn(|context| {
+                loop {
+                    if let Poll::Ready(response) = serving.as_mut().poll(context) {
+                        // There is none, which without a body would not show.
+                        if response.body().is_broken() {
+                            return Poll::Ready(Err(Stop::Broken));
+                        }
+                        return Poll::Ready(Ok(self.answer(response, asked, is_lasting)));
                     }
-                    return Poll::Ready(Ok(self.answer(response, asked, is_lasting)));
+                    connection.interim.move_behind(&mut self.outgoing);
+                    match self.poll_write(context) {
+                        Poll::Ready(Err(stop)) => return Poll::Ready(Err(stop)),
+                        // More have come than went out at once.
+                        Poll::Ready(Ok(())) if !connection.interim.is_empty() => continue,
+                        _ => {}
+                    }
+                    if connection.waits.take() {
+                        self.give_room_back();
+                    }
+                    // A drain is told by the response.
+                    if ready!(connection.pulse().poll_order(context)) == Order::Stalled {
+                        return Poll::Ready(Err(Stop::Stalled));
+                    }
                 }
-                connection.interim.move_behind(&mut self.outgoing);
-                match self.poll_write(context) {
-                    Poll::Ready(Err(stop)) => return Poll::Ready(Err(stop)),
-                    // More have come than went out at once.
-                    Poll::Ready(Ok(())) if !connection.interim.is_empty() => continue,
-                    _ => {}
-                }
-                if connection.waits.take() {
-                    self.give_room_back();
-                }
-                // A drain is told by the response.
-                if ready!(connection.pulse().poll_order(context)) == Order::Stalled {
-                    return Poll::Ready(Err(Stop::Stalled));
-                }
-            }
-        });
-        let Answer { body, is_upgrade, lasts } = answer.await?;
-        drop(serving);
+            })
+            .await?
+        };
+        let Answer { body, is_upgrade, lasts } = answer;
         exchange.answer();
         let unfinished = Unfinished(Some(&connection.socket));
         // Ends once nothing more is taken of the body.
