@@ -243,8 +243,12 @@ export interface Knob {
   max?: string;
   choices?: string[];
   optional?: boolean;
-  changed?: { who: string; why: string; at: number; lasting: boolean };
+  /** `in_force`: whether it fits what is configured now; its application, class or server may be no more. */
+  changed?: { who: string; why: string; at: number; lasting: boolean; value: string; in_force: boolean };
 }
+
+/** Which knobs: those at a path and, unless it is a place alone, below it; those that were changed. */
+export type KnobQuery = { path: string; below?: "false" } | { changed: "true" };
 
 /** A knob that was changed, or something else that was done, such as a server added. */
 export interface KnobChange {
@@ -339,7 +343,7 @@ export const api = {
   session: () => ask<Session>("api/v1/session"),
   overview: () => ask<Overview>("api/v1/overview"),
   /** Every knob, or those of a path and below it. */
-  knobs: (path = "") => ask<{ version: number; knobs: Knob[] }>(`api/v1/knobs?path=${encodeURIComponent(path)}`),
+  knobs: (query: KnobQuery) => ask<{ version: number; knobs: Knob[] }>(`api/v1/knobs?${new URLSearchParams(query)}`),
   change: (request: ChangeRequest) =>
     send<{ changes: KnobChange[] }>("PATCH", "api/v1/knobs", { who: "dashboard", ...request }),
   changes: (before?: number) =>

@@ -22,12 +22,14 @@ export function App() {
   const first = useRef(here);
   useEffect(() => {
     document.title = `${titleOf(route)} – Tidegate`;
-    // A new view begins at its top, for readers by screen and by ear; but not when the page opens.
-    if (first.current !== here) {
-      first.current = "";
-      scrollTo(0, 0);
-      main.current?.focus({ preventScroll: true });
-    }
+    // A new view begins at its top, for readers by screen and by ear; but not when the page opens, nor where it is chosen
+    // from a list in the view, along which the keys go on.
+    const isChosenInside = document.activeElement instanceof HTMLSelectElement && main.current?.contains(document.activeElement) === true;
+    if (first.current === here) return;
+    first.current = "";
+    if (isChosenInside) return;
+    scrollTo(0, 0);
+    main.current?.focus({ preventScroll: true });
   }, [here]);
   return (
     <>

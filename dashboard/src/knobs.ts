@@ -1,6 +1,6 @@
 // Knobs by the place they belong to, found by words, and prepared for being changed.
 
-import type { Knob } from "./api";
+import type { Application, Knob } from "./api";
 
 /** A place that has knobs: the gateway (`""`), an application, a class, a server. */
 export interface Place {
@@ -20,9 +20,15 @@ export function nameOf(path: string): string {
   return path.slice(path.lastIndexOf("/") + 1);
 }
 
-/** All places of some knobs: the gateway first, each application before what is in it. */
-export function places(knobs: readonly Knob[]): Place[] {
-  const paths = new Set(knobs.map((knob) => placeOf(knob.path)));
+/** All places that have knobs: the gateway first, each application before what is in it. */
+export function places(applications: readonly Application[]): Place[] {
+  const paths = new Set([""]);
+  for (const { name, classes, servers, unresolved } of applications) {
+    paths.add(name);
+    for (const { path } of classes) paths.add(path);
+    // The addresses of one name are one place.
+    for (const server of [...servers, ...unresolved]) paths.add(`${name}/servers/${server.name}`);
+  }
   return [...paths].sort(byPlace).map((path) => {
     const parts = path.split("/");
     if (path === "") return { path, kind: "gateway", name: "Gateway" };
@@ -49,31 +55,15 @@ function byPlace(a: string, b: string): number {
   );
 }
 
-export interface Filter {
-  place: string;
-  words: string;
-  /** Only what was changed while running or differs from the configuration. */
-  onlyChanged: boolean;
-}
-
-/** The knobs a filter leaves: of one place, or, when only changed ones are wanted or words are given, of all below it. */
-export function filtered(knobs: readonly Knob[], filter: Filter): Knob[] {
-  const wanted = filter.words.toLowerCase().split(/\s+/).filter(Boolean);
+/** The knobs of a place and, with `below`, of all below it, that have these words in their path or description. */
+export function filtered(knobs: readonly Knob[], { place, words, below }: { place: string; words: string; below: boolean }): Knob[] {
+  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   return knobs.filter((knob) => {
-    const place = placeOf(knob.path);
-    const isBelow = filter.place === "" ? true : place === filter.place || place.startsWith(`${filter.place}/`);
-    if (filter.onlyChanged) {
-      if (!isBelow || !isChanged(knob)) return false;
-    } else if (place !== filter.place) {
-      return false;
-    }
+    const its = placeOf(knob.path);
+    if (its !== place && !(below && (place === "" || its.startsWith(`${place}/`)))) return false;
     const text = `${knob.path} ${knob.doc}`.toLowerCase();
     return wanted.every((word) => text.includes(word));
   });
-}
-
-export function isChanged(knob: Knob): boolean {
-  return knob.drift || knob.changed !== undefined;
 }
 
 /** The subject of a knob, by which they are grouped: `queue.codel.target` is of `queue`. */

@@ -125,7 +125,7 @@ const CAUSES: Record<string, { name: string; text: string }> = {
   proof: { name: "did more", text: "more than the estimate was done for a second" },
   servers: { name: "servers changed", text: "a server was lost or added" },
   told: { name: "searched anew", text: "somebody had it searched anew" },
-  given: { name: "given", text: "somebody gave it or took it back, or what was told for a time has ended" },
+  given: { name: "given", text: "somebody gave it, or a floor or ceiling of it, or took that back, or what was told for a time has ended" },
   restored: { name: "taken over", text: "the process before this one had found it" },
 };
 

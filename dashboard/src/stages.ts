@@ -1,6 +1,6 @@
 // One request's path as stages: what passes each, what waits there, and what is lost there and why.
 
-import type { Ahead, Application, Counts, Group, Overview, Rates, Room } from "./api";
+import type { Ahead, Application, Counts, Estimate, Group, Overview, Rates, Room } from "./api";
 import { ago, number, percent, plural, rate, span } from "./format";
 import { type Standing, isPassedBy, standings } from "./modes";
 import { type StageId, algorithm, cause, method, refusal, serverError } from "./reasons";
@@ -284,6 +284,14 @@ export function kept({ counts }: Room): string {
   return `${percent(Math.floor((came / (came + missed)) * 100) / 100)}, ${number(missed)} missed`;
 }
 
+/** What is promised to newcomers, and by what is known of the capacity. */
+export function newcomers({ work_per_s: known, work_for_newcomers_per_s: promised, work_of_sessions_per_s: visits }: Room): { value: string; hint: string; tone?: "warn" } {
+  const value = rate(promised, "work/s");
+  if (known !== null) return { value, hint: `of ${rate(known, "work/s")} that can be done; visits under way take ${number(visits)}` };
+  if (promised > 0) return { value, hint: "by what the servers do now, until the capacity is found" };
+  return { value: "nothing", hint: "no capacity is known: only doors hold people", tone: "warn" };
+}
+
 function capacityStage(application: Application, now: number): Unjudged {
   const { estimate, started } = application;
   const stage = { id: "capacity", name: "Capacity", tab: "capacity", losses: [], onwards: started, onwardsUnit: "req/s" } as const;
@@ -301,6 +309,18 @@ function capacityStage(application: Application, now: number): Unjudged {
     };
   }
   const { moved } = estimate;
+  if (isFloorAlone(estimate)) {
+    return {
+      ...stage,
+      losses: [],
+      hint: "What the servers can do at most. It is not found yet; capacity.floor says what it is at least.",
+      figures: [
+        { label: "servers can do", value: `at least ${rate(capacity)}` },
+        { label: "how it is known", value: source(application) },
+      ],
+      state: "off",
+    };
+  }
   return {
     ...stage,
     losses: [],
@@ -319,9 +339,15 @@ export function findsCapacity({ algorithm: name }: Application): boolean {
   return name === "knee_track" || name === "power_ratio";
 }
 
+/** Whether what is said of the capacity is `capacity.floor` and nothing else: how much more it is has not been found. */
+export function isFloorAlone({ capacity_per_s, work_per_s, floor_per_s, given_per_s, told }: Estimate): boolean {
+  return told === null && given_per_s === null && work_per_s === null && floor_per_s !== null && capacity_per_s === floor_per_s;
+}
+
 /** Where the capacity comes from. */
 export function source({ estimate, algorithm: name }: Application): string {
   if (estimate.told !== null) return "told by somebody";
+  if (isFloorAlone(estimate)) return "by its floor";
   return estimate.given_per_s === null ? `found by ${algorithm(name)}` : "given by hand";
 }
 

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 
 import type { Knob } from "../src/api";
 import { choices, faultOf, filtered, grouped, localTime, nameOf, ofLocalTime, placeOf, places, scaled } from "../src/knobs";
+import { aClass, anApplication } from "./fixture";
 
 const knob = (path: string, part: Partial<Knob> = {}): Knob => ({
   path, value: "1", configured: "1", default: "1", drift: false, allowed: "a whole number from 1 to 10", doc: "How many.", ...part,
@@ -10,7 +11,7 @@ const knob = (path: string, part: Partial<Knob> = {}): Knob => ({
 const KNOBS = [
   knob("shop/servers/10.0.0.2:8000/weight"),
   knob("shop/class10/queue.max"),
-  knob("shop/class9/queue.max", { drift: true, value: "5" }),
+  knob("shop/class9/queue.max"),
   knob("shop/default/queue.max", { doc: "Requests waiting at once." }),
   knob("shop/default/queue.codel.target"),
   knob("shop/default/priority"),
@@ -23,29 +24,39 @@ test("a path is a place and a name", () => {
   expect([placeOf("connections.max"), nameOf("connections.max")]).toEqual(["", "connections.max"]);
 });
 
-test("places are in the order people look for them", () => {
-  expect(places(KNOBS).map((place) => [place.kind, place.name])).toEqual([
+test("places are in the order people look for them, each once", () => {
+  const classes = ["class10", "default", "class9"].map((name) => aClass(name));
+  const [one] = anApplication().servers;
+  const servers = ["10.0.0.2:8000", "db", "db"].map((name) => ({ ...one!, name }));
+  const unresolved = [{ name: "new", address: "new.example:80", error: null, tried_at: null }];
+  const found = places([anApplication({ classes, servers, unresolved }), anApplication({ name: "blog", classes: [], servers: [] })]);
+  expect(found.map((place) => [place.kind, place.name])).toEqual([
     ["gateway", "Gateway"],
+    ["application", "blog"],
     ["application", "shop"],
     ["class", "default"],
     ["class", "class9"],
     ["class", "class10"],
     ["server", "10.0.0.2:8000"],
+    ["server", "db"],
+    ["server", "new"],
   ]);
 });
 
-test("words are looked for in name and description, of one place only", () => {
-  const paths = (words: string, place = "shop/default", onlyChanged = false) =>
-    filtered(KNOBS, { place, words, onlyChanged }).map((one) => one.path);
+test("words are looked for in name and description, of one place or of all below it", () => {
+  const paths = (words: string, place = "shop/default", below = false) =>
+    filtered(KNOBS, { place, words, below }).map((one) => one.path);
   expect(paths("QUEUE waiting")).toEqual(["shop/default/queue.max"]);
   expect(paths("")).toHaveLength(3);
   expect(paths("nowhere")).toEqual([]);
-  expect(paths("", "", true)).toEqual(["shop/class9/queue.max"]);
+  expect(paths("", "")).toEqual(["connections.max"]);
+  expect(paths("class9", "shop", true)).toEqual(["shop/class9/queue.max"]);
+  expect(paths("", "", true)).toHaveLength(KNOBS.length);
   expect(paths("", "shop/class1", true)).toEqual([]);
 });
 
 test("knobs of one subject stand together, the others under general", () => {
-  const groups = grouped(filtered(KNOBS, { place: "shop/default", words: "", onlyChanged: false }));
+  const groups = grouped(filtered(KNOBS, { place: "shop/default", words: "", below: false }));
   expect(groups.map((group) => [group.subject, group.knobs.length])).toEqual([["general", 1], ["queue", 2]]);
 });
 

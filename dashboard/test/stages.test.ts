@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { refusal } from "../src/reasons";
-import { type Stage, kept, letIn, stages } from "../src/stages";
+import { type Stage, kept, letIn, newcomers, stages } from "../src/stages";
 import { aClass, aGroup, aRoom, anApplication, anOverview } from "./fixture";
 
 const by = (all: Stage[], id: Stage["id"]): Stage => {
@@ -115,6 +115,15 @@ test("who is let in of a group is who is of its classes, at once or in time", ()
   expect(letIn(anApplication({ classes }), aGroup({ classes: [] }))).toBe(0);
 });
 
+test("what is promised to newcomers says by what, and nothing where nothing is known", () => {
+  expect(newcomers(aRoom({ work_per_s: 20, work_for_newcomers_per_s: 15, work_of_sessions_per_s: 5 }))).toEqual({
+    value: "15 work/s",
+    hint: "of 20 work/s that can be done; visits under way take 5",
+  });
+  expect(newcomers(aRoom({ work_per_s: null, work_for_newcomers_per_s: 15 })).hint).toMatch(/until the capacity is found/);
+  expect(newcomers(aRoom({ work_per_s: null, work_for_newcomers_per_s: 0 }))).toMatchObject({ value: "nothing", tone: "warn" });
+});
+
 test("the capacity is shown with where it comes from and why it moved, or that it is not known", () => {
   const of = (part: Parameters<typeof anApplication>[0]) => {
     const application = anApplication(part);
@@ -130,6 +139,11 @@ test("the capacity is shown with where it comes from and why it moved, or that i
   expect(found.gauge).toMatchObject({ value: 71.6, max: 143.2, label: "50 % of the capacity in use" });
   expect(of({ estimate: { ...estimate, given_per_s: 143.2 } }).figures[1]?.value).toBe("given by hand");
   expect(of({ estimate: { ...estimate, told: { per_s: 120, until: null } } }).figures[1]?.value).toBe("told by somebody");
+  const floor = of({ estimate: { ...estimate, capacity_per_s: 30, work_per_s: null, floor_per_s: 30, moved: null } });
+  expect(floor.figures.map(({ value }) => value)).toEqual(["at least 30 req/s", "by its floor"]);
+  expect([floor.gauge, floor.state]).toEqual([undefined, "off"]);
+  const atFloor = of({ estimate: { ...estimate, capacity_per_s: 30, work_per_s: 30, floor_per_s: 30 } });
+  expect(atFloor.figures[1]?.value).toBe("found by KneeTrack");
   const none = of({ algorithm: "fixed", estimate: { ...estimate, capacity_per_s: null } });
   expect([none.state, none.figures[0]?.value, none.hint.includes("given")]).toEqual(["off", "not known", true]);
   expect(of({ estimate: { ...estimate, capacity_per_s: null } }).figures[0]?.value).toBe("not found yet");

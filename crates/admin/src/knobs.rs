@@ -71,13 +71,13 @@ impl Knobs {
         Self { shared, state, record }
     }
 
-    /// `GET`: every knob whose path begins with `path`; with `changed=true` those changed since the start, also of what is
-    /// configured no more.
+    /// `GET`: every knob whose path begins with `path`, with `below=false` those of that gateway, application, class or server
+    /// alone; with `changed=true` those changed since the start, also of what is configured no more.
     pub(crate) fn list(&self, query: Option<&str>) -> Result<Json, Problem> {
-        let parameters = Parameters::read(query, &["path", "changed"])?;
+        let parameters = Parameters::read(query, &["path", "below", "changed"])?;
         let prefix = parameters.get("path").unwrap_or_default();
-        let flag = |text: &str| text.parse::<bool>().ok();
-        let only_changed = parameters.parsed("changed", "true or false", flag)?.unwrap_or(false);
+        let flag = |name| parameters.parsed(name, "true or false", |text| text.parse::<bool>().ok());
+        let (below, only_changed) = (flag("below")?.unwrap_or(true), flag("changed")?.unwrap_or(false));
         let (snapshot, configured, overrides) =
             (self.shared.snapshot(), self.shared.configured(), self.shared.overrides());
         let mut listed: Vec<_> = snapshot.settings.knobs().map(|(path, value)| (path, Some(value))).collect();
@@ -89,7 +89,7 @@ impl Knobs {
         let mut knobs = Vec::new();
         for (path, value) in listed {
             let text = path.to_string();
-            if !is_below(&text, prefix) {
+            if !(if below { is_below(&text, prefix) } else { place_of(&text) == prefix }) {
                 continue;
             }
             let mut knob = row(&path, &text, value, &configured);
@@ -108,8 +108,10 @@ impl Knobs {
         if knobs.is_empty() && !prefix.is_empty() && !only_changed {
             // An exact path says by itself what is wrong with it.
             let detail = match KnobPath::parse(prefix).and_then(|path| snapshot.settings.get(&path)) {
-                Err(fault) => fault.to_string(),
-                Ok(_) => format!("no knob's path begins with {prefix:?}"),
+                Err(fault) if prefix.contains('.') => fault.to_string(),
+                Err(fault) => format!("{fault}; no application, class or server is called so either"),
+                Ok(_) if below => format!("no knob's path begins with {prefix:?}"),
+                Ok(_) => format!("{prefix:?} is a knob, and none is below it: leave below=false away"),
             };
             return Err(Problem::new(StatusCode::NOT_FOUND, detail));
         }
@@ -244,6 +246,11 @@ fn is_below(path: &str, prefix: &str) -> bool {
         }
         None => false,
     }
+}
+
+/// The path of what a knob belongs to; empty of the gateway's.
+fn place_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(place, _)| place)
 }
 
 /// A knob with its value, if what it belongs to is configured.

@@ -58,6 +58,10 @@ fn paths() -> Json {
         "name": "before", "in": "query", "description": "Only changes before the one of this number; those that are yet to be written have negative ones.",
         "schema": { "type": "integer", "format": "int64", "minimum": i64::MIN, "maximum": i64::MAX, "not": { "const": 0 } },
     });
+    let below = json!({
+        "name": "below", "in": "query", "schema": { "type": "boolean" },
+        "description": "false: those of the gateway, application, class or server at path alone, nothing below it.",
+    });
     let changed = json!({ "name": "changed", "in": "query", "schema": { "type": "boolean" } });
     let query = |name: &str, about: &str| text_parameter(name, about, "");
     let kinds: Vec<_> = Kind::ALL.iter().map(|kind| kind.name()).collect();
@@ -124,7 +128,7 @@ fn paths() -> Json {
         "/api/v1/knobs": {
             "get": operation(
                 "knobs", "Every knob with its value, range and drift.",
-                &[query("path", "Only those whose path is this or below it."), changed], None,
+                &[query("path", "Only those whose path is this or below it."), below, changed], None,
                 &[("200", answer("Knobs", schema("knobs"))), problem("400"), problem("404")],
             ),
             "patch": operation(

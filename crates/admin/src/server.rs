@@ -19,9 +19,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use http_body_util::{BodyExt, Either, Full, Limited};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rustls::ServerConfig;
+use rustls_pki_types::CertificateDer;
 use serde_json::{Value as Json, json};
-use tidegate_config::AdminAccess;
+use tidegate_config::{AdminAccess, Certificate};
 use tidegate_control::Timestamp;
 use tidegate_runtime::Shared;
 use tokio::{
@@ -50,7 +50,7 @@ use crate::{
     reports,
     servers::Servers,
     stream::{self, Stream},
-    tls::{self, AdminTlsError},
+    tls::{self, AdminTlsError, Tls},
     waiting_rooms,
     watch::Watch,
 };
@@ -79,7 +79,7 @@ pub struct Admin {
     shared: Arc<Shared>,
     events: Arc<Events>,
     access: Arc<Access>,
-    tls: Arc<RwLock<Option<Arc<ServerConfig>>>>,
+    tls: Arc<RwLock<Option<Arc<Tls>>>>,
     /// Ends the serving thread when dropped.
     _stop: tokio::sync::oneshot::Sender<()>,
 }
@@ -219,6 +219,13 @@ impl Admin {
         self.tls.read().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
+    /// The certificate in force, with the chain as it was read from its files; `None` where it speaks plain HTTP.
+    #[must_use]
+    pub fn certificate(&self) -> Option<(Certificate, Vec<CertificateDer<'static>>)> {
+        let present = self.tls.read().unwrap_or_else(PoisonError::into_inner);
+        present.as_ref().map(|tls| (tls.files.clone(), tls.chain.clone()))
+    }
+
     /// Takes up tokens and certificates as settings and files say now.
     ///
     /// # Errors
@@ -286,7 +293,7 @@ pub(crate) struct Api {
     door: Door,
 }
 
-async fn serve(listener: TcpListener, api: Api, tls: Arc<RwLock<Option<Arc<ServerConfig>>>>, mut door: Door) {
+async fn serve(listener: TcpListener, api: Api, tls: Arc<RwLock<Option<Arc<Tls>>>>, mut door: Door) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
@@ -313,8 +320,9 @@ async fn serve(listener: TcpListener, api: Api, tls: Arc<RwLock<Option<Arc<Serve
             let (stream, mut peer) = (Patient::new(stream), Peer { address: peer.ip(), certificate: None });
             match present {
                 None => api.converse(stream, peer).await,
-                Some(config) => {
-                    match tokio::time::timeout(HEAD_TIMEOUT, TlsAcceptor::from(config).accept(stream)).await {
+                Some(tls) => {
+                    let acceptor = TlsAcceptor::from(Arc::clone(&tls.config));
+                    match tokio::time::timeout(HEAD_TIMEOUT, acceptor.accept(stream)).await {
                         Ok(Ok(stream)) => {
                             peer.certificate = tls::fingerprint(stream.get_ref().1);
                             api.converse(stream, peer).await;

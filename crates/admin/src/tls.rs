@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use aws_lc_rs::digest;
 use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
-use tidegate_config::{AdminTls, read_pem};
+use tidegate_config::{AdminTls, Certificate, read_pem};
 
 /// Files of the admin interface's TLS that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -13,7 +13,15 @@ use tidegate_config::{AdminTls, read_pem};
 pub struct AdminTlsError(String);
 
 /// What connections are accepted with.
-pub(crate) fn read(settings: &AdminTls) -> Result<Arc<ServerConfig>, AdminTlsError> {
+#[derive(Debug)]
+pub(crate) struct Tls {
+    pub(crate) config: Arc<ServerConfig>,
+    pub(crate) files: Certificate,
+    pub(crate) chain: Vec<CertificateDer<'static>>,
+}
+
+/// Reads the files that `settings` name.
+pub(crate) fn read(settings: &AdminTls) -> Result<Arc<Tls>, AdminTlsError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let chain = certificates(&settings.certificate.chain)?;
     let key_file = &settings.certificate.key;
@@ -37,9 +45,9 @@ pub(crate) fn read(settings: &AdminTls) -> Result<Arc<ServerConfig>, AdminTlsErr
             builder.with_client_cert_verifier(verifier)
         }
     };
-    let mut config = builder.with_single_cert(chain, key).map_err(refused)?;
+    let mut config = builder.with_single_cert(chain.clone(), key).map_err(refused)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
+    Ok(Arc::new(Tls { config: Arc::new(config), files: settings.certificate.clone(), chain }))
 }
 
 /// The SHA-256 of the certificate a client has shown, in hexadecimal.

@@ -148,6 +148,7 @@ impl Process {
         let running = Gateway::start(Arc::clone(&shared), inherited).map_err(Failure::work)?;
         let reporter = Reporter::start(&shared, &recording).map_err(Failure::work)?;
         if let Some(admin) = &admin {
+            running.set_admin_certificate(admin.certificate());
             admin.set_ready(true);
         }
         Ok(Self { shared, running, admin, controllers, reporter, recording, telemetry, runtime })
@@ -369,11 +370,14 @@ impl Life {
             tracing::error!(%error, "what is exported, and where, stays as it was");
             self.tell_fault(&error);
         }
-        for error in self.running.reload_certificates() {
-            tracing::error!("{error}");
-            self.tell_fault(&error);
+        if let Some(admin) = &self.admin {
+            if let Err(error) = admin.reload() {
+                tracing::error!("{error}");
+                self.tell_fault(&error);
+            }
+            self.running.set_admin_certificate(admin.certificate());
         }
-        if let Some(Err(error)) = self.admin.as_ref().map(Admin::reload) {
+        for error in self.running.reload_certificates() {
             tracing::error!("{error}");
             self.tell_fault(&error);
         }

@@ -1,8 +1,10 @@
 //! What a configuration may say, and hardly anybody means: told by `tidegate check` and in the log, and in force all the same.
 
+use std::net::{IpAddr, SocketAddr};
+
 use tidegate_control::knobs::{Knob, Value, keys};
 
-use crate::{Application, Class, Fault, KnobPath, Settings, Target};
+use crate::{Address, Application, Class, Fault, KnobPath, LogTarget, Settings, Target};
 
 /// Of a slot so little is left for everybody that the room promises nothing of it.
 const NOTHING: f64 = 1e-9;
@@ -11,8 +13,53 @@ impl Settings {
     /// What is hardly meant, each with its key and its mend.
     #[must_use]
     pub fn doubts(&self) -> Vec<Fault> {
-        self.applications.iter().filter_map(shares_leave_nothing).collect()
+        let mut doubts: Vec<Fault> = self.applications.iter().filter_map(shares_leave_nothing).collect();
+        doubts.extend(ports_taken_twice(self));
+        doubts.extend(access_log_without_directory(self));
+        doubts
     }
+}
+
+/// Ports that two listeners want, or a listener and the admin interface: one of an address, the other of all. Only with
+/// sockets from systemd may both be open.
+fn ports_taken_twice(settings: &Settings) -> Vec<Fault> {
+    let listeners = settings.listeners.iter().enumerate().filter_map(|(position, listener)| {
+        let Address::Tcp(address) = &listener.address else { return None };
+        Some((format!("listener[{position}].address"), *address))
+    });
+    let admin = settings.admin.map(|address| ("admin".to_owned(), address));
+    let mut seen: Vec<(String, SocketAddr)> = Vec::new();
+    let mut doubts = Vec::new();
+    for (key, address) in listeners.chain(admin) {
+        if let Some((other, taken)) = seen.iter().find(|(_, taken)| share_a_port(*taken, address)) {
+            doubts.push(Fault {
+                place: None,
+                key: key.clone(),
+                what: format!("{address} is taken by {other}, which is {taken}: both cannot be opened"),
+                mend: "give one of them another port, or leave it out".to_owned(),
+            });
+        }
+        seen.push((key, address));
+    }
+    doubts
+}
+
+fn share_a_port(one: SocketAddr, other: SocketAddr) -> bool {
+    let covers = |all: IpAddr, one: IpAddr| all.is_unspecified() && (all.is_ipv6() || one.is_ipv4());
+    let (a, b) = (one.ip(), other.ip());
+    one.port() == other.port() && one.port() != 0 && (a == b || covers(a, b) || covers(b, a))
+}
+
+/// A start fails by it; a check may run where the directory is yet to be made.
+fn access_log_without_directory(settings: &Settings) -> Option<Fault> {
+    let LogTarget::File(file) = &settings.access_log.as_ref()?.target else { return None };
+    let directory = file.parent().filter(|directory| !directory.is_dir())?;
+    Some(Fault {
+        place: None,
+        key: "access_log.target".to_owned(),
+        what: format!("{} is no directory", directory.display()),
+        mend: "make it, and let Tidegate's user write there".to_owned(),
+    })
 }
 
 /// Shares that take all of each slot, where others queue who have none.
@@ -60,6 +107,47 @@ mod tests {
         );
         let read = crate::parse(&text, std::path::Path::new("/"), "test");
         read.unwrap_or_else(|faults| panic!("{faults}")).doubts()
+    }
+
+    #[test]
+    fn a_port_that_two_want_is_told() {
+        let told = |admin: &str, addresses: &[&str]| -> Vec<String> {
+            let listener = |address: &&str| format!("[[listener]]\naddress = \"{address}\"\n");
+            let listeners: String = addresses.iter().map(listener).collect();
+            let text = format!(
+                "admin = \"{admin}\"\n{listeners}[application.app]\nservers = \"http://127.0.0.1:1\"\n"
+            );
+            let read = crate::parse(&text, std::path::Path::new("/"), "test");
+            let doubts = read.unwrap_or_else(|faults| panic!("{faults}")).doubts();
+            doubts.into_iter().map(|doubt| doubt.key).collect()
+        };
+        const ADMIN: &str = "127.0.0.1:9900";
+        assert!(told(ADMIN, &["[::]:80", "[::]:443", "127.0.0.1:8080", "[::1]:8080"]).is_empty());
+        assert!(told(ADMIN, &["0.0.0.0:80", "[::1]:80", "unix:/run/9900"]).is_empty());
+        assert!(told("none", &["127.0.0.1:0", "0.0.0.0:0"]).is_empty(), "the kernel chooses them");
+        assert_eq!(told(ADMIN, &["[::]:80", "127.0.0.1:80"]), ["listener[1].address"]);
+        assert_eq!(told(ADMIN, &["127.0.0.1:80", "0.0.0.0:80"]), ["listener[1].address"]);
+        assert_eq!(told(ADMIN, &["0.0.0.0:80", "[::]:80"]), ["listener[1].address"]);
+        for taken in [ADMIN, "0.0.0.0:9900", "[::]:9900"] {
+            assert_eq!(told(ADMIN, &[taken]), ["admin"], "{taken}");
+        }
+    }
+
+    #[test]
+    fn an_access_log_whose_directory_is_not_there_is_told() {
+        let target = |target: &str| {
+            let text = format!(
+                "access_log.target = \"{target}\"\n[[listener]]\naddress = \"127.0.0.1:8000\"\n[application.app]\n"
+            );
+            let read = crate::parse(&text, std::path::Path::new("/"), "test");
+            read.unwrap_or_else(|faults| panic!("{faults}")).doubts()
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let there = directory.path().display();
+        assert_eq!(target(&format!("{there}/access.log")), []);
+        assert_eq!(target("stdout"), []);
+        let told = target(&format!("{there}/nowhere/access.log"));
+        assert!(told.len() == 1 && told[0].to_string().contains("nowhere is no directory"), "{told:?}");
     }
 
     #[test]

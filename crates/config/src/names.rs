@@ -198,10 +198,7 @@ impl ServerUrl {
             return Ok(Self { address: ServerAddress::Unix(PathBuf::from(path)), tls: None });
         }
         let Some((scheme, rest)) = text.split_once("://") else {
-            return Err(fault(
-                &format!("\"{}\" has no scheme", text.escape_debug()),
-                &format!("write http://{0} or https://{0}", text.escape_debug()),
-            ));
+            return Err(no_scheme(text));
         };
         let (tls, default_port) = match scheme.to_ascii_lowercase().as_str() {
             "http" => (false, 80),
@@ -250,6 +247,15 @@ impl ServerUrl {
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         Ok(Self { address: ServerAddress::Host { host, port }, tls: Some(tls) })
     }
+}
+
+fn no_scheme(text: &str) -> UrlFault {
+    let rest = ["http:/", "https:/"].iter().find_map(|begun| Some((*begun, text.strip_prefix(begun)?)));
+    let (what, mend) = match rest {
+        Some((begun, rest)) => ("has one slash for two", format!("write {begun}/{}", rest.escape_debug())),
+        None => ("has no scheme", format!("write http://{0} or https://{0}", text.escape_debug())),
+    };
+    UrlFault { what: format!("\"{}\" {what}", text.escape_debug()), mend }
 }
 
 impl CollectorUrl {
@@ -387,6 +393,7 @@ mod tests {
                 "127.0.0.1:8000",
                 "\"127.0.0.1:8000\" has no scheme: write http://127.0.0.1:8000 or https://127.0.0.1:8000",
             ),
+            ("https:/a:8443", "\"https:/a:8443\" has one slash for two: write https://a:8443"),
             ("ftp://a", "the scheme \"ftp\" is not spoken: write http, https or unix"),
             ("http://", "has no host: write it as http://host:port"),
             (

@@ -1,6 +1,7 @@
 //! The life of the gateway: start, new settings, new certificates, a new binary, the end.
 
 use std::{
+    collections::HashSet,
     io,
     net::{SocketAddr, TcpListener},
     num::NonZeroUsize,
@@ -13,7 +14,8 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use tidegate_config::{Address, Listener, Settings, WorkerGroup};
+use rustls_pki_types::CertificateDer;
+use tidegate_config::{Address, Certificate, Listener, Settings, WorkerGroup};
 use tidegate_control::Timestamp;
 use tidegate_runtime::Shared;
 use tokio::sync::mpsc;
@@ -114,6 +116,8 @@ pub struct Running {
     program: Program,
     access_log: AccessLog,
     reminders: Mutex<Reminders>,
+    /// What the admin interface serves, which is none of ours but expires as they do.
+    admin_certificate: Mutex<Option<(Certificate, Vec<CertificateDer<'static>>)>>,
     is_draining: Arc<AtomicBool>,
 }
 
@@ -159,7 +163,7 @@ impl Gateway {
             workers.push(worker.map_err(StartError::Thread)?);
         }
         let none_open = Mutex::new(Vec::new());
-        let (reminders, is_draining) = Default::default();
+        let (reminders, admin_certificate, is_draining) = Default::default();
         let running = Running {
             shared,
             workers,
@@ -168,6 +172,7 @@ impl Gateway {
             program,
             access_log,
             reminders,
+            admin_certificate,
             is_draining,
         };
         // Nothing is ever sent: this returns when every worker has dropped its end.
@@ -279,9 +284,15 @@ impl Running {
         errors
     }
 
-    /// Warns of certificates of listeners that have expired or soon will, once a day at most of each; to be called
-    /// now and then.
+    /// Warns of certificates of the listeners and the admin interface that have expired or soon will, once a day at most
+    /// of each; to be called now and then.
     pub fn remind_of_certificates(&self) {
+        self.look_at_certificates(false);
+    }
+
+    /// The admin interface serves this one from now on: its end is told and measured as those of the listeners' are.
+    pub fn set_admin_certificate(&self, certificate: Option<(Certificate, Vec<CertificateDer<'static>>)>) {
+        *self.admin_certificate() = certificate;
         self.look_at_certificates(false);
     }
 
@@ -337,16 +348,24 @@ impl Running {
     fn look_at_certificates(&self, were_read: bool) {
         let tls: Vec<_> =
             self.open().iter().filter_map(|open| open.listening.serving.load().tls.clone()).collect();
-        let first = tls.iter().filter_map(|tls| tls.first_expiry()).min();
+        let admin = self.admin_certificate().clone();
+        let of_admin = admin.iter().filter_map(|(_, chain)| tls::first_expiry(chain));
+        let first = tls.iter().filter_map(|tls| tls.first_expiry()).chain(of_admin).min();
         self.shared.set_first_expiry(first.map(|since_1970| {
             Timestamp::from_nanos(u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX))
         }));
+        let of_admin = admin.iter().filter_map(|(files, chain)| tls::untimely(files, chain));
+        let doubts = tls.iter().flat_map(|tls| tls.doubts()).chain(of_admin);
         let mut reminders = self.reminders.lock().unwrap_or_else(PoisonError::into_inner);
-        let due = reminders.due(tls.iter().flat_map(|tls| tls.doubts()), were_read, Instant::now());
+        let due = reminders.due(doubts, were_read, Instant::now());
         drop(reminders);
         for doubt in due {
             tracing::warn!("{doubt}");
         }
+    }
+
+    fn admin_certificate(&self) -> MutexGuard<'_, Option<(Certificate, Vec<CertificateDer<'static>>)>> {
+        self.admin_certificate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn begin_drain(&self, handed_over: bool) {
@@ -464,11 +483,18 @@ pub fn check_certificates(settings: &Settings) -> Result<(), Vec<StartError>> {
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }
 
-/// What of the listeners' certificates is served although clients will hardly accept it: what has expired or soon will, or
-/// is not valid yet. The log says the same when they are read, and once a day.
+/// What of the certificates of the listeners and the admin interface is served although clients will hardly accept it: what
+/// has expired or soon will, or is not valid yet, which the log says as well when they are read, and once a day; and what is
+/// sent without the certificate that vouches for it.
 #[must_use]
 pub fn certificate_doubts(settings: &Settings) -> Vec<String> {
-    settings.listeners.iter().filter_map(|listener| listener.tls.as_ref()).flat_map(tls::doubts).collect()
+    let of_listeners = settings.listeners.iter().filter_map(|listener| listener.tls.as_ref());
+    let of_admin = settings.admin_access.tls.as_ref().map(|tls| &tls.certificate);
+    let mut files: Vec<&Certificate> =
+        of_listeners.flat_map(|tls| &tls.certificates).chain(of_admin).collect();
+    let mut known = HashSet::new();
+    files.retain(|files| known.insert(&files.chain));
+    tls::doubts(&files)
 }
 
 /// What is wrong with the files that the TLS to servers names; once for each set of files, however many applications

@@ -35,7 +35,7 @@ const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
 pub enum ListenError {
     /// Somebody else listens there.
     #[error(
-        "listener {listener}: {address} is in use; stop what listens there (`ss -ltnp` names it) or choose another address"
+        "listener {listener}: {address} is in use; stop what listens there (`ss -lxtnp` names it) or choose another address"
     )]
     InUse {
         /// The listener.

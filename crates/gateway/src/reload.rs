@@ -6,7 +6,7 @@
 
 use std::{
     collections::BTreeSet,
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -14,6 +14,8 @@ use std::{
 use aws_lc_rs::digest;
 use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc;
+
+use crate::exhaustion::is_ours;
 
 /// Quiet time after which a change counts as complete.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -43,6 +45,17 @@ struct Watched {
     /// A digest of its content; `None` while it cannot be read, and for what is no file: a pipe can be read once
     /// and that is not for us.
     content: Option<[u8; 32]>,
+}
+
+impl Watched {
+    fn new(path: PathBuf) -> Self {
+        Self { content: content(&path).unwrap_or_default(), path }
+    }
+
+    /// Whether it reads otherwise than at the last look. What cannot be told for want of open files or memory is told at a later one.
+    fn look(&mut self) -> bool {
+        content(&self.path).is_ok_and(|present| std::mem::replace(&mut self.content, present) != present)
+    }
 }
 
 impl FileWatch {
@@ -83,7 +96,7 @@ impl FileWatch {
             let known = before.iter().position(|watched| watched.path == path);
             self.files.push(match known {
                 Some(position) => before.swap_remove(position),
-                None => Watched { content: content(&path), path },
+                None => Watched::new(path),
             });
         }
         self.watch_directories();
@@ -109,12 +122,7 @@ impl FileWatch {
             let changed: Vec<PathBuf> = self
                 .files
                 .iter_mut()
-                .filter_map(|watched| {
-                    let present = content(&watched.path);
-                    let is_new = present != watched.content;
-                    watched.content = present;
-                    is_new.then(|| watched.path.clone())
-                })
+                .filter_map(|watched| watched.look().then(|| watched.path.clone()))
                 .collect();
             if !changed.is_empty() {
                 return changed;
@@ -173,11 +181,20 @@ fn directory(path: &Path) -> PathBuf {
     there.unwrap_or_else(|| PathBuf::from("."))
 }
 
-fn content(path: &Path) -> Option<[u8; 32]> {
-    let bytes = fs::metadata(path).ok()?.is_file().then(|| fs::read(path).ok())??;
-    let mut content = [0; 32];
-    content.copy_from_slice(digest::digest(&digest::SHA256, &bytes).as_ref());
-    Some(content)
+/// A digest of a file's content, as [`Watched::content`]; an error where there are too few open files or too little memory.
+fn content(path: &Path) -> io::Result<Option<[u8; 32]>> {
+    if !fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
+        return Ok(None);
+    }
+    match fs::read(path) {
+        Ok(bytes) => {
+            let mut content = [0; 32];
+            content.copy_from_slice(digest::digest(&digest::SHA256, &bytes).as_ref());
+            Ok(Some(content))
+        }
+        Err(error) if is_ours(&error) => Err(error),
+        Err(_) => Ok(None),
+    }
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 
+use tidegate_config::{AdminTls, Certificate, Settings};
 use tidegate_control::meters::Meter;
 
 use crate::support::{Bed, connect, get, rest, write_certificate};
@@ -475,6 +476,30 @@ fn a_meter_shows_how_long_the_first_certificate_lasts() {
     assert!(!tls.bed.running.reload_certificates().is_empty());
     assert_eq!(left(), Some(0));
     assert_eq!(Bed::plain("").shared.first_expiry(), None);
+}
+
+#[test]
+fn the_admin_interfaces_certificate_counts_as_those_of_listeners() {
+    let bed = Bed::plain("");
+    let directory = tempfile::tempdir().unwrap();
+    let files =
+        Certificate { chain: directory.path().join("admin.pem"), key: directory.path().join("admin.key") };
+    let mut params = rcgen::CertificateParams::new(vec!["admin.example".to_owned()]).unwrap();
+    params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    let made = params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
+    bed.running.set_admin_certificate(Some((files.clone(), vec![made.der().clone()])));
+    assert_eq!(
+        bed.shared.first_expiry().map(|expiry| expiry.as_nanos() / 1_000_000_000),
+        Some(1_577_836_800)
+    );
+    bed.running.set_admin_certificate(None);
+    assert_eq!(bed.shared.first_expiry(), None);
+
+    fs::write(&files.chain, made.pem()).unwrap();
+    let mut settings = Settings::clone(&bed.shared.snapshot().settings);
+    settings.admin_access.tls = Some(AdminTls { certificate: files, clients: None });
+    let said = tidegate_gateway::certificate_doubts(&settings);
+    assert!(said.len() == 1 && said[0].contains("admin.pem: the certificate has expired"), "{said:?}");
 }
 
 /// To which nobody writes.

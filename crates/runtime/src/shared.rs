@@ -259,13 +259,13 @@ impl Shared {
         &self.controllers_stopped
     }
 
-    /// When the first of the listeners' certificates expires; `None` without any.
+    /// When the first certificate of the listeners and the admin interface expires; `None` without any.
     #[must_use]
     pub fn first_expiry(&self) -> Option<Timestamp> {
         *self.first_expiry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes when the first of the listeners' certificates expires.
+    /// Notes when the first certificate of the listeners and the admin interface expires.
     pub fn set_first_expiry(&self, at: Option<Timestamp>) {
         *self.first_expiry.lock().unwrap_or_else(PoisonError::into_inner) = at;
     }

@@ -7,7 +7,7 @@ import { ago, number, percent, rate, time } from "../format";
 import { cause } from "../reasons";
 import { type Range, RANGES } from "../series";
 import { useShared } from "../state";
-import { findsCapacity, source } from "../stages";
+import { findsCapacity, isFloorAlone, source } from "../stages";
 import { CapacityChart, capacityQuestions } from "./charts";
 import { KnobsOf } from "./knobs-of";
 import { Lately } from "./look-back";
@@ -53,6 +53,7 @@ export function CapacityPart({ application, now }: { application: Application; n
 function tiles(application: Application, now: number): Tile[] {
   const { estimate, started } = application;
   const known = estimate.capacity_per_s;
+  const isFloor = isFloorAlone(estimate);
   const bounds = [
     estimate.floor_per_s === null ? "" : `not below ${rate(estimate.floor_per_s)}`,
     estimate.ceiling_per_s === null ? "" : `not above ${rate(estimate.ceiling_per_s)}`,
@@ -61,19 +62,19 @@ function tiles(application: Application, now: number): Tile[] {
   return [
     {
       label: "The servers can do",
-      value: known === null ? "not known" : rate(known),
+      value: known === null ? "not known" : `${isFloor ? "at least " : ""}${rate(known)}`,
       ...(estimate.work_per_s === null ? {} : { hint: `${rate(estimate.work_per_s, "work units/s")}; a request of the class default is one` }),
     },
     {
       label: "In use",
-      value: known === null ? rate(started) : percent((started ?? 0) / known),
+      value: known === null || isFloor ? rate(started) : percent((started ?? 0) / known),
       hint: estimate.limit_holds ? "the limit keeps requests waiting: the servers are full" : "nothing waits for the limit: there is room",
     },
     {
       label: "How it is known",
       value: known === null ? "not yet" : source(application),
       hint: told === null
-        ? bounds.length > 0 ? bounds.join(", ") : "no floor, no ceiling"
+        ? isFloor ? "not found yet; capacity.floor is written" : bounds.length > 0 ? bounds.join(", ") : "no floor, no ceiling"
         : told.until === null ? "until it is told anew or taken back" : `for ${number(Math.max(0, Math.round(told.until - now)))} s more, then what is found holds`,
     },
     {

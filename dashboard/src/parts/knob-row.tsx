@@ -40,13 +40,14 @@ export function KnobRow({ knob, showPlace, changed }: { knob: Knob; showPlace: b
       <p class="soft small">
         Default {knob.default} · {allowed(knob)}
       </p>
-      {knob.drift && (
+      {(knob.drift || knob.changed?.in_force === false) && (
         <p class="small drift-note">
-          The configuration says {knob.configured}.
+          {knob.drift && <>The configuration says {knob.configured}. </>}
           {knob.changed !== undefined && (
             <>
-              {" "}Changed by {knob.changed.who} at {time(knob.changed.at)}
+              Changed {knob.changed.in_force ? "" : `to ${knob.changed.value} `}by {knob.changed.who} at {time(knob.changed.at)}
               {knob.changed.why === "" ? "" : `: ${knob.changed.why}`}.{" "}
+              {!knob.changed.in_force && "That is not in force, since it does not fit what is configured now. "}
               {knob.changed.lasting ? "It is kept after a restart." : "It ends with the process."}
             </>
           )}

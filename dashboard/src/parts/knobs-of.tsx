@@ -1,8 +1,8 @@
 // Knobs of some paths, kept up to date, and a list of a few of them to change in place.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
-import { type Knob, api } from "../api";
+import { type Knob, type KnobQuery, api } from "../api";
 import { nameOf } from "../knobs";
 import { address } from "../route";
 import { useShared } from "../state";
@@ -16,33 +16,43 @@ interface Known {
   fault: string | null;
 }
 
-/** Knobs at these paths and below them, read again when the gateway's version moves. */
-export function useKnobs(paths: readonly string[]): Known & { reread: () => void } {
+const NOTHING: Known = { knobs: null, fault: null };
+
+/** Some knobs, read again when the gateway's version moves. */
+export function useKnobs(queries: readonly KnobQuery[]): Known & { reread: () => void } {
   const version = useShared((state) => state.knobsVersion);
-  const [known, setKnown] = useState<Known>({ knobs: null, fault: null });
+  const key = JSON.stringify(queries);
+  const [known, setKnown] = useState({ key, ...NOTHING });
   const [asked, setAsked] = useState(0);
+  /** For what was read last. */
+  const read = useRef({ key: "", asked });
   useEffect(() => {
     let isCurrent = true;
-    const read = async () => {
+    const isAwaited = read.current.key !== key || read.current.asked !== asked;
+    const again = async () => {
+      read.current = { key, asked };
       try {
-        const answers = await Promise.all(paths.map((path) => api.knobs(path)));
-        if (isCurrent) setKnown({ knobs: answers.flatMap(({ knobs }) => knobs), fault: null });
+        const answers = await Promise.all(queries.map((query) => api.knobs(query)));
+        if (isCurrent) setKnown({ key, knobs: answers.flatMap(({ knobs }) => knobs), fault: null });
       } catch (error) {
-        if (isCurrent) setKnown((before) => ({ ...before, fault: error instanceof Error ? error.message : String(error) }));
+        const fault = error instanceof Error ? error.message : String(error);
+        if (isCurrent) setKnown((before) => ({ key, knobs: before.key === key ? before.knobs : null, fault }));
       }
     };
-    const timer = window.setTimeout(read, known.knobs === null || asked > 0 ? 0 : READ_AGAIN_MS);
+    const timer = window.setTimeout(again, isAwaited ? 0 : READ_AGAIN_MS);
     return () => {
       isCurrent = false;
       window.clearTimeout(timer);
     };
-  }, [version, asked, paths.join()]);
-  return { ...known, reread: () => setAsked((times) => times + 1) };
+  }, [version, asked, key]);
+  // What was read of others is not shown in their place.
+  const { knobs, fault } = known.key === key ? known : NOTHING;
+  return { knobs, fault, reread: () => setAsked((times) => times + 1) };
 }
 
 /** Some knobs of an application: those named first are shown, the others when asked for. */
 export function KnobsOf({ title, application, paths, first }: { title: string; application: string; paths: readonly string[]; first: readonly string[] }) {
-  const { knobs, fault, reread } = useKnobs(paths.map((path) => `${application}/${path}`));
+  const { knobs, fault, reread } = useKnobs(paths.map((path) => ({ path: `${application}/${path}` })));
   if (knobs === null) {
     return fault === null ? <p class="empty">Reading the knobs …</p> : <p class="fault" role="alert">The knobs could not be read: {fault}</p>;
   }

@@ -6,7 +6,7 @@ import type { Application, Group, Room } from "../api";
 import { number, percent, plural, rate, span, time } from "../format";
 import { address } from "../route";
 import { type Range, RANGES } from "../series";
-import { doors, kept, letIn, nextWait } from "../stages";
+import { doors, kept, letIn, newcomers, nextWait } from "../stages";
 import { Bars } from "./bars";
 import { Chart } from "./chart";
 import { KnobsOf } from "./knobs-of";
@@ -78,15 +78,7 @@ function Standing({ application, room, now }: { application: Application; room: 
       hint: `${percent(room.no_show_share)} are expected not to, and slots are filled beyond by as much`,
     },
     { label: "Let in at once", value: rate(perSecond("direct"), "per s"), hint: `${rate(perSecond("passed"), "requests/s")} come with a pass` },
-    {
-      label: "Promised to newcomers",
-      value: rate(room.work_for_newcomers_per_s, "work/s"),
-      hint:
-        room.work_per_s === null
-          ? "no capacity is known: only doors hold people"
-          : `of ${rate(room.work_per_s, "work/s")} that can be done; visits under way take ${number(room.work_of_sessions_per_s)}`,
-      ...(room.work_per_s === null ? { tone: "warn" as const } : {}),
-    },
+    { label: "Promised to newcomers", ...newcomers(room) },
   ];
   if (refused > 0) {
     tiles.push({

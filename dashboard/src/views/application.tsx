@@ -104,7 +104,8 @@ function NoTraffic({ overview, application }: { overview: Overview; application:
   const listener = overview.listeners.find((one) => one.application === null || one.application === application.name);
   if (hasTraffic || listener === undefined) return null;
   const url = urlOf(listener.address, listener.tls);
-  const host = application.hosts.find((one) => !one.includes("*"));
+  // Of those with a wildcard, one that it stands for.
+  const host = application.hosts.find((one) => !one.includes("*")) ?? application.hosts[0]?.replace("*", "www");
   const header = host === undefined ? "" : ` -H 'Host: ${host}'`;
   return (
     <div class="card note">

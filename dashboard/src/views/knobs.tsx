@@ -2,26 +2,33 @@
 
 import { useMemo, useState } from "preact/hooks";
 
-import type { Knob } from "../api";
+import type { Knob, KnobQuery } from "../api";
 import { KnobRow } from "../parts/knob-row";
 import { useKnobs } from "../parts/knobs-of";
-import { type Place, filtered, grouped, isChanged, places } from "../knobs";
+import { type Place, filtered, grouped, places } from "../knobs";
 import { plural } from "../format";
 import { address } from "../route";
+import { useShared } from "../state";
 
-const EVERY: readonly string[] = [""];
+const CHANGED: readonly KnobQuery[] = [{ changed: "true" }];
+const NONE: readonly KnobQuery[] = [];
 
 export function KnobsView({ place }: { place: string }) {
-  const { knobs, fault, reread } = useKnobs(EVERY);
+  const applications = useShared((state) => state.overview?.applications);
+  const all = useMemo(() => places(applications ?? []), [applications]);
+  const here = all.find((one) => one.path === place);
+  // Of all places together they may be many.
+  const own = useKnobs(here === undefined ? NONE : [{ path: place, below: "false" }]);
+  const changes = useKnobs(CHANGED);
   const [words, setWords] = useState("");
   const [onlyChanged, setOnlyChanged] = useState(false);
-  const found = useMemo(() => (knobs === null ? [] : filtered(knobs, { place, words, onlyChanged })), [knobs, place, words, onlyChanged]);
-  const all = useMemo(() => (knobs === null ? [] : places(knobs)), [knobs]);
-  if (knobs === null) {
-    return fault === null ? <p class="empty">Reading the knobs …</p> : <p class="fault" role="alert">The knobs could not be read: {fault}</p>;
-  }
-  const changed = knobs.filter(isChanged).length;
-  const here = all.find((one) => one.path === place);
+  if (applications === undefined) return <p class="empty">Waiting for the gateway's first figures …</p>;
+  const { knobs, fault } = onlyChanged ? changes : own;
+  const found = filtered(knobs ?? [], { place, words, below: onlyChanged });
+  const reread = () => {
+    own.reread();
+    changes.reread();
+  };
   return (
     <>
       <h1>Knobs</h1>
@@ -44,11 +51,14 @@ export function KnobsView({ place }: { place: string }) {
         </label>
         <label class="inline check">
           <input type="checkbox" checked={onlyChanged} onChange={(event) => setOnlyChanged(event.currentTarget.checked)} />
-          <span>Only changed ({changed})</span>
+          <span>Only changed ({changes.knobs?.length ?? "…"})</span>
         </label>
       </form>
-      <p class="soft" role="status">{plural(found.length, "knob")} {onlyChanged ? "changed" : ""}</p>
-      {found.length === 0 && <Nothing onlyChanged={onlyChanged} words={words} isGone={here === undefined} place={place} />}
+      <p class="soft" role="status">
+        {knobs === null ? "Reading the knobs …" : `${plural(found.length, onlyChanged ? "changed knob" : "knob")} of ${place === "" ? "the gateway" : place}`}
+      </p>
+      {fault !== null && <p class="fault" role="alert">The knobs could not be read: {fault}</p>}
+      {knobs !== null && found.length === 0 && <Nothing onlyChanged={onlyChanged} words={words} isGone={here === undefined} place={place} />}
       {onlyChanged
         ? <List title="Changed" knobs={found} showPlace reread={reread} />
         : grouped(found).map((group) => (

@@ -190,6 +190,31 @@ fn every_fault_of_a_change_of_knobs_is_said() {
 }
 
 #[test]
+fn the_knobs_of_one_place_can_be_asked_for_without_those_below_it() {
+    let front = Front::start("", "", &[]);
+    let paths = |query: &str| -> Vec<String> {
+        let answer = front.ask(&format!("/api/v1/knobs?{query}"));
+        let knobs = answer["knobs"].as_array().expect("knobs");
+        knobs.iter().map(|knob| knob["path"].as_str().expect("a path").to_owned()).collect()
+    };
+    for (place, prefix) in [("", ""), ("app", "app/"), ("app/default", "app/default/")] {
+        let mut own = paths(&format!("path={place}"));
+        own.retain(|path| path.strip_prefix(prefix).is_some_and(|name| !name.contains('/')));
+        assert!(!own.is_empty());
+        assert_eq!(paths(&format!("path={place}&below=false")), own, "of {place:?}");
+    }
+    let answer = get(front.admin, "/api/v1/knobs?path=app/mode&below=false").expect("an answer");
+    assert!(answer.status == 404 && answer.text().contains("none is below it"), "{}", answer.text());
+    let answer = get(front.admin, "/api/v1/knobs?path=app/defualt").expect("an answer");
+    assert!(
+        answer.status == 404 && answer.text().contains("no application, class or server"),
+        "{}",
+        answer.text()
+    );
+    front.gateway.stop_sound();
+}
+
+#[test]
 fn a_parameter_that_is_none_is_refused_everywhere() {
     let front = Front::start("", "", &[]);
     let status = |method: &str, path: &str, body: &str| api(front.admin, method, path, body).status;

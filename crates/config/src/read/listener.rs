@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use toml::de::DeValue;
+
 use super::{Names, no_such};
 use crate::{
     choices::ClientCertificates,
@@ -101,6 +103,8 @@ fn listener(
 }
 
 fn tls(section: &Section<'_>) -> Option<ListenerTls> {
+    let is_list =
+        section.entry("tls.certificates").is_none_or(|entry| matches!(entry.value(), DeValue::Array(_)));
     let certificates = section.tables("tls.certificates");
     let files: Vec<_> = certificates.iter().filter_map(certificate).collect();
     let http2 = section.flag("tls.http2").unwrap_or(true);
@@ -111,7 +115,7 @@ fn tls(section: &Section<'_>) -> Option<ListenerTls> {
     if !section.has_group("tls") {
         return None;
     }
-    if certificates.is_empty() && section.document().is_whole() {
+    if certificates.is_empty() && is_list && section.document().is_whole() {
         section.fault(
             "tls.certificates",
             "names no certificate",

@@ -132,6 +132,14 @@ fn without_an_application_a_listener_names_none() {
 }
 
 #[test]
+fn a_certificate_that_is_no_list_is_one_fault() {
+    let said = faults(
+        "[[listener]]\naddress = \"[::]:443\"\ntls.certificates = { chain = \"a.pem\", key = \"a.key\" }\n[application.a]\n",
+    );
+    assert!(said.len() == 1 && said[0].contains("expected a list"), "{said:?}");
+}
+
+#[test]
 fn an_empty_file_lacks_listener_and_application() {
     assert_eq!(
         faults(""),

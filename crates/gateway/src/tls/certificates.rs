@@ -9,13 +9,10 @@ use rustls::{
     server::{ClientHello, ResolvesServerCert},
     sign::{CertifiedKey, Signer, SigningKey},
 };
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, SubjectPublicKeyInfoDer, UnixTime, pem::PemObject};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, SubjectPublicKeyInfoDer, pem::PemObject};
 use tidegate_config::{Certificate, read_pem};
 
-use super::{
-    TlsError, comparable,
-    expiry::{first_expiry, untimely},
-};
+use super::{TlsError, comparable, expiry::first_expiry, untimely};
 
 /// The certificates of a listener by the names in them: an exact name goes before a wildcard, and
 /// the first certificate serves whoever asks for no name or one that none has. Where several have
@@ -105,14 +102,8 @@ impl Certificates {
 
     /// What is in force all the same: certificates that have expired, or soon will, or are not valid yet.
     pub(super) fn doubts(&self) -> Vec<String> {
-        let doubts = |(files, pair): &(Certificate, Arc<Pair>)| untimely(files, &pair.signing.cert, now());
+        let doubts = |(files, pair): &(Certificate, Arc<Pair>)| untimely(files, &pair.signing.cert);
         self.pairs.iter().filter_map(doubts).collect()
-    }
-
-    /// The same of files that are not in force.
-    pub(super) fn doubts_of(files: &[Certificate]) -> Vec<String> {
-        let doubts = |files: &Certificate| untimely(files, &read_certificates(&files.chain).ok()?, now());
-        files.iter().filter_map(doubts).collect()
     }
 
     /// When the first of them expires, since 1970.
@@ -252,11 +243,6 @@ pub(crate) fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'stati
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     read_pem(path).map_err(|source| TlsError::Unreadable { path: path.to_owned(), source })
-}
-
-/// The time by the wall clock, since 1970.
-fn now() -> Duration {
-    Duration::from_secs(UnixTime::now().as_secs())
 }
 
 fn malformed(path: &Path, problem: String) -> TlsError {

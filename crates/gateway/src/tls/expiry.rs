@@ -47,7 +47,7 @@ impl Validity {
 }
 
 /// When the first certificate of a chain expires, since 1970.
-pub(super) fn first_expiry(chain: &[CertificateDer<'_>]) -> Option<Duration> {
+pub(crate) fn first_expiry(chain: &[CertificateDer<'_>]) -> Option<Duration> {
     chain.iter().filter_map(Validity::of).map(|validity| validity.until).min()
 }
 

@@ -1,6 +1,7 @@
 //! TLS towards clients: certificates by server name, tickets of our own, and what a listener needs of both.
 
 mod certificates;
+mod completeness;
 mod expiry;
 mod handshakes;
 mod ticketer;
@@ -16,14 +17,16 @@ use rustls::{
         Accepted, NoServerSessionStorage, ProducesTickets, WebPkiClientVerifier, danger::ClientCertVerifier,
     },
 };
-use tidegate_config::{CipherOrder, ClientAuth, ListenerTls, TlsVersion};
+use rustls_pki_types::{CertificateDer, UnixTime};
+use tidegate_config::{Certificate, CipherOrder, ClientAuth, ListenerTls, TlsVersion};
 use tidegate_control::meters::Handshake;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{Accept, StartHandshake};
 
 pub(crate) use self::certificates::read_certificates;
 use self::certificates::{Certificates, ForResumption, read_authorities};
-pub(crate) use self::expiry::Reminders;
+use self::completeness::incomplete;
+pub(crate) use self::expiry::{Reminders, first_expiry};
 pub(crate) use self::handshakes::Handshakes;
 pub(crate) use self::ticketer::Ticketer;
 pub use self::ticketer::TicketerError;
@@ -99,9 +102,17 @@ struct Configs {
     resumption: Arc<ServerConfig>,
 }
 
-/// What of the files that `settings` name is in force although clients will hardly accept it.
-pub(crate) fn doubts(settings: &ListenerTls) -> Vec<String> {
-    Certificates::doubts_of(&settings.certificates)
+/// What of these files is in force although clients will hardly accept it; what cannot be read is no doubt.
+pub(crate) fn doubts(files: &[&Certificate]) -> Vec<String> {
+    let read = |files: &&Certificate| Some(((*files).clone(), read_certificates(&files.chain).ok()?));
+    let chains: Vec<_> = files.iter().filter_map(read).collect();
+    let untimely = chains.iter().filter_map(|(files, chain)| untimely(files, chain));
+    untimely.chain(incomplete(&chains)).collect()
+}
+
+/// Of a file whose certificates clients will not accept now, or not for long.
+pub(crate) fn untimely(files: &Certificate, chain: &[CertificateDer<'_>]) -> Option<String> {
+    expiry::untimely(files, chain, Duration::from_secs(UnixTime::now().as_secs()))
 }
 
 /// Everything at fault in the files that `settings` name, and what of it is served to nobody.

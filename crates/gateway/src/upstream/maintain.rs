@@ -1,6 +1,6 @@
 //! What runs beside requests: settings taken over, idle connections closed, names resolved, servers probed.
 
-use std::{cell::RefCell, collections::BTreeSet, rc::Rc, time::Duration};
+use std::{cell::RefCell, collections::BTreeSet, rc::Rc, sync::Arc, time::Duration};
 
 use tidegate_control::{ApplicationId, ServerId};
 use tidegate_runtime::View;
@@ -44,12 +44,18 @@ impl Upstreams {
         }
     }
 
-    /// Looks up every name once. Before this a server given by name has no address.
+    /// Looks up every name once, all at once. Before this a server given by name has no address.
     pub(crate) async fn resolve_all(&self) {
+        let mut rounds = JoinSet::new();
         for application in &self.core.view().applications {
-            let set = application.application.state.servers();
-            Names::default().round(set, &self.lookup, false).await;
+            let (state, lookup) = (Arc::clone(&application.application.state), Rc::clone(&self.lookup));
+            rounds.spawn_local(async move {
+                let mut names = Names::default();
+                names.begin(state.servers(), &lookup, false);
+                names.settle(state.servers()).await;
+            });
         }
+        while rounds.join_next().await.is_some() {}
     }
 
     /// Takes over the settings of every application of `view`.
@@ -92,15 +98,17 @@ impl Upstreams {
         let mut due = Instant::now();
         loop {
             let Some(servers) = self.kept(id) else { return };
-            let is_due = Instant::now() >= due;
-            names.round(servers.application().state.servers(), &self.lookup, !is_due).await;
-            let plan = servers.plan();
-            if is_due {
-                due = Instant::now() + plan.resolve_interval;
-            }
+            let application = servers.application();
+            let set = application.state.servers();
+            let (now, interval) = (Instant::now(), servers.plan().resolve_interval);
+            names.begin(set, &self.lookup, now < due);
             // A shorter interval counts from now on.
-            due = due.min(Instant::now() + plan.resolve_interval);
-            self.pause(due).await;
+            due = if now < due { due.min(now + interval) } else { now + interval };
+            // A name that is slow holds up neither the others nor those to come.
+            tokio::select! {
+                () = self.pause(due) => {}
+                () = async { names.settle(set).await; std::future::pending().await } => {}
+            }
         }
     }
 

@@ -1,9 +1,17 @@
 //! Names of servers, looked up again and again: who appears joins, who vanishes leaves.
 
-use std::{collections::BTreeSet, future::Future, io, net::IpAddr, pin::Pin, rc::Rc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::Future,
+    io,
+    net::IpAddr,
+    pin::Pin,
+    rc::Rc,
+    time::Duration,
+};
 
 use tidegate_runtime::servers::{HostPort, ServerSet};
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinSet};
 
 /// Longest that one lookup may take; then it has failed.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -30,54 +38,72 @@ impl Lookup for SystemLookup {
     }
 }
 
-/// What is remembered of one application's names between lookups.
+/// What is remembered of one application's names between lookups, and the lookups that are under way.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     answered: BTreeSet<HostPort>,
     /// Those whose last lookup failed: said once, not every time.
     failing: BTreeSet<HostPort>,
+    lookups: JoinSet<io::Result<Vec<IpAddr>>>,
+    /// What each of them looks up.
+    asked: BTreeMap<Id, HostPort>,
 }
 
 impl Names {
-    /// Looks up every name of the set, all at once, or only those never answered so far. A name
-    /// that cannot be looked up keeps its last good addresses.
-    pub(super) async fn round(&mut self, set: &ServerSet, lookup: &Rc<dyn Lookup>, only_new: bool) {
+    /// Begins to look up every name of the set, all at once, or only those never answered so far. A name whose lookup is under
+    /// way waits for that one.
+    pub(super) fn begin(&mut self, set: &ServerSet, lookup: &Rc<dyn Lookup>, only_new: bool) {
         let names: BTreeSet<HostPort> = set.names().into_iter().collect();
         self.answered.retain(|name| names.contains(name));
         self.failing.retain(|name| names.contains(name));
-        let mut lookups = JoinSet::new();
-        for name in names.into_iter().filter(|name| !only_new || !self.answered.contains(name)) {
+        let is_asked = |name: &HostPort| self.asked.values().any(|asked| asked == name);
+        let wanted = |name: &HostPort| !(is_asked(name) || only_new && self.answered.contains(name));
+        for name in names.into_iter().filter(wanted).collect::<Vec<_>>() {
             let answer = lookup.lookup(&name);
-            lookups.spawn_local(async move {
-                let answer = match tokio::time::timeout(LOOKUP_TIMEOUT, answer).await {
+            let task = self.lookups.spawn_local(async move {
+                match tokio::time::timeout(LOOKUP_TIMEOUT, answer).await {
                     Ok(answer) => answer,
                     Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut)),
-                };
-                (name, answer)
-            });
-        }
-        while let Some(done) = lookups.join_next().await {
-            // A lookup that panicked, or the runtime going away: nothing is known.
-            let Ok((name, answer)) = done else { continue };
-            match answer {
-                Ok(addresses) if !addresses.is_empty() => {
-                    if set.resolved(&name, &addresses) {
-                        tracing::info!(host = name.host, ?addresses, "resolved");
-                    }
-                    self.failing.remove(&name);
-                    self.answered.insert(name);
                 }
-                answer => {
-                    let why = answer.map_or_else(|error| error.to_string(), |_| "no addresses".to_owned());
-                    set.unresolvable(&name, why.clone());
-                    if self.failing.insert(name.clone()) {
-                        let kept = if self.answered.contains(&name) {
-                            "last addresses stay in use"
-                        } else {
-                            "no address known"
-                        };
-                        tracing::warn!(host = name.host, "cannot be resolved: {why}; {kept}");
-                    }
+            });
+            self.asked.insert(task.id(), name);
+        }
+    }
+
+    /// Gives the set what is answered, until nothing is under way. A name that cannot be looked up keeps its last good
+    /// addresses. Safe to drop and call again.
+    pub(super) async fn settle(&mut self, set: &ServerSet) {
+        while let Some(done) = self.lookups.join_next_with_id().await {
+            let (id, answer) = match done {
+                Ok((id, answer)) => (id, Some(answer)),
+                // A lookup that panicked, or the runtime going away: nothing is known.
+                Err(error) => (error.id(), None),
+            };
+            if let (Some(name), Some(answer)) = (self.asked.remove(&id), answer) {
+                self.answered(set, name, answer);
+            }
+        }
+    }
+
+    fn answered(&mut self, set: &ServerSet, name: HostPort, answer: io::Result<Vec<IpAddr>>) {
+        match answer {
+            Ok(addresses) if !addresses.is_empty() => {
+                if set.resolved(&name, &addresses) {
+                    tracing::info!(host = name.host, ?addresses, "resolved");
+                }
+                self.failing.remove(&name);
+                self.answered.insert(name);
+            }
+            answer => {
+                let why = answer.map_or_else(|error| error.to_string(), |_| "no addresses".to_owned());
+                set.unresolvable(&name, why.clone());
+                if self.failing.insert(name.clone()) {
+                    let kept = if self.answered.contains(&name) {
+                        "last addresses stay in use"
+                    } else {
+                        "no address known"
+                    };
+                    tracing::warn!(host = name.host, "cannot be resolved: {why}; {kept}");
                 }
             }
         }

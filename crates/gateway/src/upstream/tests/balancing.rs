@@ -151,6 +151,31 @@ fn names_that_change_move_requests_and_failures_change_nothing() {
     });
 }
 
+/// As where a server's resolver is down for one domain.
+#[test]
+fn a_name_that_is_slow_to_be_answered_holds_up_no_other() {
+    run(async {
+        let dns = FakeDns::default();
+        dns.silence("slow.test");
+        dns.answer("app.test", &["10.0.0.1"]);
+        let names = [("slow.test".to_owned(), 80), ("app.test".to_owned(), 80)];
+        let bench = Bench::with_lookup(&names, |_| {}, dns.clone());
+        let background = tokio::task::spawn_local(Rc::clone(&bench.upstreams).maintain());
+        let chosen = async |wanted: &str| {
+            while bench.try_choose(ChooseHint::default()).is_none_or(|c| c.endpoint().to_string() != wanted) {
+                tokio::task::yield_now().await;
+            }
+        };
+        chosen("10.0.0.1:80").await;
+        dns.answer("new.test", &["10.0.0.9"]);
+        bench.edit(|app| app.servers = vec![server("slow.test", 80), server("new.test", 81)]);
+        chosen("10.0.0.9:81").await;
+        // Each was asked for once: not the slow one again with each that is new.
+        assert_eq!(dns.asked.get(), 3);
+        background.abort();
+    });
+}
+
 #[test]
 fn names_are_looked_up_in_the_background() {
     run(async {

@@ -11,7 +11,7 @@ mod tls;
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     future::Future,
     io,
     net::{IpAddr, SocketAddr},
@@ -225,6 +225,8 @@ impl Body for Pieces {
 #[derive(Clone, Debug, Default)]
 struct FakeDns {
     answers: Rc<RefCell<BTreeMap<String, Vec<IpAddr>>>>,
+    /// Names that are not answered at all.
+    silent: Rc<RefCell<BTreeSet<String>>>,
     asked: Rc<Cell<usize>>,
 }
 
@@ -237,11 +239,18 @@ impl FakeDns {
     fn fail(&self, host: &str) {
         self.answers.borrow_mut().remove(host);
     }
+
+    fn silence(&self, host: &str) {
+        self.silent.borrow_mut().insert(host.to_owned());
+    }
 }
 
 impl Lookup for FakeDns {
     fn lookup(&self, name: &HostPort) -> Answer {
         self.asked.set(self.asked.get() + 1);
+        if self.silent.borrow().contains(&name.host) {
+            return Box::pin(std::future::pending());
+        }
         let answer = self.answers.borrow().get(&name.host).cloned();
         Box::pin(async move { answer.ok_or_else(|| io::Error::other("no such host")) })
     }
