@@ -51,9 +51,9 @@ pub(crate) fn read(text: &str, base_directory: &Path) -> Reading {
 }
 
 fn settings(root: &Section<'_>) -> Settings {
-    let (admin, admin_access) = admin::admin(root);
     let workers = workers(root);
     let applications = application::applications(root);
+    let (admin, admin_access) = admin::admin(root, &applications);
     let listeners = listener::listeners(root, &workers, &applications);
     Settings {
         host: knobs(root, Scope::Host),
