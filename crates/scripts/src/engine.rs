@@ -226,6 +226,10 @@ impl Controller for Engine {
     fn next_tick(&self) -> Option<Timestamp> {
         if self.script.is_some() { Some(Timestamp::EPOCH) } else { self.schedule.next() }
     }
+
+    fn standing(&self) -> &Standing {
+        self.schedule.standing()
+    }
 }
 
 impl fmt::Debug for Engine {
