@@ -287,7 +287,10 @@ fn check_tries_a_script_and_warns_of_what_it_would_do_wrong() {
     let contradiction =
         "every(\"1s\", function() set(\"app/in_flight.min\", 9) set(\"app/in_flight.max\", 3) end)";
     for (source, said) in [
-        ("evry(\"1s\", function() end)", "law.lua:1: attempt to call a nil value"),
+        (
+            "evry(\"1s\", function() end)",
+            "law.lua:1: attempt to call a nil value: evry(\"1s\", function() end)",
+        ),
         ("every(\"1s\", function()\n  set(\"app/ingres.rate\", 5)\nend)", "law.lua:2: "),
         (
             "every(\"1h\", function()\n  x = p95(\"app\", \"response_time\", \"5s\") > 1\nend)",
