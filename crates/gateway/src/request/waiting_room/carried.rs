@@ -269,7 +269,13 @@ fn cookies_of_others(line: &[u8]) -> Vec<u8> {
 }
 
 fn pairs(line: &[u8]) -> impl Iterator<Item = &[u8]> {
-    line.split(|byte| *byte == b';').map(<[u8]>::trim_ascii)
+    let mut rest = Some(line);
+    std::iter::from_fn(move || {
+        let line = rest?;
+        let (pair, after) = line.split_at(memchr::memchr(b';', line).unwrap_or(line.len()));
+        rest = after.get(1..);
+        Some(pair.trim_ascii())
+    })
 }
 
 fn name_of(pair: &[u8]) -> &[u8] {
