@@ -57,6 +57,7 @@ struct Rules {
 pub(crate) struct Token {
     name: String,
     role: Role,
+    applications: Vec<String>,
     hash: [u8; digest::SHA256_OUTPUT_LEN],
 }
 
@@ -89,6 +90,8 @@ pub(crate) struct Caller {
     /// Who it is; `None` where nobody is asked.
     who: Option<String>,
     role: Role,
+    /// Role `check`: the applications of whose waiting rooms he may report; none: all.
+    applications: Vec<String>,
     by: &'static str,
 }
 
@@ -219,17 +222,18 @@ impl Rules {
 
     fn identify(&self, peer: &Peer, head: &Parts) -> Result<Caller, &'static str> {
         if !self.is_demanded {
-            return Ok(Caller { who: None, role: Role::Operator, by: "loopback" });
+            return Ok(Caller { who: None, role: Role::Operator, applications: Vec::new(), by: "loopback" });
         }
         let sent = head.headers.get(header::AUTHORIZATION).and_then(|sent| sent.to_str().ok());
         if let Some(token) = sent.and_then(bearer) {
             let found = self.token(token).ok_or("this token is not known here")?;
-            return Ok(Caller { who: Some(found.name.clone()), role: found.role, by: "token" });
+            let applications = found.applications.clone();
+            return Ok(Caller { who: Some(found.name.clone()), role: found.role, applications, by: "token" });
         }
         match (&peer.certificate, self.certificates) {
             (Some(hash), Some(role)) => {
                 let who = format!("certificate {}", hash.get(..16).unwrap_or(hash));
-                Ok(Caller { who: Some(who), role, by: "certificate" })
+                Ok(Caller { who: Some(who), role, applications: Vec::new(), by: "certificate" })
             }
             _ => Err("a token is needed: send Authorization: Bearer TOKEN"),
         }
@@ -251,7 +255,7 @@ impl Rules {
 impl Caller {
     /// Somebody of whom nothing is asked, at a path that needs nobody.
     pub(crate) const fn anyone() -> Self {
-        Self { who: None, role: Role::Read, by: "nothing" }
+        Self { who: None, role: Role::Read, applications: Vec::new(), by: "nothing" }
     }
 
     /// Who changes something, for the record: who the token says it is, and whom they name.
@@ -263,6 +267,11 @@ impl Caller {
         }
     }
 
+    /// Whether he may report of an application's waiting room, if he may report at all.
+    pub(crate) fn reports_of(&self, application: &str) -> bool {
+        self.applications.is_empty() || self.applications.iter().any(|named| named == application)
+    }
+
     /// What `GET /api/v1/session` answers.
     pub(crate) fn describe(&self) -> Json {
         json!({ "role": self.role.name(), "by": self.by, "who": self.who })
@@ -271,9 +280,12 @@ impl Caller {
 
 /// Reads a token from its file.
 pub(crate) fn read(token: &AdminToken) -> Result<Token, TokenError> {
-    let AdminToken { name, role, file } = token;
+    let AdminToken { name, role, file, applications } = token;
     match read_token(file) {
-        Ok(secret) => Ok(Token { name: name.clone(), role: *role, hash: hash(&secret) }),
+        Ok(secret) => {
+            let (name, applications) = (name.clone(), applications.clone());
+            Ok(Token { name, role: *role, applications, hash: hash(&secret) })
+        }
         Err(problem) => Err(TokenError { name: name.clone(), path: file.clone(), problem }),
     }
 }

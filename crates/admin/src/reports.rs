@@ -57,6 +57,10 @@ pub(crate) fn take(
     body: &[u8],
     caller: &Caller,
 ) -> Result<Json, Problem> {
+    if !caller.reports_of(application) {
+        let why = format!("the applications of this token in [[admin_token]] are others than {application}");
+        return Err(Problem::new(StatusCode::FORBIDDEN, why));
+    }
     let snapshot = shared.snapshot();
     let found = application_of(&snapshot, application)?;
     let role = found.settings.values.get(keys::ROOM_ROLE).0;

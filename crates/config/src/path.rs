@@ -6,7 +6,7 @@ use tidegate_control::knobs::{self, Knob, Scope, Value, Values};
 
 use crate::{
     faults::closest,
-    read::{disagreement, disagreements, no_such},
+    read::no_such,
     settings::{Class, ClassWaitingRoom, Settings},
 };
 
@@ -387,8 +387,8 @@ pub(crate) const fn shape(scope: Scope) -> &'static str {
 
 /// How the value at `path` contradicts another; said of the lower of the two.
 fn contradiction(path: &KnobPath, values: &Values) -> Option<KnobFault> {
-    let (low, high) = disagreements(values).find(|(low, high)| path.knob == *low || path.knob == *high)?;
-    let (what, mend) = disagreement(values, low, high);
+    let (low, high) = values.disagreements().find(|(low, high)| path.knob == *low || path.knob == *high)?;
+    let (what, mend) = values.disagreement(low, high);
     let path = KnobPath { target: path.target.clone(), knob: low };
     Some(KnobFault::Disagrees { path, other: Some(high), what, mend })
 }

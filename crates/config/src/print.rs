@@ -122,6 +122,7 @@ impl Printer {
             self.pair("name", &quoted(&token.name));
             self.pair("file", &path(&token.file));
             self.pair("role", &quoted(token.role.name()));
+            self.texts("applications", token.applications.iter().cloned());
         }
         for resolution in settings.archives.resolutions() {
             self.line("\n[[archive]]");

@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, ops::Range, path::Path, time::Duration};
 
 use tidegate_control::{
     archive::{Layout, Resolution},
-    knobs::{Kind, Knob, Scope, Value, Values},
+    knobs::{Kind, Scope, Value, Values},
 };
 use toml::de::DeTable;
 
@@ -51,9 +51,9 @@ pub(crate) fn read(text: &str, base_directory: &Path) -> Reading {
 }
 
 fn settings(root: &Section<'_>) -> Settings {
-    let (admin, admin_access) = admin::admin(root);
     let workers = workers(root);
     let applications = application::applications(root);
+    let (admin, admin_access) = admin::admin(root, &applications);
     let listeners = listener::listeners(root, &workers, &applications);
     Settings {
         host: knobs(root, Scope::Host),
@@ -131,40 +131,12 @@ fn workers(root: &Section<'_>) -> Vec<WorkerGroup> {
 /// The knobs of a section, with what must agree among them.
 fn knobs(section: &Section<'_>, scope: Scope) -> Values {
     let values = section.knobs(scope);
-    for (low, high) in disagreements(&values) {
+    for (low, high) in values.disagreements() {
         let (key, span) = (section.key_of(low.name()), section.span_of(low.name()));
-        let (what, mend) = disagreement(&values, low, high);
+        let (what, mend) = values.disagreement(low, high);
         section.document().fault(&key, &span, what, mend);
     }
     values
-}
-
-/// Pairs of knobs of one scope of which the first must not exceed the second.
-const ORDERED: &[(Knob, Knob)] = &[
-    (Knob::IN_FLIGHT_MIN, Knob::IN_FLIGHT_MAX),
-    (Knob::QUEUE_CODEL_TARGET, Knob::QUEUE_CODEL_INTERVAL),
-    (Knob::CAPACITY_FLOOR, Knob::CAPACITY_CEILING),
-];
-
-/// The pairs of `values` that are in the wrong order.
-pub(crate) fn disagreements(values: &Values) -> impl Iterator<Item = (Knob, Knob)> + '_ {
-    ORDERED.iter().copied().filter(|(low, high)| {
-        low.scope() == values.scope()
-            && match (values.value(*low), values.value(*high)) {
-                (Value::Count(low), Value::Count(high)) => low > high,
-                (Value::Span(low), Value::Span(high)) => low > high,
-                (Value::Rate(low), Value::Rate(high)) => low > high,
-                _ => false,
-            }
-    })
-}
-
-/// What is wrong about such a pair, and the mend.
-pub(crate) fn disagreement(values: &Values, low: Knob, high: Knob) -> (String, String) {
-    (
-        format!("{} is more than {}, which is {}", values.value(low), high.name(), values.value(high)),
-        format!("lower {} or raise {}", low.name(), high.name()),
-    )
 }
 
 /// Names of one kind, each claimed once.

@@ -201,6 +201,12 @@ pub(crate) static ADMIN_TOKEN: Table = Table {
             absent: Absent::Value("read"),
             doc: "What it allows: look, or look and change.",
         },
+        Row {
+            name: "applications",
+            shape: Shape::Texts { each: "an application's name", max: 64 },
+            absent: Absent::Means("all of them"),
+            doc: "Role check: of whose waiting rooms it may report.",
+        },
     ],
 };
 

@@ -68,6 +68,8 @@ pub struct AdminToken {
     pub file: PathBuf,
     /// What it allows.
     pub role: Role,
+    /// [`Role::Check`]: the applications of whose waiting rooms it may report; none written: all.
+    pub applications: Vec<String>,
 }
 
 /// What somebody may do at the admin interface.

@@ -88,6 +88,9 @@ pub trait Controller {
     /// When it wants [`Controller::tick`] next: [`Timestamp::EPOCH`] before the first time, that is
     /// at once; `None`: never again.
     fn next_tick(&self) -> Option<Timestamp>;
+
+    /// Whether it runs.
+    fn standing(&self) -> &Standing;
 }
 
 /// What of a meter is asked.

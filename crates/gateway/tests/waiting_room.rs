@@ -190,9 +190,14 @@ impl Member {
     /// A request with more fields, which the server answers with more.
     fn ask(&mut self, path: &str, fields: &str, more: &str) -> Response {
         let request = self.asking(path, fields);
+        self.served(&request, more)
+    }
+
+    /// A request that reaches the server, which answers with more fields.
+    fn served(&mut self, request: &str, more: &str) -> Response {
         let Self { house, client, .. } = self;
         thread::scope(|scope| {
-            let answer = scope.spawn(|| exchange(client, &request));
+            let answer = scope.spawn(|| exchange(client, request));
             let mut at_origin = house.origin.next();
             assert_eq!(at_origin.request.one("tidegate-pass"), None);
             at_origin.send(&format!("HTTP/1.1 200 OK\r\n{more}content-length: 0\r\n\r\n"));
@@ -500,6 +505,39 @@ fn what_does_not_hold_hides_nothing_that_does() {
     ] {
         assert_eq!(ask(&path, &cookies).field("tidegate-turn"), Some(token.as_str()), "{path} {cookies}");
     }
+}
+
+/// What a neighbour has set for the whole domain comes first, however much and whatever it is: passes and tokens that were signed
+/// here once and are over, too.
+#[test]
+fn what_a_neighbour_sets_hides_nothing_that_holds() {
+    let with = |cookies: &str| format!("GET / HTTP/1.1\r\nhost: app.example\r\ncookie: {cookies}\r\n\r\n");
+    let mut member = Member::new("");
+    let shared = member.house.shared.clone();
+    let ended = format!("tidegate_pass={}; ", member.pass);
+    assert_eq!(member.get("/leave").status, 200);
+    let mine = member.served(&with("a=b"), "").field("tidegate-pass").expect("a pass").to_owned();
+    set(&shared, Knob::ROOM_METHOD, "closed");
+    assert_eq!(exchange(&mut member.client, &with(&ended)).status, 503);
+    for before in [ended, "tidegate_pass=x; ".repeat(150), "tidegate_pass~0123abcd=x; ".repeat(150)] {
+        let cookies = format!("{before}tidegate_pass={mine}");
+        assert_eq!(member.served(&with(&cookies), "").status, 200, "{before}");
+    }
+
+    // Everybody waits for the next slot.
+    set(&shared, Knob::ROOM_METHOD, "wait");
+    let mut token = || {
+        let told = exchange(&mut member.client, &with("a=b"));
+        let left_ms: u64 = told.field("retry-after-ms").expect("a time").parse().unwrap();
+        (format!("tidegate_turn={}", told.field("tidegate-turn").expect("a token")), left_ms)
+    };
+    // Mine is of the same slot or of a later one.
+    let ((theirs, _), (mine, left_ms)) = (token(), token());
+    // His time is a point of the wall clock: nothing announces it.
+    thread::sleep(Duration::from_millis(left_ms + 1));
+    assert_eq!(member.served(&with(&theirs), "").status, 200);
+    let entered = member.served(&with(&format!("{theirs}; {mine}")), "");
+    assert!(entered.field("tidegate-pass").is_some(), "what is used hides nothing: {}", entered.head);
 }
 
 /// A page asks how things stand and is not loaded again for hours: where doors are put off, the cookie of its lot lasts on.

@@ -87,7 +87,7 @@ fn scale(text: &str) -> Result<f64, String> {
 }
 
 /// Runs the command; `tidegate` is the program that live experiments start as the gateway. The
-/// exit code is 1 if a check missed or a seed failed, 2 for bad input.
+/// exit code is 1 if a check missed, a script was stopped or a seed failed, 2 for bad input.
 #[must_use]
 pub fn run(arguments: &Arguments, tidegate: &Path) -> ExitCode {
     let done = match &arguments.command {
@@ -195,7 +195,8 @@ fn run_experiment(arguments: &RunArguments, tidegate: &Path) -> Result<bool, Lab
             print(&format!("\nreport: {}\n", folder.join("index.html").display()))?;
         }
     }
-    Ok(verdicts.iter().all(|verdict| verdict.pass))
+    let script_stopped = outcome.runs.iter().any(|run| run.script_stopped);
+    Ok(!script_stopped && verdicts.iter().all(|verdict| verdict.pass))
 }
 
 /// Arms that have a script run this one; if none has, one more arm does. Tells what has become of the experiment.

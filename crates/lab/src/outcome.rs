@@ -32,6 +32,8 @@ pub struct Run {
     pub series: Series,
     /// Hash of its trace; of simulated runs.
     pub hash: Option<u64>,
+    /// Whether its arm's script was stopped on the way, so that its figures are not the law's.
+    pub script_stopped: bool,
 }
 
 /// A line that the script of an arm has said in the simulator.

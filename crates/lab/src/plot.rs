@@ -400,6 +400,7 @@ mod tests {
             figures: Figures::from([(metric.to_owned(), *value)]),
             series: Series::new(),
             hash: None,
+            script_stopped: false,
         });
         Outcome {
             mode: Mode::Live,

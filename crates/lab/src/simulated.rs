@@ -91,6 +91,7 @@ fn truth(loads: &[f64], requests: u32, seeds: u32, options: Options<'_>) -> Outc
                 figures: figures.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
                 series: Series::new(),
                 hash: None,
+                script_stopped: false,
             });
         }
     }
@@ -137,8 +138,10 @@ fn cells(experiment: &Experiment, web: &Web, seeds: u32, options: Options<'_>) -
         let seed = options.seed + u64::from(repetition);
         let (web, load, run) = cell(experiment, &arms[arm].web, at);
         let scenario = scenario(&web, load, run, seed);
-        let Simulated { figures, series, hash, said } = simulate(arms[arm].arm, &web, &scenario, load)?;
-        Ok((Run { arm, load: at, repetition, seed, figures, series, hash: Some(hash) }, said))
+        let Simulated { figures, series, hash, said, script_stopped } =
+            simulate(arms[arm].arm, &web, &scenario, load)?;
+        let hash = Some(hash);
+        Ok((Run { arm, load: at, repetition, seed, figures, series, hash, script_stopped }, said))
     });
     let mut found = found.into_iter().collect::<Result<Vec<_>, LabError>>()?;
     found.sort_by_key(|(run, _)| (run.arm, run.load, run.repetition));
@@ -227,6 +230,7 @@ pub(crate) struct Simulated {
     hash: u64,
     /// What the arm's script has said.
     said: Vec<Line>,
+    script_stopped: bool,
 }
 
 /// One run.
@@ -239,6 +243,7 @@ pub(crate) fn simulate(arm: &Arm, web: &Web, scenario: &Scenario, load: f64) -> 
         series: series(&result, web),
         hash: result.hash,
         said: before.said().to_vec(),
+        script_stopped: before.has_stopped_script(),
     })
 }
 
@@ -261,6 +266,13 @@ impl Before {
         match self {
             Self::Gateway(gateway) => gateway.said(),
             Self::Other(_) => &[],
+        }
+    }
+
+    fn has_stopped_script(&self) -> bool {
+        match self {
+            Self::Gateway(gateway) => gateway.has_stopped_law(),
+            Self::Other(_) => false,
         }
     }
 }
@@ -404,11 +416,14 @@ fn front(arm: &Arm, web: &Web, scenario: &Scenario, seed: u64) -> Result<Before,
         experiment::Front::Direct => Ok(Before::Other(Box::new(Direct))),
         experiment::Front::Gateway => {
             let mut gateway = Gateway::of(&scenario.applications[0]);
-            for (path, text) in &arm.settings {
-                gateway
-                    .set(&format!("{APPLICATION}/{path}"), text)
-                    .map_err(|error| fault(error.to_string()))?;
-            }
+            let settings: Vec<(String, &str)> = arm
+                .settings
+                .iter()
+                .map(|(path, text)| (format!("{APPLICATION}/{path}"), text.as_str()))
+                .collect();
+            let settings: Vec<(&str, &str)> =
+                settings.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+            gateway.set_all(&settings).map_err(|error| fault(error.to_string()))?;
             if let Some(script) = &arm.controller {
                 gateway = gateway.with_controller(Box::new(engine(script, seed)?));
             }

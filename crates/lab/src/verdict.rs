@@ -106,6 +106,7 @@ mod tests {
                         figures: [("goodput_per_s".to_owned(), value)].into(),
                         series: [].into(),
                         hash: None,
+                        script_stopped: false,
                     });
                 }
             }

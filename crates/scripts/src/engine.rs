@@ -14,6 +14,11 @@ use crate::{
     sandbox::Sandbox,
 };
 
+/// What Luau says of a call of what is not there, without its name.
+const NIL_CALLED: &str = "attempt to call a nil value";
+/// Characters of a line that a message shows.
+const SHOWN_MAX: usize = 80;
+
 /// Bytes of a script.
 const SOURCE_BYTES_MAX: usize = 256 * 1024;
 
@@ -93,6 +98,7 @@ pub struct Status {
 /// A script as a controller. It belongs to the thread it was made in.
 pub struct Engine {
     name: String,
+    source: String,
     limits: Limits,
     sandbox: Sandbox,
     budget: Rc<Budget>,
@@ -144,6 +150,7 @@ impl Engine {
         })?;
         Ok(Self {
             name: name.to_owned(),
+            source: source.to_owned(),
             limits,
             sandbox,
             budget,
@@ -189,8 +196,8 @@ impl Engine {
     /// Runs the script itself, which registers what is to run.
     fn begin(&mut self, host: &mut dyn Host, script: &Function) {
         let jobs = RefCell::new(Vec::new());
-        let Self { name, limits, sandbox, budget, schedule, .. } = self;
-        let run = Run { name, limits, sandbox, budget };
+        let Self { name, source, limits, sandbox, budget, schedule, .. } = self;
+        let run = Run { name, source, limits, sandbox, budget };
         schedule.begin(host, |turn| {
             run.turn(turn, script, Some(&jobs))?;
             if jobs.borrow().is_empty() {
@@ -212,8 +219,8 @@ impl Controller for Engine {
         if let Some(script) = self.script.take() {
             self.begin(host, &script);
         }
-        let Self { name, limits, sandbox, budget, schedule, work, .. } = self;
-        let run = Run { name, limits, sandbox, budget };
+        let Self { name, source, limits, sandbox, budget, schedule, work, .. } = self;
+        let run = Run { name, source, limits, sandbox, budget };
         schedule.run(host, |number, turn| match work.get(number) {
             Some(work) => run.turn(turn, work, None),
             None => Err(format!("{name}: job {number} is not there")),
@@ -226,6 +233,10 @@ impl Controller for Engine {
     fn next_tick(&self) -> Option<Timestamp> {
         if self.script.is_some() { Some(Timestamp::EPOCH) } else { self.schedule.next() }
     }
+
+    fn standing(&self) -> &Standing {
+        self.schedule.standing()
+    }
 }
 
 impl fmt::Debug for Engine {
@@ -237,6 +248,7 @@ impl fmt::Debug for Engine {
 /// What a turn needs of its engine.
 struct Run<'e> {
     name: &'e str,
+    source: &'e str,
     limits: &'e Limits,
     sandbox: &'e Sandbox,
     budget: &'e Budget,
@@ -282,8 +294,13 @@ impl Run<'_> {
             other => other.to_string(),
         };
         let text = text.split("\nstack traceback:").next().unwrap_or_default();
-        if text.starts_with(&format!("{}:", self.name)) {
-            return text.to_owned();
+        if let Some(rest) = text.strip_prefix(self.name).and_then(|rest| rest.strip_prefix(':')) {
+            let called =
+                rest.strip_suffix(NIL_CALLED).and_then(|line| line.trim_end_matches([':', ' ']).parse().ok());
+            return match called.and_then(|line| self.line(line)) {
+                Some(line) => format!("{text}: {line}"),
+                None => text.to_owned(),
+            };
         }
         // A line of the prelude tells nobody anything.
         let text = match text.strip_prefix("tidegate:").and_then(|rest| rest.split_once(": ")) {
@@ -292,5 +309,14 @@ impl Run<'_> {
         };
         let line = work.info().line_defined.unwrap_or(1).max(1);
         format!("{}:{line}: in the function of this line: {text}", self.name)
+    }
+
+    /// What is written in a line, the first being 1.
+    fn line(&self, number: usize) -> Option<String> {
+        let line = self.source.lines().nth(number.checked_sub(1)?)?.trim();
+        Some(match line.char_indices().nth(SHOWN_MAX) {
+            Some((end, _)) => format!("{}…", &line[..end]),
+            None => line.to_owned(),
+        })
     }
 }

@@ -121,6 +121,16 @@ pub enum KnobError {
         /// What the row allows.
         fault: Fault,
     },
+    /// The value contradicts that of another knob.
+    #[error("{path}: {what}: {mend}")]
+    Disagrees {
+        /// The lower of the two.
+        path: String,
+        /// What it contradicts.
+        what: String,
+        /// What to do about it.
+        mend: String,
+    },
 }
 
 impl Gateway {
@@ -199,11 +209,25 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// An unknown path, or a value that the knob's row does not allow; nothing changes.
+    /// As [`apply`](Self::apply).
     pub fn set(&mut self, path: &str, text: &str) -> Result<(), KnobError> {
-        let (knob, _) = self.knob(path)?;
-        let value = knob.parse(text).map_err(|fault| KnobError::Value { path: path.to_owned(), fault })?;
-        self.apply(&[(path, value)])
+        self.set_all(&[(path, text)])
+    }
+
+    /// Sets knobs from text, as one change.
+    ///
+    /// # Errors
+    ///
+    /// As [`apply`](Self::apply).
+    pub fn set_all(&mut self, changes: &[(&str, &str)]) -> Result<(), KnobError> {
+        let mut read = Vec::with_capacity(changes.len());
+        for (path, text) in changes {
+            let (knob, _) = self.knob(path)?;
+            let value =
+                knob.parse(text).map_err(|fault| KnobError::Value { path: (*path).to_owned(), fault })?;
+            read.push((*path, value));
+        }
+        self.apply(&read)
     }
 
     /// The row of a knob and its present value.
@@ -221,21 +245,29 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// The first unknown path or value that a row does not allow.
+    /// The first unknown path, value that a row does not allow, or contradiction to another knob, judged after all have
+    /// been changed.
     pub fn apply(&mut self, changes: &[(&str, Value)]) -> Result<(), KnobError> {
-        let mut found = Vec::new();
+        let mut application = self.application.clone();
+        let mut classes: Vec<Values> = self.classes.iter().map(|class| class.values.clone()).collect();
         for (path, value) in changes {
             let (class, knob) = self.find(path)?;
-            knob.check(*value).map_err(|fault| KnobError::Value { path: (*path).to_owned(), fault })?;
-            found.push((class, knob, *value));
+            let values = class.map_or(&mut application, |class| &mut classes[class]);
+            values.set(knob, *value).map_err(|fault| KnobError::Value { path: (*path).to_owned(), fault })?;
         }
-        for (class, knob, value) in found {
-            let values = match class {
-                None => &mut self.application,
-                Some(class) => &mut self.classes[class].values,
-            };
-            let set = values.set(knob, value);
-            debug_assert!(set.is_ok(), "it was checked");
+        for (path, _) in changes {
+            let (class, knob) = self.find(path)?;
+            let values = class.map_or(&application, |class| &classes[class]);
+            let wrong = values.disagreements().find(|(low, high)| knob == *low || knob == *high);
+            if let Some((low, high)) = wrong {
+                let (what, mend) = values.disagreement(low, high);
+                let of = path.strip_suffix(knob.name()).unwrap_or_default();
+                return Err(KnobError::Disagrees { path: format!("{of}{}", low.name()), what, mend });
+            }
+        }
+        self.application = application;
+        for (class, values) in self.classes.iter_mut().zip(classes) {
+            class.values = values;
         }
         self.admission.configure(self.now, &settings(&self.application, &self.classes));
         self.clients.configure(self.now, ClientRateSettings::from_values(&self.application));

@@ -15,7 +15,7 @@ fn access(directory: &Path) -> (Access, AdminAccess) {
     let token = |name: &str, secret: &str, role| {
         let file = directory.join(name);
         fs::write(&file, format!("{secret}\n")).unwrap();
-        AdminToken { name: name.to_owned(), file, role }
+        AdminToken { name: name.to_owned(), file, role, applications: Vec::new() }
     };
     let files = Certificate { chain: "c".into(), key: "k".into() };
     let clients = Some(AdminClients { authorities: "a".into(), role: Role::Read });

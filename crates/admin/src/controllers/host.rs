@@ -1,5 +1,7 @@
 //! The gateway as a controller's host: its settings, its archives, its clock and its log.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 use tidegate_config::{KnobFault, KnobPath};
 use tidegate_control::{
@@ -20,6 +22,8 @@ pub(super) struct GatewayHost<'h> {
     knobs: &'h Knobs,
     events: &'h Events,
     beneath: &'h mut Beneath<Override>,
+    /// Of which knob and controller it was said that another one sets it, too.
+    contested: &'h mut BTreeSet<(String, String)>,
     /// The controller, for record, log and events.
     name: &'h str,
 }
@@ -29,10 +33,22 @@ impl<'h> GatewayHost<'h> {
         shared: &'h Shared,
         knobs: &'h Knobs,
         events: &'h Events,
-        beneath: &'h mut Beneath<Override>,
+        (beneath, contested): (&'h mut Beneath<Override>, &'h mut BTreeSet<(String, String)>),
         name: &'h str,
     ) -> Self {
-        Self { shared, knobs, events, beneath, name }
+        Self { shared, knobs, events, beneath, contested, name }
+    }
+
+    /// Says, once for each knob, that another controller has set what this one sets now: of two laws for one knob the last
+    /// one counts each time.
+    fn tell_contested(&mut self, path: &str, other: &str) {
+        if self.contested.insert((path.to_owned(), self.name.to_owned())) {
+            let text = format!(
+                "{}: {path} is set by {other} as well: the last one to set it counts; leave it to one of them",
+                self.name
+            );
+            self.log(Level::Warn, &text);
+        }
     }
 }
 
@@ -98,7 +114,14 @@ impl Host for GatewayHost<'_> {
             befores.push(before);
         }
         self.knobs.change_by(&wanted, &origin).map_err(|error| change_fault(&error))?;
-        for ((change, before), (_, to)) in changes.iter().zip(befores).zip(wanted) {
+        for ((change, before), (path, to)) in changes.iter().zip(befores).zip(wanted) {
+            if let (Some(was), Some(is)) = (changed.get(&path), &to)
+                && is.origin.who == origin.who
+                && was.origin.who != origin.who
+                && self.beneath.before(&change.path, was).is_some()
+            {
+                self.tell_contested(&change.path, &was.origin.who);
+            }
             match to {
                 Some(to) if before != Before::Changed(to.clone()) => {
                     self.beneath.changed(&change.path, before, to);

@@ -5,6 +5,7 @@ mod idle;
 
 use std::{
     cell::Cell,
+    collections::BTreeSet,
     io::{self, Read},
     sync::{
         Arc, Mutex, PoisonError,
@@ -90,8 +91,8 @@ impl Controllers {
             let board = board.clone();
             let (knobs, events) = (recording.knobs(), recording.events());
             std::thread::Builder::new().name("tidegate-laws".to_owned()).spawn(move || {
-                let (members, beneath) = (Vec::new(), Beneath::default());
-                Crew { shared, knobs, events, board, members, beneath }.work(&told);
+                let (members, beneath, contested) = (Vec::new(), Beneath::default(), BTreeSet::new());
+                Crew { shared, knobs, events, board, members, beneath, contested }.work(&told);
             })?
         };
         Ok(Self { tell, board, thread: Some(thread) })
@@ -178,6 +179,8 @@ struct Crew {
     board: Board,
     members: Vec<Member>,
     beneath: Beneath<Override>,
+    /// Knobs of which it was said that several controllers set them, each with the controller that did it last.
+    contested: BTreeSet<(String, String)>,
 }
 
 /// One controller.
@@ -206,13 +209,14 @@ impl Crew {
 
     fn tick(&mut self) {
         let now = self.shared.clock().now();
-        let Self { shared, knobs, events, members, beneath, .. } = self;
+        let Self { shared, knobs, events, members, beneath, contested, .. } = self;
         for Member { settings, engine, stopped, .. } in members {
             if engine.next_tick().is_none_or(|due| due > now) {
                 continue;
             }
             let ran = engine.status().standing == Standing::Running;
-            engine.tick(&mut GatewayHost::new(shared, knobs, events, beneath, &settings.name));
+            let known = (&mut *beneath, &mut *contested);
+            engine.tick(&mut GatewayHost::new(shared, knobs, events, known, &settings.name));
             if ran && let Standing::Stopped { why } = engine.status().standing {
                 *stopped = Some(shared.controllers_stopped().enter());
                 tell(events, now, &settings.name, "stopped", Some(&why));
@@ -231,8 +235,8 @@ impl Crew {
         }
         for mut gone in before {
             let name = &gone.settings.name;
-            let Self { shared, knobs, events, beneath, .. } = &mut *self;
-            gone.engine.retire(&mut GatewayHost::new(shared, knobs, events, beneath, name));
+            let Self { shared, knobs, events, beneath, contested, .. } = &mut *self;
+            gone.engine.retire(&mut GatewayHost::new(shared, knobs, events, (beneath, contested), name));
             tell(&self.events, self.shared.clock().now(), name, "ended", None);
         }
         self.publish();

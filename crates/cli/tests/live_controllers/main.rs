@@ -149,6 +149,21 @@ fn what_scripts_leave_is_what_is_configured_by_then() {
 }
 
 #[test]
+fn two_scripts_that_set_one_knob_are_told_of_once_each() {
+    let sets = |value: u32| format!("every(\"100ms\", function() set(\"app/in_flight.min\", {value}) end)");
+    let front = Front::start(&[("five.lua", &sets(5)), ("six.lua", &sets(6))]);
+    let log = &front.gateway.log;
+    log.await_line("app/in_flight.min: 5 -> 6", 4);
+    for (one, other) in [("five", "six"), ("six", "five")] {
+        let said = format!(
+            "{one}.lua: app/in_flight.min is set by controller {other}.lua as well: the last one to set it counts"
+        );
+        assert_eq!(log.lines_with(&said).len(), 1, "{said}");
+    }
+    front.gateway.stop_sound();
+}
+
+#[test]
 fn what_somebody_has_set_is_theirs_and_lasts_whatever_a_script_makes_of_it() {
     let state = tempfile::tempdir().expect("a directory");
     // Seen at 5, it is set to what is configured for a time; the other knob is set until the script is another.
@@ -272,7 +287,10 @@ fn check_tries_a_script_and_warns_of_what_it_would_do_wrong() {
     let contradiction =
         "every(\"1s\", function() set(\"app/in_flight.min\", 9) set(\"app/in_flight.max\", 3) end)";
     for (source, said) in [
-        ("evry(\"1s\", function() end)", "law.lua:1: attempt to call a nil value"),
+        (
+            "evry(\"1s\", function() end)",
+            "law.lua:1: attempt to call a nil value: evry(\"1s\", function() end)",
+        ),
         ("every(\"1s\", function()\n  set(\"app/ingres.rate\", 5)\nend)", "law.lua:2: "),
         (
             "every(\"1h\", function()\n  x = p95(\"app\", \"response_time\", \"5s\") > 1\nend)",

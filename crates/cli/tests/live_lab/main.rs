@@ -249,7 +249,9 @@ fn a_script_that_fails_in_the_simulator_is_told() {
     let report = place.path().join("report");
     let report = report.to_str().expect("UTF-8");
     let arguments = ["run", &example(), "--seeds", "2", "--json", "--controller", script, "--report", report];
-    let result = result(&lab(&arguments));
+    let output = lab(&arguments);
+    assert_eq!(output.status.code(), Some(1), "nothing was measured of a law that was stopped");
+    let result = result(&output);
     let notes = result["notes"].to_string();
     assert!(notes.contains("no idea") && notes.contains("pressure"), "{notes}");
     assert!(notes.contains("failing.lua runs in place of the file's script"), "{notes}");

@@ -25,6 +25,11 @@ const REPORTS: &str = "a-token-for-reports-of-the-check-and-nothing-else";
 const OTHER_REPORTS: &str = "a-token-for-reports-of-another-check-and-nothing-else";
 const LOOKS: &str = "a-token-for-those-who-look-and-change-nothing";
 const CHANGES: &str = "a-token-for-those-who-look-and-change-everything";
+const REPORTS_OF_TICKETS: &str = "a-token-for-reports-of-the-check-of-tickets-alone";
+
+/// Another application of the generator.
+const TICKETS: &str = "\n[application.tickets]\nhosts = \"tickets.example\"\nservers = [\"http://127.0.0.1:8082\"]\n\
+                       waiting_room.method = \"fifo\"\nwaiting_room.role = \"generate\"\n";
 
 /// The process that gives times, for a shop whose servers take 20 requests a second, and where the other one is.
 struct Pair {
@@ -55,12 +60,18 @@ impl Pair {
         let (origin, _) = super::application();
         let [queue, shop, admin, check_admin] = [(); 4].map(|()| free_address());
         let directory = tempfile::tempdir().expect("a directory");
-        for (name, token) in
-            [("check", REPORTS), ("other", OTHER_REPORTS), ("reader", LOOKS), ("operator", CHANGES)]
-        {
+        for (name, token) in [
+            ("check", REPORTS),
+            ("other", OTHER_REPORTS),
+            ("tickets", REPORTS_OF_TICKETS),
+            ("reader", LOOKS),
+            ("operator", CHANGES),
+        ] {
             write_token(directory.path(), name, token);
         }
         let people = "[[admin_token]]\nname = \"other\"\nfile = \"other.token\"\nrole = \"check\"\n\
+                      [[admin_token]]\nname = \"tickets\"\nfile = \"tickets.token\"\nrole = \"check\"\n\
+                      applications = \"tickets\"\n\
                       [[admin_token]]\nname = \"reader\"\nfile = \"reader.token\"\nrole = \"read\"\n\
                       [[admin_token]]\nname = \"operator\"\nfile = \"operator.token\"\nrole = \"operator\"\n[[listener]]";
         let configuration = changed(
@@ -77,7 +88,7 @@ impl Pair {
                 ("[[listener]]", people),
             ],
         );
-        let generate = Gateway::run_in(directory, &(configuration + more), &Start::default());
+        let generate = Gateway::run_in(directory, &(configuration + more + TICKETS), &Start::default());
         let check_configuration = check_of([shop, check_admin, queue, admin], &origin, "20/s") + more;
         Self { generate, queue, shop, admin, check_configuration, origin }
     }
@@ -446,6 +457,9 @@ fn a_check_with_a_wrong_token_is_refused_and_the_floor_holds_meanwhile() {
         ("POST", report, "", "{}", 401),
         ("POST", report, "a-token-that-was-made-up-by-somebody", "{}", 401),
         ("POST", report, LOOKS, "{}", 403),
+        // A token of one application does not speak for another, nor hear its keys.
+        ("POST", report, REPORTS_OF_TICKETS, "{\"capacity_per_s\": 1}", 403),
+        ("POST", "/api/v1/applications/tickets/waiting-room/report", REPORTS_OF_TICKETS, "{}", 200),
         ("POST", report, CHANGES, "{\"capacity_per_s\": \"x\"}", 400),
         ("POST", "/api/v1/applications/nobody/waiting-room/report", REPORTS, "{}", 404),
         ("GET", "/api/v1/knobs", REPORTS, "", 403),

@@ -2,20 +2,23 @@
 
 use std::net::SocketAddr;
 
-use super::{Names, listener};
+use super::{Names, listener, no_such};
 use crate::{
     document::Section,
     names,
-    settings::{AdminAccess, AdminClients, AdminTls, AdminToken},
+    settings::{AdminAccess, AdminClients, AdminTls, AdminToken, Application, Role},
 };
 
 /// `admin` and everything that begins with it.
-pub(super) fn admin(root: &Section<'_>) -> (Option<SocketAddr>, AdminAccess) {
+pub(super) fn admin(root: &Section<'_>, applications: &[Application]) -> (Option<SocketAddr>, AdminAccess) {
     let address: Option<SocketAddr> = root
         .parsed("admin", |text| if text == "none" { Some(None) } else { text.parse().ok().map(Some) })
         .flatten();
-    let access =
-        AdminAccess { hosts: root.texts("admin_hosts", names::host), tokens: tokens(root), tls: tls(root) };
+    let access = AdminAccess {
+        hosts: root.texts("admin_hosts", names::host),
+        tokens: tokens(root, applications),
+        tls: tls(root),
+    };
     if let Some(address) = address
         && !address.ip().is_loopback()
         && !access.is_demanded()
@@ -30,16 +33,30 @@ pub(super) fn admin(root: &Section<'_>) -> (Option<SocketAddr>, AdminAccess) {
     (address, access)
 }
 
-fn tokens(root: &Section<'_>) -> Vec<AdminToken> {
+fn tokens(root: &Section<'_>, applications: &[Application]) -> Vec<AdminToken> {
     let mut names = Names::default();
     root.tables("admin_token")
         .iter()
         .filter_map(|section| {
             let (name, file) = (section.text("name"), section.file("file"));
             let role = section.choice("role");
+            let reports_of = section.texts("applications", |name| Some(name.to_owned()));
+            let is_known = |name: &String| applications.iter().any(|known| known.name == *name);
+            if let Some(unknown) = reports_of.iter().find(|name| !is_known(name)) {
+                let known = applications.iter().map(|known| known.name.as_str());
+                let (what, mend) = no_such("application", unknown, known);
+                section.fault("applications", what, mend);
+            }
+            if section.is_written("applications") && role.is_some_and(|role| role != Role::Check) {
+                section.fault(
+                    "applications",
+                    "is for role = \"check\": who may look may look at all of them",
+                    "leave it out, or write role = \"check\"",
+                );
+            }
             let name = name?;
             names.claim(section, "name", name, names::is_name(name));
-            Some(AdminToken { name: name.to_owned(), file: file?, role: role? })
+            Some(AdminToken { name: name.to_owned(), file: file?, role: role?, applications: reports_of })
         })
         .collect()
 }

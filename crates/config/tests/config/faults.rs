@@ -41,6 +41,25 @@ fn a_condition_of_a_rule_names_something() {
 }
 
 #[test]
+fn a_token_names_applications_that_there_are_to_report_of() {
+    let gateway =
+        "[[listener]]\naddress = \"[::]:8080\"\n[application.shop]\nservers = [\"http://127.0.0.1:8000\"]\n";
+    let token = |name: &str, rest: &str| {
+        format!("[[admin_token]]\nname = \"{name}\"\nfile = \"{name}.token\"\n{rest}\n")
+    };
+    let check = token("a", "role = \"check\"\napplications = [\"shop\", \"shpo\"]");
+    let reader = token("b", "applications = \"shop\"");
+    assert_eq!(
+        faults(&(gateway.to_owned() + &check + &reader)),
+        [
+            "t.toml:9:1: admin_token[0].applications: there is no application \"shpo\": did you mean \"shop\"?",
+            "t.toml:13:16: admin_token[1].applications: is for role = \"check\": who may look may look at all of them: \
+             leave it out, or write role = \"check\"",
+        ]
+    );
+}
+
+#[test]
 fn controllers_have_a_file_a_name_of_their_own_and_bounds() {
     let gateway =
         "[[listener]]\naddress = \"[::]:8080\"\n[application.shop]\nservers = [\"http://127.0.0.1:8000\"]\n";

@@ -337,7 +337,10 @@ fn admin_access() -> impl Strategy<Value = AdminAccess> {
     let clients = (file(), role()).prop_map(|(authorities, role)| AdminClients { authorities, role });
     let tls = (certificate(), option::of(clients))
         .prop_map(|(certificate, clients)| AdminTls { certificate, clients });
-    let token = (file(), role()).prop_map(|(file, role)| AdminToken { name: "ada".to_owned(), file, role });
+    let token = (file(), role(), any::<bool>()).prop_map(|(file, role, of_one)| {
+        let applications = if of_one && role == Role::Check { vec!["app-0".to_owned()] } else { Vec::new() };
+        AdminToken { name: "ada".to_owned(), file, role, applications }
+    });
     (vec("[a-z]{1,8}", 0..3), vec(token, 0..=1), option::of(tls))
         .prop_map(|(hosts, tokens, tls)| AdminAccess { hosts, tokens, tls })
 }

@@ -284,4 +284,8 @@ where
     fn next_tick(&self) -> Option<Timestamp> {
         if self.started { self.schedule.next() } else { Some(Timestamp::EPOCH) }
     }
+
+    fn standing(&self) -> &Standing {
+        self.schedule.standing()
+    }
 }

@@ -70,6 +70,13 @@ impl Scope {
     }
 }
 
+/// Pairs of knobs of one scope of which the first must not exceed the second.
+const ORDERED: &[(Knob, Knob)] = &[
+    (Knob::IN_FLIGHT_MIN, Knob::IN_FLIGHT_MAX),
+    (Knob::QUEUE_CODEL_TARGET, Knob::QUEUE_CODEL_INTERVAL),
+    (Knob::CAPACITY_FLOOR, Knob::CAPACITY_CEILING),
+];
+
 /// The present values of one scope instance (one class, one server, …), dense by knob.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Values {
@@ -130,6 +137,28 @@ impl Values {
         knob.check(value)?;
         self.values[knob.index_in_scope()] = value;
         Ok(())
+    }
+
+    /// The pairs of knobs that are in the wrong order: the first is more than the second, and must not be.
+    pub fn disagreements(&self) -> impl Iterator<Item = (Knob, Knob)> + '_ {
+        ORDERED.iter().copied().filter(|(low, high)| {
+            low.scope() == self.scope
+                && match (self.value(*low), self.value(*high)) {
+                    (Value::Count(low), Value::Count(high)) => low > high,
+                    (Value::Span(low), Value::Span(high)) => low > high,
+                    (Value::Rate(low), Value::Rate(high)) => low > high,
+                    _ => false,
+                }
+        })
+    }
+
+    /// What is wrong about such a pair, and the mend.
+    #[must_use]
+    pub fn disagreement(&self, low: Knob, high: Knob) -> (String, String) {
+        (
+            format!("{} is more than {}, which is {}", self.value(low), high.name(), self.value(high)),
+            format!("lower {} or raise {}", low.name(), high.name()),
+        )
     }
 
     /// Every knob of the scope with its present value, in table order.

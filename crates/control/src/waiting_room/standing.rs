@@ -118,6 +118,25 @@ impl Room {
         Estimate { at: Some(at), undrawn: false, ahead, behind, waited, early }
     }
 
+    /// From when on a promise lets its holder in; `None`: it does not any more, since he is too late or it seems to be used.
+    /// Who shows several is to come in by the one that does first. Changes nothing.
+    #[must_use]
+    pub fn lets_in_from(&self, now: Timestamp, promise: &Promise) -> Option<Timestamp> {
+        let now = now.max(self.now);
+        let at = match promise.kind {
+            Kind::Place => promise.at,
+            Kind::Lot => match self.draws.lot(promise.at, promise.number, self.secrets[1]) {
+                Lot::Pending(closes, _) => return Some(closes.max(now)),
+                Lot::Drawn(slot, offset) => whole_ms(self.table.within(slot, offset)),
+                Lot::Unknown => return None,
+            },
+        };
+        let slot = self.table.slot_of(at);
+        let ends = self.table.begin(slot + 1) + self.settings.clock_tolerance + self.settings.grace;
+        let is_used = self.was_used_before(at, promise) || self.replay.knows(slot, promise.number);
+        (now < ends && !is_used).then_some(at)
+    }
+
     /// Counts what only the gateway sees.
     pub fn count(&mut self, class: ClassId, what: RoomCount) {
         self.count_many(class, what, 1);

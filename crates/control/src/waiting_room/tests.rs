@@ -176,6 +176,30 @@ fn early_on_time_late_and_too_late() {
 }
 
 #[test]
+fn of_several_promises_the_one_counts_that_lets_in_first() {
+    let mut room = room_of(&settings(), 1.0);
+    let out = ask(&mut room, START, 200);
+    let from = |room: &Room, now: f64, promise: &Promise| room.lets_in_from(s(now), promise);
+    for promise in &out {
+        assert_eq!(from(&room, 0.5, promise), Some(promise.at), "nobody came yet");
+    }
+    assert_eq!(how(room.come_back(s(7.9), ONE, &out[6])), Some(How::Kept));
+    assert_eq!(from(&room, 7.9, &out[6]), None, "used");
+    assert_eq!(from(&room, 7.9, &out[7]), Some(out[7].at));
+    // The second and 30 s of grace are over.
+    assert_eq!((from(&room, 32.9, &out[1]), from(&room, 33.0, &out[1])), (Some(out[1].at), None));
+    let mut event =
+        room_of(&RoomSettings { method: RoomMethod::Event, opens_at: Some(s(60.0)), ..settings() }, 1.0);
+    let lot = ask(&mut event, START, 1)[0];
+    assert_eq!(from(&event, 0.5, &lot), Some(s(60.0)));
+    event.advance(s(60.5));
+    let drawn = promise(event.come_back(s(60.5), ONE, &lot)).map_or(s(60.5), |place| place.at);
+    assert!(from(&event, 60.5, &lot) <= Some(drawn));
+    let unknown = Promise { at: s(1.0), ..lot };
+    assert_eq!(from(&event, 60.5, &unknown), None, "of a draw that is not known");
+}
+
+#[test]
 fn slots_are_filled_beyond_by_those_who_do_not_come() {
     let mut room = room_of(&settings(), 100.0);
     let mut came = Vec::new();

@@ -36,6 +36,7 @@ pub(super) struct Measured {
     pub(super) figures: Figures,
     pub(super) series: Series,
     pub(super) notes: Vec<String>,
+    pub(super) script_stopped: bool,
 }
 
 impl Cell<'_> {
@@ -57,7 +58,8 @@ impl Cell<'_> {
         }
         let mut notes = report.generator.reasons.clone();
         notes.extend(pair.fault().map(|fault| format!("the gateway said: {fault}")));
-        Ok(Measured { figures, series: self.series(&report), notes })
+        let script_stopped = pair.has_stopped_script();
+        Ok(Measured { figures, series: self.series(&report), notes, script_stopped })
     }
 
     fn figures(&self, report: &Report, phases: &[(Duration, f64)]) -> Figures {

@@ -117,6 +117,7 @@ pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Outcome, Lab
                     figures: measured.figures,
                     series: measured.series,
                     hash: None,
+                    script_stopped: measured.script_stopped,
                 });
                 (options.progress)(runs.len(), count);
             }

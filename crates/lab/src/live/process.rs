@@ -105,6 +105,12 @@ impl Server {
         text.lines().find_map(|line| Some(line.split_once(" ERROR ")?.1.trim().to_owned()))
     }
 
+    /// Whether Tidegate's log tells that a controller was stopped.
+    pub(super) fn has_stopped_script(&self) -> bool {
+        let text = fs::read_to_string(&self.log).unwrap_or_default();
+        text.lines().any(|line| line.contains(" ERROR ") && line.contains(": stopped, its settings "))
+    }
+
     fn signal(&self, signal: Signal) {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
             // It may have ended by itself.

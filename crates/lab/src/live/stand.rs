@@ -294,6 +294,11 @@ impl Pair {
         self.front.as_ref()?.fault()
     }
 
+    /// Whether the gateway has stopped its script.
+    pub(super) fn has_stopped_script(&self) -> bool {
+        self.front.as_ref().is_some_and(Server::has_stopped_script)
+    }
+
     /// Share of the origin's work that was for clients who had left; `None` of a server not ours.
     #[expect(clippy::cast_precision_loss, reason = "counts of a run")]
     pub(super) fn wasted_share(&self) -> Option<f64> {

@@ -179,7 +179,7 @@ fn mistakes_are_told_with_their_line_and_change_nothing() {
 fn a_script_with_a_fault_at_its_top_is_stopped_at_once() {
     for (source, what) in [
         ("", "law.lua: nothing to run"),
-        ("\n\nwibble()", "law.lua:3: attempt to call a nil value"),
+        ("\n\nwibble()", "law.lua:3: attempt to call a nil value: wibble()"),
         ("every('1s', function() end)\nerror('x')", "law.lua:2: x"),
         ("every('1us', function() end)", "law.lua:1: every: 1µs is not allowed here"),
         ("every('2d', function() end)", "law.lua:1: every: "),

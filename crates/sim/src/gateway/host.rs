@@ -2,7 +2,7 @@
 
 use tidegate_control::{
     Timestamp,
-    controller::{self, Change, Controller, Host, HostError, Level, Measure},
+    controller::{self, Change, Controller, Host, HostError, Level, Measure, Standing},
     knobs::{Knob, Value},
 };
 
@@ -54,6 +54,12 @@ impl Gateway {
     #[must_use]
     pub fn said(&self) -> &[Line] {
         &self.law.said
+    }
+
+    /// Whether it has a control law that does nothing any more, since it failed too often.
+    #[must_use]
+    pub fn has_stopped_law(&self) -> bool {
+        self.law.controller.as_ref().is_some_and(|law| *law.standing() != Standing::Running)
     }
 
     /// Gives the control law its turn if it is due.
@@ -111,7 +117,7 @@ impl Host for Gateway {
 impl From<KnobError> for HostError {
     fn from(error: KnobError) -> Self {
         match error {
-            KnobError::Unknown { .. } => Self::Knob(error.to_string()),
+            KnobError::Unknown { .. } | KnobError::Disagrees { .. } => Self::Knob(error.to_string()),
             KnobError::Value { path, fault } => Self::Value { path, fault },
         }
     }

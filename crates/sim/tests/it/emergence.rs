@@ -292,6 +292,32 @@ fn a_control_law_sees_meters_and_sets_knobs() {
     assert!((90.0..110.0).contains(&after), "a quarter of 400 a second: {after}");
 }
 
+/// What contradicts another knob a gateway refuses, and so nothing of such a turn is set here.
+#[test]
+fn a_control_law_is_refused_what_a_gateway_refuses() {
+    let scenario = shop(vec![open(40.0, patience(2))], 3);
+    let law = Periodic::new("wrong", SECOND, |turn: &mut Turn<'_>| {
+        turn.set("shop/default/ingress.rate", Value::Rate(1.0), None)?;
+        turn.set("shop/in_flight.max", Value::Count(8), None)?;
+        turn.set("shop/in_flight.min", Value::Count(9), None)?;
+        Ok(())
+    });
+    let mut front = gateway(&scenario).with_controller(Box::new(law));
+    let _ = run(&scenario, &mut front);
+    let said = front.said().iter().map(|line| line.text.as_str()).collect::<Vec<_>>();
+    assert!(
+        said[0].contains("shop/in_flight.min: 9 is more than in_flight.max, which is 8: lower"),
+        "{said:?}"
+    );
+    for path in ["shop/default/ingress.rate", "shop/in_flight.max", "shop/in_flight.min"] {
+        let (knob, value) = front.knob(path).unwrap();
+        assert_eq!(value, knob.default(), "{path}");
+    }
+    // Both at once, in whatever order, whatever lies between.
+    front.set_all(&[("shop/in_flight.min", "5000"), ("shop/in_flight.max", "6000")]).unwrap();
+    assert!(front.set("shop/in_flight.max", "4999").is_err());
+}
+
 /// Two applications on four processors, and a manager that gives the second one three after a while.
 #[test]
 fn a_manager_moves_processors_between_applications() {

@@ -229,7 +229,7 @@ enum Out {
 
 /// What became of the tokens that a request carries.
 struct Read<'a> {
-    /// The promise of the first whose signature holds, and its text.
+    /// The promise that lets its bearer in first, of those whose signature holds, and its text.
     promise: Option<Promise>,
     text: Option<&'a [u8]>,
     /// The first that a key signed which is not known here.
@@ -253,11 +253,20 @@ impl Desk<'_> {
 
     /// Whether a request has a pass that holds.
     fn enters_by_pass(&self, carried: Carried<'_>, visit: &mut Visit) -> bool {
-        let Some((pass, cookie)) = self.read_pass(carried) else { return false };
-        let answer = self.room(|room, now| room.pass(now, self.class, &pass));
-        let PassAnswer::Enter { renewed } = answer else { return false };
-        visit.enter_by_pass(self, renewed.unwrap_or(pass), renewed.is_some(), cookie, carried);
-        true
+        let mut is_forged = !carried.passes.is_empty();
+        for Text { bytes, cookie } in carried.passes.iter() {
+            let Some(pass) = read_pass(&self.application.signer, bytes, self.bound_to) else { continue };
+            is_forged = false;
+            let answer = self.room(|room, now| room.pass(now, self.class, &pass));
+            if let PassAnswer::Enter { renewed } = answer {
+                visit.enter_by_pass(self, renewed.unwrap_or(pass), renewed.is_some(), cookie, carried);
+                return true;
+            }
+        }
+        if is_forged {
+            self.forged();
+        }
+        false
     }
 
     /// Role `generate`, and nobody is held: a check sends whom it does not know here, so he is given a time that it takes at
@@ -315,17 +324,6 @@ impl Desk<'_> {
         }
     }
 
-    /// The pass that holds, and the cookie in which it came.
-    fn read_pass<'a>(&self, carried: Carried<'a>) -> Option<(Pass, Option<&'a str>)> {
-        let signer = &self.application.signer;
-        let read = |text: Text<'a>| Some((read_pass(signer, text.bytes, self.bound_to)?, text.cookie));
-        let read = carried.passes.iter().find_map(read);
-        if read.is_none() && !carried.passes.is_empty() {
-            self.forged();
-        }
-        read
-    }
-
     /// A promise as the visitor is to carry it.
     fn signed(&self, promise: &Promise) -> String {
         self.application.signer.place(promise, self.bound_to.now()).to_string()
@@ -333,17 +331,24 @@ impl Desk<'_> {
 
     /// The promise that holds, if the request carries one.
     fn read_turn<'a>(&self, carried: Carried<'a>) -> Read<'a> {
-        let mut of_unknown_key = None;
+        let mut read = Read { promise: None, text: None, of_unknown_key: None };
         for text in carried.turns.iter().map(|text| text.bytes) {
             match read_bound(self.bound_to, |binding| self.application.signer.read_place(text, binding)) {
-                Ok(promise) => {
-                    return Read { promise: Some(promise), text: Some(text), of_unknown_key: None };
+                Ok(promise) if read.promise.is_none_or(|other| self.is_better(&promise, &other)) => {
+                    (read.promise, read.text) = (Some(promise), Some(text));
                 }
-                Err(TokenFault::Key) => of_unknown_key = of_unknown_key.or(Some(text)),
-                Err(_) => {}
+                Err(TokenFault::Key) => read.of_unknown_key = read.of_unknown_key.or(Some(text)),
+                Ok(_) | Err(_) => {}
             }
         }
-        Read { promise: None, text: None, of_unknown_key }
+        read
+    }
+
+    /// Whether a promise lets its holder in before another one does. One that is used or over does not.
+    fn is_better(&self, promise: &Promise, than: &Promise) -> bool {
+        let [promise, than] =
+            self.room(|room, now| [promise, than].map(|promise| room.lets_in_from(now, promise)));
+        promise.is_some_and(|from| than.is_none_or(|than| from < than))
     }
 
     /// As [`read_turn`](Self::read_turn), where only the promise counts.
