@@ -371,6 +371,7 @@ impl Connection {
                 trusted: origin.is_known && crate::listener::is_trusted(&listener.trusted, origin.client),
                 requests: Cell::new(0),
                 forwarding: OnceCell::new(),
+                presence: OnceCell::new(),
             },
             protocol: Cell::new(Protocol::Http1),
             socket,

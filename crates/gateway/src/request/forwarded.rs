@@ -251,6 +251,7 @@ mod tests {
             trusted,
             requests: Cell::new(0),
             forwarding: OnceCell::new(),
+            presence: OnceCell::new(),
         }
     }
 
