@@ -322,3 +322,26 @@ fn an_answer_without_content_says_no_length_of_it() {
     assert_eq!(asking.join().unwrap(), (204, false));
     house.finish();
 }
+
+/// A message with such fields is malformed over HTTP/2, and the codec breaks it off.
+#[test]
+fn of_trailers_what_ends_at_the_hop_before_goes_no_further() {
+    let house = House::new("");
+    let stream = house.connect();
+    stream.set_nonblocking(true).unwrap();
+    let asking = std::thread::spawn(|| {
+        run(async {
+            let mut client = speak(tokio::net::TcpStream::from_std(stream).unwrap()).await;
+            let response = client.send_request(request("/", b"")).await.unwrap();
+            let trailers = response.into_body().collect().await.unwrap().trailers().cloned().unwrap();
+            trailers.iter().map(|(name, value)| format!("{name}: {value:?}")).collect::<Vec<_>>()
+        })
+    });
+    let trailers =
+        "connection: x-other\r\nx-other: 1\r\nkeep-alive: 1\r\ntransfer-encoding: chunked\r\nx-sum: 2";
+    house.origin.next().send(&format!(
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n{trailers}\r\n\r\n"
+    ));
+    assert_eq!(asking.join().unwrap(), ["x-sum: \"2\""]);
+    house.finish();
+}

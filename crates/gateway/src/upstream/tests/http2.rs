@@ -383,7 +383,7 @@ fn a_body_that_its_server_does_not_read_to_the_end_is_let_go_with_its_connection
         let raw = Raw::bind().await;
         let bench = h2(&[raw.address()]);
         let (sender, whole) = tokio::sync::oneshot::channel::<()>();
-        struct Kept(tokio::sync::oneshot::Sender<()>);
+        struct Kept(#[expect(dead_code, reason = "dropped")] tokio::sync::oneshot::Sender<()>);
         impl AsRef<[u8]> for Kept {
             fn as_ref(&self) -> &[u8] {
                 &[b'x'; 100_000]
