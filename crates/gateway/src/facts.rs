@@ -3,6 +3,7 @@
 use std::{
     cell::{Cell, OnceCell},
     net::{IpAddr, SocketAddr},
+    rc::{Rc, Weak},
     sync::Arc,
 };
 
@@ -30,6 +31,8 @@ pub struct ConnectionFacts {
     pub requests: Cell<u64>,
     /// What every request of the connection says of it to servers, written once.
     pub forwarding: OnceCell<ForwardingFields>,
+    /// There once a connection to a server is this client's alone.
+    pub presence: OnceCell<Rc<()>>,
 }
 
 /// Values of the fields that tell a server whence a request came.
@@ -65,6 +68,16 @@ impl ConnectionFacts {
     #[must_use]
     pub fn client_ip(&self) -> Option<IpAddr> {
         self.client.map(|address| address.ip().to_canonical())
+    }
+
+    /// What tells this connection from others, and whether it is still there.
+    pub(crate) fn presence(&self) -> Weak<()> {
+        Rc::downgrade(self.presence.get_or_init(Rc::default))
+    }
+
+    /// Whether that is the presence of this connection.
+    pub(crate) fn is(&self, presence: &Weak<()>) -> bool {
+        self.presence.get().is_some_and(|own| Rc::as_ptr(own) == presence.as_ptr())
     }
 
     /// Whether the client speaks TLS to us.

@@ -13,7 +13,7 @@ use tidegate_hello::{Hello, Reading};
 use tokio_rustls::server::TlsStream;
 
 use crate::{
-    proxy_protocol::{self, Addresses},
+    proxy_protocol::{self, Speaker},
     socket::{Rewound, Socket},
     tls::{Handshakes, Present},
 };
@@ -59,8 +59,8 @@ impl<'a> Buffer<'a> {
     }
 }
 
-/// Reads a PROXY header; the addresses it names, if it names any.
-pub(crate) async fn proxy_header(buffer: &mut Buffer<'_>) -> Result<Option<Addresses>, Broken> {
+/// Reads a PROXY header; who speaks by it.
+pub(crate) async fn proxy_header(buffer: &mut Buffer<'_>) -> Result<Speaker, Broken> {
     loop {
         match proxy_protocol::read(&buffer.bytes) {
             proxy_protocol::Reading::NeedMore => buffer.fill().await?,
@@ -68,9 +68,9 @@ pub(crate) async fn proxy_header(buffer: &mut Buffer<'_>) -> Result<Option<Addre
                 buffer.socket.reset_on_close();
                 return Err(Broken("no PROXY header, or a malformed one"));
             }
-            proxy_protocol::Reading::Header { len, addresses } => {
+            proxy_protocol::Reading::Header { len, speaker } => {
                 buffer.bytes.drain(..len);
-                return Ok(addresses);
+                return Ok(speaker);
             }
         }
     }

@@ -24,10 +24,20 @@ pub(crate) enum Reading {
     Header {
         /// Bytes it takes.
         len: usize,
-        /// Client and destination; `None` where the header names none (LOCAL, UNKNOWN, a Unix
-        /// socket): then the socket's own hold.
-        addresses: Option<Addresses>,
+        /// Who speaks.
+        speaker: Speaker,
     },
+}
+
+/// Who speaks on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speaker {
+    /// A client.
+    Client(Addresses),
+    /// A client whose address the header does not say (UNKNOWN, a Unix socket): the socket's own holds.
+    Unknown,
+    /// Whoever sent the header, for itself (LOCAL), as where it looks whether we are well.
+    Balancer,
 }
 
 /// The addresses a header names.
@@ -62,18 +72,18 @@ fn read_v1(bytes: &[u8]) -> Reading {
     };
     let len = end + 2;
     let Ok(header) = v1::Header::try_from(&line[..len]) else { return Reading::Malformed };
-    let addresses = match header.addresses {
-        v1::Addresses::Unknown => None,
-        v1::Addresses::Tcp4(a) => Some(Addresses {
+    let speaker = match header.addresses {
+        v1::Addresses::Unknown => Speaker::Unknown,
+        v1::Addresses::Tcp4(a) => Speaker::Client(Addresses {
             source: (a.source_address, a.source_port).into(),
             destination: (a.destination_address, a.destination_port).into(),
         }),
-        v1::Addresses::Tcp6(a) => Some(Addresses {
+        v1::Addresses::Tcp6(a) => Speaker::Client(Addresses {
             source: (a.source_address, a.source_port).into(),
             destination: (a.destination_address, a.destination_port).into(),
         }),
     };
-    Reading::Header { len, addresses }
+    Reading::Header { len, speaker }
 }
 
 fn read_v2(bytes: &[u8]) -> Reading {
@@ -89,19 +99,51 @@ fn read_v2(bytes: &[u8]) -> Reading {
         Err(v2::ParseError::Incomplete(_) | v2::ParseError::Partial(..)) => return Reading::NeedMore,
         Err(_) => return Reading::Malformed,
     };
-    let proxied = header.command == v2::Command::Proxy && header.protocol == v2::Protocol::Stream;
-    let addresses = match header.addresses {
-        v2::Addresses::IPv4(a) if proxied => Some(Addresses {
+    if header.command == v2::Command::Local {
+        return Reading::Header { len: header.len(), speaker: Speaker::Balancer };
+    }
+    if !is_as_sent(&header) {
+        return Reading::Malformed;
+    }
+    let is_stream = header.protocol == v2::Protocol::Stream;
+    let speaker = match header.addresses {
+        v2::Addresses::IPv4(a) if is_stream => Speaker::Client(Addresses {
             source: (a.source_address, a.source_port).into(),
             destination: (a.destination_address, a.destination_port).into(),
         }),
-        v2::Addresses::IPv6(a) if proxied => Some(Addresses {
+        v2::Addresses::IPv6(a) if is_stream => Speaker::Client(Addresses {
             source: (a.source_address, a.source_port).into(),
             destination: (a.destination_address, a.destination_port).into(),
         }),
-        _ => None,
+        _ => Speaker::Unknown,
     };
-    Reading::Header { len: header.len(), addresses }
+    Reading::Header { len: header.len(), speaker }
+}
+
+/// Whether a header is what its checksum says, if it has one (specification, section 2.2.3).
+fn is_as_sent(header: &v2::Header<'_>) -> bool {
+    const CRC_32C: u8 = 3;
+    let bytes = header.as_bytes();
+    let mut at = bytes.len() - header.tlv_bytes().len();
+    for extension in header.tlvs().map_while(Result::ok) {
+        // Its kind and length come before it.
+        let value = at + 3..at + 3 + extension.value.len();
+        if extension.kind == CRC_32C {
+            let zeroed =
+                bytes.iter().enumerate().map(|(at, byte)| if value.contains(&at) { 0 } else { *byte });
+            return *extension.value == crc_32c(zeroed).to_be_bytes();
+        }
+        at = value.end;
+    }
+    true
+}
+
+/// The checksum of Castagnoli (RFC 3720, appendix B.4), bit by bit.
+fn crc_32c(bytes: impl Iterator<Item = u8>) -> u32 {
+    const POLYNOMIAL: u32 = 0x82f6_3b78;
+    !bytes.fold(u32::MAX, |sum, byte| {
+        (0..8).fold(sum ^ u32::from(byte), |sum, _| (sum >> 1) ^ (POLYNOMIAL & 0_u32.wrapping_sub(sum & 1)))
+    })
 }
 
 #[cfg(test)]
@@ -115,18 +157,21 @@ mod tests {
         [v2::PROTOCOL_PREFIX, &[0x20 | command, family], &len, payload].concat()
     }
 
-    fn addresses(source: &str, destination: &str) -> Option<Addresses> {
-        Some(Addresses { source: source.parse().unwrap(), destination: destination.parse().unwrap() })
+    fn addresses(source: &str, destination: &str) -> Speaker {
+        Speaker::Client(Addresses {
+            source: source.parse().unwrap(),
+            destination: destination.parse().unwrap(),
+        })
     }
 
     /// Every proper beginning wants more, and what follows the header is left alone.
-    fn expect(header: &[u8], expected: Option<Addresses>) {
+    fn expect(header: &[u8], expected: Speaker) {
         for cut in 0..header.len() {
             assert_eq!(read(&header[..cut]), Reading::NeedMore, "cut at {cut}");
         }
         let followed = [header, b"GET / HTTP/1.1\r\n"].concat();
         for bytes in [header, &followed] {
-            assert_eq!(read(bytes), Reading::Header { len: header.len(), addresses: expected });
+            assert_eq!(read(bytes), Reading::Header { len: header.len(), speaker: expected });
         }
     }
 
@@ -137,8 +182,8 @@ mod tests {
             b"PROXY TCP6 2001:db8::7 2001:db8::1 4711 443\r\n",
             addresses("[2001:db8::7]:4711", "[2001:db8::1]:443"),
         );
-        expect(b"PROXY UNKNOWN\r\n", None);
-        expect(b"PROXY UNKNOWN ffff:f...f:ffff ffff:f...f:ffff 65535 65535\r\n", None);
+        expect(b"PROXY UNKNOWN\r\n", Speaker::Unknown);
+        expect(b"PROXY UNKNOWN ffff:f...f:ffff ffff:f...f:ffff 65535 65535\r\n", Speaker::Unknown);
     }
 
     #[test]
@@ -153,9 +198,26 @@ mod tests {
         v6[31] = 1;
         v6[32..].copy_from_slice(&[0x12, 0x67, 0x01, 0xbb]);
         expect(&v2(1, 0x21, &v6), addresses("[::7]:4711", "[::1]:443"));
-        expect(&v2(0, 0x11, &v4), None);
-        expect(&v2(0, 0, &[]), None);
-        expect(&v2(1, 0x31, &[b'x'; 216]), None);
+        expect(&v2(0, 0x11, &v4), Speaker::Balancer);
+        expect(&v2(0, 0, &[]), Speaker::Balancer);
+        expect(&v2(1, 0, &[]), Speaker::Unknown);
+        expect(&v2(1, 0x12, &v4), Speaker::Unknown);
+        expect(&v2(1, 0x31, &[b'x'; 216]), Speaker::Unknown);
+    }
+
+    #[test]
+    fn a_header_of_version_2_with_a_checksum_is_what_that_says() {
+        // RFC 3720, appendix B.4: 32 bytes of zeros.
+        assert_eq!(crc_32c([0; 32].into_iter()), 0x8a91_36aa);
+        let ends = [192, 0, 2, 7, 198, 51, 100, 1, 0x12, 0x67, 0x01, 0xbb];
+        let with = |sum: &[u8]| {
+            let len = u8::try_from(sum.len()).unwrap();
+            v2(1, 0x11, &[&ends[..], &[0x04, 0, 1, 0, 0x03, 0, len], sum, &[0x04, 0, 1, 0]].concat())
+        };
+        let sum = crc_32c(with(&[0; 4]).into_iter());
+        expect(&with(&sum.to_be_bytes()), addresses("192.0.2.7:4711", "198.51.100.1:443"));
+        assert_eq!(read(&with(&(sum ^ 1).to_be_bytes())), Reading::Malformed);
+        assert_eq!(read(&with(&[0; 3])), Reading::Malformed);
     }
 
     #[test]

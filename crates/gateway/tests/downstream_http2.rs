@@ -6,7 +6,8 @@ use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 
-use tidegate_control::meters::Meter;
+use tidegate_control::meters::{BadRequest, Meter};
+use tidegate_runtime::Subject;
 
 use crate::{
     downstream_tls::{Tls, client_config},
@@ -109,7 +110,40 @@ fn the_bounds_are_announced() {
         u32::from_be_bytes([setting[2], setting[3], setting[4], setting[5]])
     };
     // Streams, window, header list (RFC 9113, section 6.5.2).
-    assert_eq!((value(3), value(4), value(6)), (7, 64 * 1024, 4096));
+    assert_eq!((value(3), value(4), value(6)), (7, 64 * 1024, 2 * 4096 + 100 * 32));
+}
+
+#[test]
+fn heads_beyond_the_bounds_are_answered_431_and_counted() {
+    let bed = Bed::plain("head.bytes.max = \"4KiB\"\nheaders.max = 20\n");
+    let long = "y".repeat(4096);
+    let crumbs = vec![("cookie", "a=b"); 200];
+    let cases = [
+        (vec![("x", long.as_str())], 431),
+        (vec![("x", "y"); 21], 431),
+        // As many bytes as are taken of HTTP/1.
+        (vec![("x", &long[..3900])], 200),
+        // Browsers split their cookies.
+        (crumbs, 200),
+    ];
+    run(async {
+        let mut client = client(&bed).await;
+        for (fields, status) in cases {
+            let mut request = request("/", b"");
+            for (name, value) in &fields {
+                request.headers_mut().append(*name, value.parse().unwrap());
+            }
+            let response = client.send_request(request).await.unwrap();
+            assert_eq!(response.status(), status, "{} fields", fields.len());
+            let reason = response.headers().get("tidegate-reason").map(|reason| reason.to_str().unwrap());
+            assert_eq!(reason, (status == 431).then_some("head_too_large"));
+        }
+    });
+    eventually("counted", || {
+        let totals = bed.shared.totals().read();
+        let counted = totals.get(&Subject::Host).map(|host| host.counts(Meter::BAD_REQUESTS).to_vec());
+        counted.is_some_and(|counted| counted[BadRequest::HeadTooLarge as usize] == 2)
+    });
 }
 
 #[test]
@@ -286,5 +320,28 @@ fn an_answer_without_content_says_no_length_of_it() {
     });
     house.origin.next().send("HTTP/1.1 204 No Content\r\ncontent-length: 5\r\n\r\n");
     assert_eq!(asking.join().unwrap(), (204, false));
+    house.finish();
+}
+
+/// A message with such fields is malformed over HTTP/2, and the codec breaks it off.
+#[test]
+fn of_trailers_what_ends_at_the_hop_before_goes_no_further() {
+    let house = House::new("");
+    let stream = house.connect();
+    stream.set_nonblocking(true).unwrap();
+    let asking = std::thread::spawn(|| {
+        run(async {
+            let mut client = speak(tokio::net::TcpStream::from_std(stream).unwrap()).await;
+            let response = client.send_request(request("/", b"")).await.unwrap();
+            let trailers = response.into_body().collect().await.unwrap().trailers().cloned().unwrap();
+            trailers.iter().map(|(name, value)| format!("{name}: {value:?}")).collect::<Vec<_>>()
+        })
+    });
+    let trailers =
+        "connection: x-other\r\nx-other: 1\r\nkeep-alive: 1\r\ntransfer-encoding: chunked\r\nx-sum: 2";
+    house.origin.next().send(&format!(
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n{trailers}\r\n\r\n"
+    ));
+    assert_eq!(asking.join().unwrap(), ["x-sum: \"2\""]);
     house.finish();
 }

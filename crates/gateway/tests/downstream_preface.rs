@@ -92,14 +92,22 @@ fn a_proxy_header_may_come_in_pieces_and_with_the_request() {
     }
 }
 
+/// The balancer itself is believed, as without a header; a client that it does not know is not.
 #[test]
-fn a_local_proxy_header_leaves_the_addresses_as_they_are() {
+fn a_proxy_header_without_addresses_leaves_the_socket_s() {
     let bed = proxied("");
-    for header in [&b"PROXY UNKNOWN\r\n"[..], b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"] {
+    let unknown = b"\r\n\r\n\0\r\nQUIT\n\x21\0\0\0";
+    let local = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
+    let request = "GET / HTTP/1.1\r\nhost: a\r\nx-forwarded-for: 203.0.113.9\r\n\r\n";
+    for (header, says) in [
+        (&b"PROXY UNKNOWN\r\n"[..], "x-forwarded-for: 127.0.0.1"),
+        (unknown, "x-forwarded-for: 127.0.0.1"),
+        (local, "x-forwarded-for: 203.0.113.9, 127.0.0.1"),
+    ] {
         let mut client = bed.connect();
         client.write_all(header).unwrap();
-        let response = get(&mut client, "/");
-        assert!(response.body.contains("127.0.0.1"), "{}", response.body);
+        let response = crate::support::exchange(&mut client, request);
+        assert!(response.body.to_ascii_lowercase().contains(says), "{}", response.body);
     }
 }
 

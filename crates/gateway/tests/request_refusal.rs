@@ -189,6 +189,7 @@ fn what_is_no_request_gets_a_problem_document_and_is_counted_and_logged_by_reaso
     let long = format!("GET / HTTP/1.1\r\nHost: a\r\nx: {}", "y".repeat(40_000));
     let cases = [
         ("GET / HTTP/1.1\r\nno colon\r\n\r\n".to_owned(), 400, BadRequest::BadHead),
+        ("\x16\x03\x01\x02\0\x01\0\x01".to_owned(), 400, BadRequest::BadHead),
         (format!("GET / HTTP/1.1\r\nHost: a\r\n{many}\r\n"), 431, BadRequest::HeadTooLarge),
         (long, 431, BadRequest::HeadTooLarge),
         (format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "y".repeat(70_000)), 414, BadRequest::TargetTooLong),

@@ -41,6 +41,8 @@ impl<F: Future + 'static> Executor<F> for LocalExecutor {
 
 /// Bytes of one HTTP/2 stream's response buffered by the codec.
 const HTTP2_SEND_BUFFER: usize = 64 * 1024;
+/// What HTTP/2 adds for each field to the bytes in it (RFC 9113, section 6.5.2).
+const FIELD_BYTES: u64 = 32;
 /// HTTP/2 pings find out clients that vanished without a word.
 const PING_EVERY: Duration = Duration::from_secs(30);
 const PING_WITHIN: Duration = Duration::from_secs(20);
@@ -66,7 +68,11 @@ impl Limits {
             .initial_stream_window_size(small(window))
             // So that streams that wait cannot starve those that run.
             .initial_connection_window_size(small(window.saturating_mul(streams).min(WINDOW_MAX)))
-            .max_header_list_size(small(host.get(keys::HEAD_BYTES_MAX).0))
+            // More than is taken, so that what is too large is answered, counted and logged as over HTTP/1; the codec
+            // answers by itself what is larger still.
+            .max_header_list_size(small(
+                2 * host.get(keys::HEAD_BYTES_MAX).0 + headers_max as u64 * FIELD_BYTES,
+            ))
             .max_send_buf_size(HTTP2_SEND_BUFFER)
             .max_pending_accept_reset_streams(size(resets_max))
             .max_local_error_reset_streams(size(resets_max))

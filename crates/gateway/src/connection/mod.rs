@@ -49,6 +49,7 @@ use crate::{
     listener::Serving,
     place::Place,
     preface,
+    proxy_protocol::Speaker,
     request::InStep,
     socket::{Rewound, Socket},
     workers::Worker,
@@ -197,7 +198,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, accepted: Accepted, serving: Arc<S
     };
     let registered = worker.pulses.register();
     let Accepted { socket, peer, local } = accepted;
-    let mut origin = Origin { peer, client: peer, local };
+    let mut origin = Origin { peer, client: peer, local, is_known: true };
     if serving.tls.is_none() && !serving.listener.proxy_protocol {
         if let Err(refusal) = place.arrive(worker.client_hash(peer), HelloKind::Plain) {
             return refuse(&worker, &socket, refusal);
@@ -256,6 +257,8 @@ struct Origin {
     peer: Option<SocketAddr>,
     client: Option<SocketAddr>,
     local: Option<SocketAddr>,
+    /// Whether anybody knows who speaks.
+    is_known: bool,
 }
 
 /// A connection whose preface is complete.
@@ -297,9 +300,13 @@ async fn secure(
             socket.reset_on_close();
             return Err(Unopened::Broken("a PROXY header is believed from trusted networks only"));
         }
-        if let Some(addresses) = preface::proxy_header(&mut buffer).await? {
-            origin.client = Some(addresses.source);
-            origin.local = Some(addresses.destination);
+        match preface::proxy_header(&mut buffer).await? {
+            Speaker::Client(addresses) => {
+                origin.client = Some(addresses.source);
+                origin.local = Some(addresses.destination);
+            }
+            Speaker::Unknown => origin.is_known = false,
+            Speaker::Balancer => {}
         }
     }
     let client = worker.client_hash(origin.client);
@@ -361,9 +368,10 @@ impl Connection {
                 local: origin.local,
                 tls,
                 // Behind a load balancer that passes bytes on, whoever it names wrote the fields.
-                trusted: crate::listener::is_trusted(&listener.trusted, origin.client),
+                trusted: origin.is_known && crate::listener::is_trusted(&listener.trusted, origin.client),
                 requests: Cell::new(0),
                 forwarding: OnceCell::new(),
+                presence: OnceCell::new(),
             },
             protocol: Cell::new(Protocol::Http1),
             socket,

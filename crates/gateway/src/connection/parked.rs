@@ -143,6 +143,10 @@ fn look(bytes: &[u8], checked: &mut usize, first: bool, head_bytes_max: usize) -
             return Look::Partial;
         }
     }
+    // Somebody who speaks TLS, to whom more bytes would be none the better.
+    if bytes.first().is_some_and(|byte| !head::may_begin(*byte)) {
+        return Look::Codec;
+    }
     let is_head = head::may_end(bytes, *checked);
     *checked = bytes.len();
     if is_head {

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use ipnet::IpNet;
 
-use super::{head::Head, request_id};
+use super::{head::Head, hop_by_hop, request_id};
 use crate::facts::{ConnectionFacts, ForwardingFields};
 
 pub(super) const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -99,13 +99,14 @@ pub(super) fn write(headers: &mut HeaderMap, facts: &ConnectionFacts, host: Opti
     }
 }
 
-/// Takes out of trailers what is believed of a head alone, and what some servers would take from here in its place (RFC 9110,
-/// section 6.5.1).
+/// Takes out of trailers what ends at this hop or is believed of a head alone, and what some servers would take from here in
+/// its place (RFC 9110, section 6.5.1).
 pub(super) fn strip_trailers(trailers: &mut HeaderMap) {
     let is_of_head = |name: &HeaderName| {
         says_whence(name) || [request_id::FIELD, header::FORWARDED, header::COOKIE].contains(name)
     };
     remove_where(trailers, is_of_head);
+    hop_by_hop::remove(trailers);
 }
 
 /// Removes all fields of such names.
@@ -251,6 +252,7 @@ mod tests {
             trusted,
             requests: Cell::new(0),
             forwarding: OnceCell::new(),
+            presence: OnceCell::new(),
         }
     }
 
@@ -317,9 +319,12 @@ mod tests {
     }
 
     #[test]
-    fn trailers_say_nothing_of_whence_a_request_came() {
+    fn trailers_say_nothing_of_whence_a_request_came_nor_of_its_hop() {
         let names = ["x-sum", "x-forwarded-for", "x_forwarded_proto", "x-request-id", "forwarded", "cookie"];
+        let of_this_hop = ["x-named", "keep-alive", "transfer-encoding"];
         let mut trailers = map(&names.map(|name| (name, "1")));
+        trailers.extend(map(&of_this_hop.map(|name| (name, "1"))));
+        trailers.extend(map(&[("connection", "x-named")]));
         strip_trailers(&mut trailers);
         assert_eq!(trailers, map(&[("x-sum", "1")]));
     }

@@ -18,7 +18,7 @@
 //! | a path with a backslash, a dot segment that is escaped or has parameters (`%2e%2e`, `..;x`), or `..` behind an empty segment | 400 |
 //! | CONNECT, TRACE | 501: neither a tunnel nor an echo of internal headers is offered |
 //! | `Expect` other than `100-continue` | 417 |
-//! | more fields than `headers.max`, which over HTTP/1 the codec counts | 431 |
+//! | over HTTP/2, more bytes than `head.bytes.max` or more fields than `headers.max`, which over HTTP/1 the codec counts | 431 |
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version, header, request::Parts};
 use tidegate_control::{classify::is_ambiguous_path, meters::BadRequest};
@@ -48,6 +48,8 @@ pub(super) struct Examined<'a> {
     pub(super) upgrade: bool,
     /// Bytes of the head, as a client would write it compactly.
     pub(super) bytes: u32,
+    /// Header fields of it; those into which HTTP/2 splits its cookies (RFC 9113, section 8.2.3) are one.
+    pub(super) fields: usize,
 }
 
 /// Why a head is refused.
@@ -67,8 +69,8 @@ pub(super) enum BadHead {
     Target,
     /// `Expect` other than `100-continue`.
     Expectation,
-    /// More fields than are allowed.
-    TooManyFields,
+    /// More fields or bytes than are allowed.
+    TooLarge,
 }
 
 impl BadHead {
@@ -77,7 +79,7 @@ impl BadHead {
             Self::Method | Self::TransferEncoding => StatusCode::NOT_IMPLEMENTED,
             Self::Length | Self::Host | Self::HostDisagrees | Self::Target => StatusCode::BAD_REQUEST,
             Self::Expectation => StatusCode::EXPECTATION_FAILED,
-            Self::TooManyFields => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Self::TooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
         }
     }
 
@@ -91,7 +93,7 @@ impl BadHead {
             Self::HostDisagrees => "The request's target and its Host disagree.",
             Self::Target => "The request's target is malformed.",
             Self::Expectation => "The only expectation met is 100-continue.",
-            Self::TooManyFields => "The request has more header fields than are taken.",
+            Self::TooLarge => "The request's head is larger than allowed.",
         }
     }
 
@@ -105,7 +107,7 @@ impl BadHead {
             Self::HostDisagrees => BadRequest::HostDisagrees,
             Self::Target => BadRequest::Target,
             Self::Expectation => BadRequest::Expectation,
-            Self::TooManyFields => BadRequest::HeadTooLarge,
+            Self::TooLarge => BadRequest::HeadTooLarge,
         }
     }
 }
@@ -126,16 +128,6 @@ impl<'a> Head<'a> {
         let is_host = name.eq_ignore_ascii_case("host") && !self.headers.contains_key(header::HOST);
         let authority = self.uri.authority().filter(|_| is_host).map(|it| it.as_str().as_bytes());
         self.headers.get_all(name).iter().map(HeaderValue::as_bytes).chain(authority)
-    }
-
-    /// Whether there are more than `fields_max` fields, where no codec has counted them.
-    pub(super) fn check_fields(self, fields_max: u64) -> Result<(), BadHead> {
-        let is_counted = self.version != Version::HTTP_2;
-        if is_counted || self.headers.len() as u64 <= fields_max {
-            Ok(())
-        } else {
-            Err(BadHead::TooManyFields)
-        }
     }
 
     /// Examines the head in one pass; `secure` says which scheme the client reached us by.
@@ -163,6 +155,7 @@ impl<'a> Head<'a> {
                 header::EXPECT if !value.as_bytes().eq_ignore_ascii_case(b"100-continue") => {
                     return Err(BadHead::Expectation);
                 }
+                header::COOKIE => fields.cookies += 1,
                 header::UPGRADE => {
                     fields.ends_here = true;
                     fields.upgrade = self.version == Version::HTTP_11;
@@ -183,6 +176,7 @@ impl<'a> Head<'a> {
             ends_here: fields.ends_here || fields.chunked,
             upgrade: fields.upgrade,
             bytes: u32::try_from(fields.bytes + target_bytes + 16).unwrap_or(u32::MAX),
+            fields: self.headers.len() - fields.cookies.saturating_sub(1),
         })
     }
 
@@ -247,6 +241,7 @@ struct Fields<'a> {
     chunked: bool,
     ends_here: bool,
     upgrade: bool,
+    cookies: usize,
     bytes: usize,
 }
 

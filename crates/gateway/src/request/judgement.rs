@@ -9,13 +9,13 @@ use std::{
     time::Duration,
 };
 
-use http::request::Parts;
+use http::{Version, request::Parts};
 use tidegate_control::{
     Refusal,
     admission::Exchange,
     classify::{RequestFacts, TlsFacts},
     client_rate::{ClientRateSettings, RetryAfter},
-    knobs::{BalancePolicy, Mode, keys},
+    knobs::{BalancePolicy, Mode, Values, keys},
     meters::Meter,
 };
 use tidegate_runtime::{CoreApplication, Entry, Held, View, Waiting};
@@ -100,8 +100,8 @@ impl Service {
             });
         }
         let view = self.core.view();
-        if let Err(bad) = head.check_fields(view.snapshot.settings.host.get(keys::HEADERS_MAX)) {
-            return Ruling::Turn(Turn::Bad(bad));
+        if head.version == Version::HTTP_2 && is_too_large(&examined, &view.snapshot.settings.host) {
+            return Ruling::Turn(Turn::Bad(BadHead::TooLarge));
         }
         let application = match find_application(&view, facts, &examined.host) {
             Ok(application) => application,
@@ -228,6 +228,12 @@ impl Service {
         }
         taken.map(|()| None)
     }
+}
+
+/// Whether a head is larger than allowed, where no codec has measured it.
+fn is_too_large(examined: &Examined<'_>, host: &Values) -> bool {
+    u64::from(examined.bytes) > host.get(keys::HEAD_BYTES_MAX).0
+        || examined.fields as u64 > host.get(keys::HEADERS_MAX)
 }
 
 /// What was decided of a request, before its account is opened.

@@ -11,6 +11,7 @@ use tidegate_runtime::Spooled;
 
 use super::{
     frames::{Frames, length},
+    hop_by_hop,
     read_ahead::ReadAhead,
     record::Record,
 };
@@ -118,7 +119,7 @@ impl Body for ResponseBody {
                 Err(error) => record.break_off(error),
             }
         }
-        Poll::Ready(frame)
+        Poll::Ready(frame.map(|frame| frame.map(hop_by_hop::remove_from)))
     }
 
     fn is_end_stream(&self) -> bool {

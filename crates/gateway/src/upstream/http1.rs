@@ -4,7 +4,7 @@ use std::{
     future::Future,
     io,
     pin::{Pin, pin},
-    rc::Rc,
+    rc::{Rc, Weak},
     task::{Context, Poll, Waker, ready},
     time::Duration,
 };
@@ -29,6 +29,7 @@ use super::{
 };
 use crate::{
     body::{BodyError, Outbound, RequestBody},
+    facts::ConnectionFacts,
     http1::{Decoded, Decoder, Malformed, OtherLength, Outgoing, Room},
 };
 
@@ -76,7 +77,7 @@ pub(super) struct Http1 {
     pub(super) ends: Option<Ends>,
     /// The client's connection whose requests alone go on this one, since who speaks on it is known to the server by
     /// that.
-    pub(super) owner: Option<u64>,
+    pub(super) owner: Option<Weak<()>>,
     pub(super) idle_since: Timestamp,
     /// Whether it has served an exchange before.
     pub(super) is_used: bool,
@@ -97,6 +98,8 @@ pub(super) struct Unanswered {
     pub(super) request: Option<Outbound>,
     /// Whether the connection took no more requests, nothing of this one included.
     pub(super) has_moved: bool,
+    /// Whether the server takes it over HTTP/1.1 only, and may be asked by that.
+    pub(super) wants_http1: bool,
     /// Whether anything of the request may have reached the server.
     pub(super) has_reached: bool,
     /// Whether nothing at all came back: only then may the connection just have been stale.
@@ -157,6 +160,7 @@ impl Http1 {
                 failure,
                 request,
                 has_moved: false,
+                wants_http1: false,
                 has_reached: false,
                 is_silent: true,
                 client: None,
@@ -212,6 +216,7 @@ impl Http1 {
             failure,
             request: is_whole.then_some(Outbound { head, body }),
             has_moved: false,
+            wants_http1: false,
             has_reached: self.has_sent || is_late,
             is_silent: !self.has_received && !is_late,
             client,
@@ -277,6 +282,11 @@ impl Http1 {
     /// Whether the timer has run out.
     pub(super) fn poll_timer(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.timer.as_mut().poll(context)
+    }
+
+    /// It serves this client's requests alone from now on, unless it is another's already.
+    pub(super) fn own_by(&mut self, client: &ConnectionFacts) {
+        self.owner.get_or_insert_with(|| client.presence());
     }
 
     /// Whether it could serve another exchange: nothing of the last one is left, and it is to last.

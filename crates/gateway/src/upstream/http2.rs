@@ -17,7 +17,7 @@ use http::{
     uri::{Authority, Scheme},
 };
 use hyper::{
-    body::Incoming,
+    body::{Body, Incoming},
     client::conn::http2::{Builder, Connection, SendRequest},
     rt::Executor,
 };
@@ -26,7 +26,7 @@ use tidegate_control::{Timestamp, meters::UpstreamError};
 use tidegate_runtime::servers::Server;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    sync::Notify,
+    sync::{Notify, oneshot::error::TryRecvError},
     time::{Instant, Sleep},
 };
 
@@ -34,7 +34,7 @@ use super::{
     error::{Failure, describe, h2_error},
     http1::Unanswered,
     io::UpstreamIo,
-    outgoing::{Outgoing, Progress},
+    outgoing::{Outgoing, Progress, Released},
     patience::{Patience, Turn},
     plan::Plan,
     proxy_header::Ends,
@@ -74,16 +74,11 @@ pub(super) struct Http2 {
 
 type Driven = Connection<TokioIo<Heard>, Outgoing, Here>;
 
-/// A stream for one exchange.
+/// A stream for one exchange; given back when dropped.
 pub(super) struct Stream {
-    in_use: Rc<InUse>,
-}
-
-/// The use of one stream; ends when dropped. An upload may go on beyond the exchange, where the server has answered before
-/// its end.
-pub(super) struct InUse {
     connection: Rc<Http2>,
-    is_left_over: Cell<bool>,
+    /// The request's body, as long as the codec holds something of it.
+    upload: Cell<Option<Released>>,
 }
 
 /// Runs the codec's tasks on this core.
@@ -180,8 +175,13 @@ impl Http2 {
             return None;
         }
         self.active.set(self.active.get() + 1);
-        let in_use = InUse { connection: Rc::clone(self), is_left_over: Cell::new(false) };
-        Some(Stream { in_use: Rc::new(in_use) })
+        Some(Stream { connection: Rc::clone(self), upload: Cell::new(None) })
+    }
+
+    /// Takes a stream back.
+    fn take_back(&self) {
+        self.active.set(self.active.get() - 1);
+        self.turn.notify_one();
     }
 
     /// Streams that the server allows; `None` once the connection has ended.
@@ -277,7 +277,7 @@ impl Stream {
         request: Outbound,
         now: Instant,
     ) -> Result<Response<Incoming>, Unanswered> {
-        let connection = &self.in_use.connection;
+        let connection = &self.connection;
         let plan = &connection.plan;
         let Outbound { mut head, body } = request;
         // The codec does not give back what it has begun, so what can be sent twice is kept.
@@ -291,7 +291,9 @@ impl Stream {
         kept.headers_mut().clone_from(&head.headers);
         let mut kept = Outbound::from(kept);
         to_http2(&mut head, plan.tls.is_some(), connection.authority.as_ref());
-        let (body, progress) = Outgoing::new(body, &self.in_use);
+        let has_body = !body.is_end_stream();
+        let (body, progress, upload) = Outgoing::new(body);
+        self.upload.set(upload);
         let mut sender = connection.sender.clone();
         let mut response = std::pin::pin!(sender.try_send_request(Request::from_parts(*head, body)));
         let mut timer: Option<Pin<Box<Sleep>>> = None;
@@ -315,8 +317,10 @@ impl Stream {
                 Ok(response)
             }
             Some(Err(mut error)) => {
-                let has_moved = error.take_message().is_some() || went_away(error.error());
-                let has_reached = !has_moved && !was_refused(error.error());
+                let was_left = was_left(error.error()) && (kept.head.method.is_idempotent() || has_body);
+                let has_moved = error.take_message().is_some() || went_away(error.error()) || was_left;
+                let wants_http1 = plan.lets_server_choose() && wants_http1(error.error());
+                let has_reached = !has_moved && !wants_http1 && !was_refused(error.error());
                 let request = match &progress {
                     None => Some(kept),
                     Some(progress) if !has_reached => progress.take_back().map(|body| {
@@ -329,6 +333,7 @@ impl Stream {
                     failure: Failure::of_codec(error.error()),
                     request,
                     has_moved,
+                    wants_http1,
                     has_reached,
                     is_silent: !has_reached || h2_error(error.error()).is_none_or(|error| error.is_io()),
                     client: progress.and_then(|progress| progress.take_error()),
@@ -343,6 +348,7 @@ impl Stream {
                     ),
                     request: progress.is_none().then_some(kept),
                     has_moved: false,
+                    wants_http1: false,
                     has_reached: true,
                     is_silent: false,
                     client: None,
@@ -353,22 +359,22 @@ impl Stream {
 
     /// Whether its connection has answered before.
     pub(super) fn is_used(&self) -> bool {
-        self.in_use.connection.is_used.get()
+        self.connection.is_used.get()
     }
 
     /// Nothing new goes over this stream's connection.
     pub(super) fn suspect(&self) {
-        self.in_use.connection.is_suspect.set(true);
+        self.connection.is_suspect.set(true);
     }
 
     /// Notes when its connection was last in use.
     pub(super) fn touch(&self, now: Timestamp) {
-        self.in_use.connection.idle_since.set(now);
+        self.connection.idle_since.set(now);
     }
 
     /// How long the server may be silent within a body.
     pub(super) fn body_idle_timeout(&self) -> Duration {
-        self.in_use.connection.plan.body_idle_timeout
+        self.connection.plan.body_idle_timeout
     }
 }
 
@@ -376,33 +382,20 @@ impl Stream {
 /// has as long as a client that has its answer; then the connection ends, as soon as it is of no other use.
 impl Drop for Stream {
     fn drop(&mut self) {
-        if Rc::strong_count(&self.in_use) == 1 {
-            return;
-        }
-        let connection = &self.in_use.connection;
+        let connection = Rc::clone(&self.connection);
+        let upload = self.upload.take().map(|mut upload| (upload.try_recv(), upload));
+        let Some((Err(TryRecvError::Empty), mut upload)) = upload else { return connection.take_back() };
         connection.left_over.set(connection.left_over.get() + 1);
-        self.in_use.is_left_over.set(true);
-        let upload = Rc::downgrade(&self.in_use);
         tokio::task::spawn_local(async move {
-            loop {
-                tokio::time::sleep(LINGER).await;
-                let Some(in_use) = upload.upgrade() else { return };
-                let connection = &in_use.connection;
+            while tokio::time::timeout(LINGER, &mut upload).await.is_err() {
                 if connection.active.get() == connection.left_over.get() {
-                    return connection.news.cut();
+                    connection.news.cut();
+                    break;
                 }
             }
+            connection.left_over.set(connection.left_over.get() - 1);
+            connection.take_back();
         });
-    }
-}
-
-impl Drop for InUse {
-    fn drop(&mut self) {
-        if self.is_left_over.get() {
-            self.connection.left_over.set(self.connection.left_over.get() - 1);
-        }
-        self.connection.active.set(self.connection.active.get() - 1);
-        self.connection.turn.notify_one();
     }
 }
 
@@ -425,6 +418,19 @@ fn to_http2(head: &mut Parts, is_tls: bool, server: Option<&Authority>) {
 /// streams only that are beyond its last.
 fn went_away(error: &hyper::Error) -> bool {
     h2_error(error).is_some_and(|error| error.is_remote() && error.is_go_away())
+}
+
+/// Whether the connection ended while the request waited in the codec for a stream, as it does where a server allows fewer
+/// than before. Its head may have gone out at the last moment, no part of its body has.
+fn was_left(error: &hyper::Error) -> bool {
+    error.is_user()
+}
+
+/// Whether the server takes this request over HTTP/1.1 only (RFC 9113, section 7), as IIS does where it authenticates
+/// connections.
+fn wants_http1(error: &hyper::Error) -> bool {
+    h2_error(error)
+        .is_some_and(|error| error.is_remote() && error.reason() == Some(h2::Reason::HTTP_1_1_REQUIRED))
 }
 
 /// Whether the server says that it has not looked at the request, and refuses it (RFC 9113, section 8.7).

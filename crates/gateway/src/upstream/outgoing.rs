@@ -3,15 +3,18 @@
 use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,
+    convert::Infallible,
     pin::Pin,
     rc::Rc,
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
+use tokio::sync::oneshot;
 
-use super::{http2::InUse, patience::Turn};
+use super::patience::Turn;
 use crate::body::{BodyError, RequestBody};
 
 /// Bytes of a streaming body that are kept until there is an answer: a server that goes away or refuses the request has
@@ -19,11 +22,34 @@ use crate::body::{BodyError, RequestBody};
 const KEPT_MAX: usize = 256 * 1024;
 
 /// The body the codec reads.
-pub(super) enum Outgoing {
+pub(super) struct Outgoing {
+    source: Source,
+    /// Shared with every piece that the codec holds; `None` without a body.
+    held: Option<Arc<Held>>,
+}
+
+enum Source {
     /// In memory: keeps nobody waiting and does not fail.
     Whole(RequestBody),
-    /// Its stream is in use until the codec is done with it.
-    Streaming(Rc<Progress>, #[expect(dead_code, reason = "held")] Rc<InUse>),
+    Streaming(Rc<Progress>),
+}
+
+/// Resolves once the codec holds nothing more of a body: all of it went out, or its stream has ended.
+pub(super) type Released = oneshot::Receiver<Infallible>;
+
+/// What tells so by being dropped.
+struct Held(#[expect(dead_code, reason = "held")] oneshot::Sender<Infallible>);
+
+/// A piece of a body that the codec holds.
+struct Piece {
+    bytes: Bytes,
+    _held: Arc<Held>,
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// How far a streaming body has come.
@@ -55,9 +81,16 @@ struct Again {
 pub(super) struct ClientFailed;
 
 impl Outgoing {
-    pub(super) fn new(body: RequestBody, in_use: &Rc<InUse>) -> (Self, Option<Rc<Progress>>) {
+    pub(super) fn new(body: RequestBody) -> (Self, Option<Rc<Progress>>, Option<Released>) {
+        let (held, released) = match &body {
+            RequestBody::Empty => (None, None),
+            RequestBody::Whole(_) | RequestBody::Stream(_) => {
+                let (sender, released) = oneshot::channel();
+                (Some(Arc::new(Held(sender))), Some(released))
+            }
+        };
         if !matches!(body, RequestBody::Stream(_)) {
-            return (Self::Whole(body), None);
+            return (Self { source: Source::Whole(body), held }, None, released);
         }
         let progress = Rc::new(Progress {
             rest: RefCell::new(body),
@@ -66,7 +99,7 @@ impl Outgoing {
             waits: Cell::new(false),
             error: RefCell::new(None),
         });
-        (Self::Streaming(Rc::clone(&progress), Rc::clone(in_use)), Some(progress))
+        (Self { source: Source::Streaming(Rc::clone(&progress)), held }, Some(progress), released)
     }
 }
 
@@ -137,25 +170,29 @@ impl Body for Outgoing {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, ClientFailed>>> {
-        match self.get_mut() {
-            Self::Whole(body) => Pin::new(body)
+        let Self { source, held } = self.get_mut();
+        let polled = match source {
+            Source::Whole(body) => Pin::new(body)
                 .poll_frame(context)
                 .map(|frame| frame.map(|frame| frame.map_err(|_| ClientFailed))),
-            Self::Streaming(progress, _) => progress.poll_frame(context),
-        }
+            Source::Streaming(progress) => progress.poll_frame(context),
+        };
+        let Some(held) = held else { return polled };
+        let hold = |bytes| Bytes::from_owner(Piece { bytes, _held: Arc::clone(held) });
+        polled.map(|frame| frame.map(|frame| frame.map(|frame| frame.map_data(hold))))
     }
 
     fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Whole(body) => body.is_end_stream(),
-            Self::Streaming(progress, _) => progress.rest.borrow().is_end_stream(),
+        match &self.source {
+            Source::Whole(body) => body.is_end_stream(),
+            Source::Streaming(progress) => progress.rest.borrow().is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Whole(body) => body.size_hint(),
-            Self::Streaming(progress, _) => progress.rest.borrow().size_hint(),
+        match &self.source {
+            Source::Whole(body) => body.size_hint(),
+            Source::Streaming(progress) => progress.rest.borrow().size_hint(),
         }
     }
 }

@@ -19,6 +19,7 @@ use super::{
     plan::Plan,
     proxy_header::Ends,
 };
+use crate::facts::ConnectionFacts;
 
 /// Connections a core opens to one server at once. A burst beyond waits for these, or for
 /// connections that come back meanwhile: a server that has just started is not greeted by a
@@ -36,7 +37,7 @@ pub(super) struct Pool {
     /// Last in, first out: those least used grow old and are closed.
     #[expect(clippy::vec_box, reason = "a connection keeps its box from one exchange to the next")]
     idle: RefCell<Vec<Box<Http1>>>,
-    /// Those that have an owner, and serve nobody else.
+    /// Those that have an owner, serve nobody else and end with it.
     #[expect(clippy::vec_box, reason = "as above")]
     owned: RefCell<Vec<Box<Http1>>>,
     shared: RefCell<Vec<Rc<Http2>>>,
@@ -55,10 +56,10 @@ pub(super) enum Lease {
 
 /// What a connection is wanted for.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct Wanted<'a> {
     pub(super) ends: Option<Ends>,
     /// The client's connection.
-    pub(super) client: u64,
+    pub(super) client: &'a ConnectionFacts,
     /// One of HTTP/1 has been idle for less.
     pub(super) idle_max: Duration,
 }
@@ -70,7 +71,7 @@ struct Opening<'a> {
 
 impl Pool {
     /// A connection that is open already.
-    pub(super) fn reuse(&self, plan: &Rc<Plan>, wanted: Wanted, now: Timestamp) -> Option<Lease> {
+    pub(super) fn reuse(&self, plan: &Rc<Plan>, wanted: Wanted<'_>, now: Timestamp) -> Option<Lease> {
         if let Some(http1) = self.pop_idle(plan, wanted, now) {
             return Some(Lease::Http1(http1));
         }
@@ -86,7 +87,7 @@ impl Pool {
         &self,
         server: &Server,
         plan: &Rc<Plan>,
-        wanted: Wanted,
+        wanted: Wanted<'_>,
         now: impl Fn() -> Timestamp,
         opened: impl Fn(),
     ) -> Result<Lease, Failure> {
@@ -154,14 +155,15 @@ impl Pool {
         }
     }
 
-    /// Closes what has been idle for too long, is closed already, or was opened by other settings.
+    /// Closes what has been idle for too long, is closed already, has lost its owner, or was opened by other settings.
     pub(super) fn sweep(&self, plan: &Rc<Plan>, now: Timestamp) {
         let is_fresh = |idle_since: Timestamp| now.since(idle_since) < plan.idle_timeout;
         // Taken out meanwhile: closing runs code that is not ours.
         for kept in [&self.idle, &self.owned] {
             let mut idle = kept.take();
             idle.retain_mut(|http1| {
-                is_fresh(http1.idle_since) && is_of(&http1.plan, plan) && http1.is_open()
+                let has_left = http1.owner.as_ref().is_some_and(|owner| owner.strong_count() == 0);
+                !has_left && is_fresh(http1.idle_since) && is_of(&http1.plan, plan) && http1.is_open()
             });
             kept.replace(idle);
         }
@@ -194,7 +196,13 @@ impl Pool {
         self.idle.borrow().len()
     }
 
-    fn pop_idle(&self, plan: &Rc<Plan>, wanted: Wanted, now: Timestamp) -> Option<Box<Http1>> {
+    /// Idle connections that have an owner.
+    #[cfg(test)]
+    pub(super) fn owned(&self) -> usize {
+        self.owned.borrow().len()
+    }
+
+    fn pop_idle(&self, plan: &Rc<Plan>, wanted: Wanted<'_>, now: Timestamp) -> Option<Box<Http1>> {
         let mut http1 = match self.pop_owned(wanted.client) {
             Some(owned) => owned,
             None if plan.is_per_client() => {
@@ -216,9 +224,10 @@ impl Pool {
     }
 
     /// The connection that serves this client's alone.
-    fn pop_owned(&self, client: u64) -> Option<Box<Http1>> {
+    fn pop_owned(&self, client: &ConnectionFacts) -> Option<Box<Http1>> {
         let mut owned = self.owned.borrow_mut();
-        let position = owned.iter().rposition(|http1| http1.owner == Some(client))?;
+        let is_its = |http1: &Box<Http1>| http1.owner.as_ref().is_some_and(|owner| client.is(owner));
+        let position = owned.iter().rposition(is_its)?;
         Some(owned.remove(position))
     }
 

@@ -80,9 +80,10 @@ impl Upstreams {
         let can_again =
             request.head.method.is_idempotent() && !matches!(request.body, RequestBody::Stream(_));
         let idle_max = if can_again { Duration::MAX } else { SURELY_OPEN };
-        let wanted = Wanted { ends, client: client.id, idle_max };
+        let wanted = Wanted { ends, client, idle_max };
         // HTTP/2 knows no upgrade.
         let mut apart = asked_upgrade && chosen.plan.lets_server_choose();
+        let mut takes_http1 = true;
         let (mut tries, mut moves) = (0, 0);
         let (response, message, answered_at) = loop {
             tries += 1;
@@ -116,7 +117,7 @@ impl Upstreams {
                         Ok(lease) => lease,
                         // It may speak HTTP/2 alone, and answers without the upgrade then.
                         Err(failure) if apart && failure.kind == UpstreamError::Tls => {
-                            (apart, tries) = (false, 0);
+                            (apart, takes_http1, tries) = (false, false, 0);
                             continue;
                         }
                         Err(failure) => {
@@ -145,7 +146,9 @@ impl Upstreams {
                         Ok(response) => {
                             let now = clock.now();
                             wait.end(now);
-                            http1.owner = http1.owner.or(authenticates.then_some(client.id));
+                            if authenticates {
+                                http1.own_by(client);
+                            }
                             break (response, Message::Http1(http1), now);
                         }
                         Err(unanswered) => {
@@ -170,6 +173,7 @@ impl Upstreams {
                     }
                 }
             };
+            apart |= unanswered.wants_http1 && takes_http1;
             let is_worth_it = if unanswered.has_moved {
                 moves += 1;
                 moves < MOVES_MAX
@@ -203,6 +207,7 @@ impl Upstreams {
                     failure,
                     request: None,
                     has_moved: false,
+                    wants_http1: false,
                     has_reached: true,
                     is_silent: false,
                     client: None,
@@ -213,7 +218,9 @@ impl Upstreams {
         let (head, ()) = response.into_parts();
         if let Message::Http1(http1) = &mut message {
             http1.expect(head.status, framing);
-            http1.owner = http1.owner.or(framing.binds.then_some(client.id));
+            if framing.binds {
+                http1.own_by(client);
+            }
         }
         let exchange = Exchange { chosen, clock, response_time: now.since(started) };
         let body = UpstreamBody::new(exchange, message, head.status, now);

@@ -63,6 +63,11 @@ pub(super) fn parse(
     }))
 }
 
+/// Whether a head may begin so: with its method, or with empty lines before it.
+pub(in crate::connection) const fn may_begin(byte: u8) -> bool {
+    byte.is_ascii_graphic() || matches!(byte, b'\r' | b'\n')
+}
+
 /// Whether a head may end in what has come since `looked_at` bytes were looked at.
 pub(in crate::connection) fn may_end(bytes: &[u8], looked_at: usize) -> bool {
     // An end can lie across what was looked at before.

@@ -17,6 +17,15 @@ pub(super) async fn answer_all(io: impl AsyncRead + AsyncWrite + Unpin, body: &'
     }
 }
 
+/// Resets every request of a connection, for that reason.
+pub(super) async fn refuse_all(io: impl AsyncRead + AsyncWrite + Unpin, reason: Reason) {
+    let mut connection: server::Connection<_, Bytes> =
+        server::handshake(io).await.expect("an HTTP/2 preface");
+    while let Some(Ok((_, mut respond))) = connection.accept().await {
+        respond.send_reset(reason);
+    }
+}
+
 fn answer(mut respond: server::SendResponse<Bytes>, body: &'static str) {
     let mut stream = respond.send_response(Response::new(()), false).expect("a head to be sent");
     stream.send_data(Bytes::from_static(body.as_bytes()), true).expect("a body to be sent");
@@ -229,10 +238,7 @@ fn a_server_that_ends_its_connections_soon_costs_nobody_the_answer() {
             loop {
                 let mut peer = raw.accept().await;
                 peer.write([0, 0, 0, 4, 0, 0, 0, 0, 0]).await;
-                // The length of its fields, HEADERS, their flags and the stream.
-                while !peer.buffer.windows(6).any(|bytes| bytes[0] == 1 && bytes[2..] == [0, 0, 0, 1]) {
-                    assert_ne!(peer.stream.read_buf(&mut peer.buffer).await.expect("more to read"), 0);
-                }
+                has_asked(&mut peer, 1).await;
                 // Status 200 is one byte.
                 peer.write([0, 0, 1, 1, 5, 0, 0, 0, 1, 0x88]).await;
                 peer.write([0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]).await;
@@ -370,6 +376,40 @@ fn an_upload_that_was_refused_is_sent_again_from_its_beginning() {
     });
 }
 
+/// The codec has taken all of it, and waits for the server's window with what is left.
+#[test]
+fn a_body_that_its_server_does_not_read_to_the_end_is_let_go_with_its_connection() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = h2(&[raw.address()]);
+        let (sender, whole) = tokio::sync::oneshot::channel::<()>();
+        struct Kept(#[expect(dead_code, reason = "dropped")] tokio::sync::oneshot::Sender<()>);
+        impl AsRef<[u8]> for Kept {
+            fn as_ref(&self) -> &[u8] {
+                &[b'x'; 100_000]
+            }
+        }
+        let body = RequestBody::Whole(Bytes::from_owner(Kept(sender)));
+        let server = async {
+            let mut first = accept(&raw, 100).await;
+            let (request, mut respond) = first.accept().await.expect("open").expect("a request");
+            respond.send_response(Response::new(()), true).expect("a head to be sent");
+            let drive_first = async { while first.accept().await.is_some_and(|next| next.is_ok()) {} };
+            let second = async { answer_all(raw.accept().await.stream, "second").await };
+            tokio::join!(drive_first, second);
+            drop(request);
+        };
+        let client = async {
+            let answered = bench.send(request(Method::POST, "/", body)).await.expect("a head");
+            assert_eq!(text(answered.into_body()).await.expect("no body"), "");
+            assert_eq!(get_text(&bench, "/").await, "second");
+            whole.await.expect_err("nobody to say it");
+        };
+        with_server(client, server).await;
+        assert_eq!(bench.connects(), 2);
+    });
+}
+
 #[test]
 fn an_upload_that_goes_on_beyond_its_answer_has_its_connection_alone_and_ends_with_it() {
     run(async {
@@ -397,6 +437,50 @@ fn an_upload_that_goes_on_beyond_its_answer_has_its_connection_alone_and_ends_wi
         };
         with_server(client, server).await;
         assert_eq!(bench.connects(), 2);
+    });
+}
+
+/// Waits for the head of that stream's request.
+async fn has_asked(peer: &mut Peer, stream: u8) {
+    // The length of its fields, HEADERS, their flags and the stream.
+    while !peer.buffer.windows(6).any(|bytes| bytes[0] == 1 && bytes[2..] == [0, 0, 0, stream]) {
+        assert_ne!(peer.stream.read_buf(&mut peer.buffer).await.expect("more to read"), 0);
+    }
+}
+
+/// SETTINGS that allow so many streams.
+const fn allows(streams: u8) -> [u8; 15] {
+    [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, streams]
+}
+
+#[test]
+fn a_request_whose_connection_ends_while_it_waits_for_a_stream_goes_on_another() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = h2(&[raw.address()]);
+        let first = async {
+            let mut peer = raw.accept().await;
+            peer.write(allows(2)).await;
+            has_asked(&mut peer, 1).await;
+            peer.write([0, 0, 1, 1, 5, 0, 0, 0, 1, 0x88]).await;
+            has_asked(&mut peer, 3).await;
+            peer
+        };
+        let mut held = Box::pin(async {
+            bench.get("/").await.expect("a head");
+            bench.get("/held").await
+        });
+        let mut peer = tokio::select! { peer = first => peer, _ = &mut held => panic!("answered") };
+        // The codec hears of it just when the next request is on its way to it.
+        peer.write(allows(1)).await;
+        tokio::task::yield_now().await;
+        let mut post = Box::pin(bench.send(request(Method::POST, "/", RequestBody::Whole("x".into()))));
+        assert!(futures_util::FutureExt::now_or_never(&mut post).is_none());
+        tokio::task::yield_now().await;
+        drop(peer);
+        let post = async { text(post.await.expect("a head").into_body()).await.expect("a body") };
+        let second = async { answer_all(raw.accept().await.stream, "second").await };
+        assert_eq!(with_server(post, second).await, "second");
     });
 }
 

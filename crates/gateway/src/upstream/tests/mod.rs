@@ -99,6 +99,7 @@ impl Bench {
             trusted: false,
             requests: Cell::new(0),
             forwarding: OnceCell::new(),
+            presence: OnceCell::new(),
         };
         Self { shared, core, upstreams, client }
     }

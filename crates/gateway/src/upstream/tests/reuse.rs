@@ -247,14 +247,12 @@ fn a_streaming_body_that_is_gone_is_not_sent_twice() {
 
 /// NTLM and its like authenticate connections: whoever spoke on one after somebody has logged in would be him.
 #[test]
-fn a_connection_on_which_somebody_authenticates_is_his_alone() {
+fn a_connection_on_which_somebody_authenticates_is_his_alone_and_ends_with_him() {
     run(async {
         let raw = Raw::bind().await;
         let mut bench = Bench::new(&[raw.address()], |_| {});
         // Asked for by the server, or begun by the client.
-        for (number, authorization, challenge) in
-            [(1, "", "www-authenticate: NTLM"), (2, "Negotiate x", "a: b")]
-        {
+        for (authorization, challenge) in [("", "www-authenticate: NTLM"), ("Negotiate x", "a: b")] {
             let server = async {
                 let mut his = raw.accept().await;
                 his.head().await;
@@ -266,19 +264,24 @@ fn a_connection_on_which_somebody_authenticates_is_his_alone() {
                 others.answer("who are you?").await;
                 // The next round begins with nobody's.
                 others.reset();
-                his
+                his.closed().await;
             };
             let client = async {
-                bench.client.id = number;
                 let mut first = request(Method::GET, "/", RequestBody::Empty);
                 if !authorization.is_empty() {
                     first.headers_mut().insert("authorization", authorization.parse().expect("a value"));
                 }
                 assert_eq!(bench.send(first).await.expect("a head").status(), 401);
-                for (client, answer) in [(100, "who are you?"), (number, "hello"), (101, "who are you?")] {
-                    bench.client.id = client;
-                    assert_eq!(get_text(&bench, "/").await, answer);
-                }
+                let his = bench.client.presence.take().expect("it has an owner");
+                assert_eq!(get_text(&bench, "/").await, "who are you?");
+                bench.client.presence = his.clone().into();
+                assert_eq!(get_text(&bench, "/").await, "hello");
+                bench.client.presence.take();
+                assert_eq!(get_text(&bench, "/").await, "who are you?");
+                bench.upstreams.sweep(true);
+                assert_eq!(bench.upstreams.servers(&bench.application()).met()[0].pool.owned(), 1);
+                drop(his);
+                bench.upstreams.sweep(true);
             };
             tokio::join!(client, server);
         }

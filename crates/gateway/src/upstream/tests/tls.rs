@@ -299,6 +299,73 @@ fn an_upgrade_goes_by_http1_where_the_server_would_choose_http2() {
 }
 
 #[test]
+fn a_request_that_a_server_takes_over_http1_only_goes_by_that() {
+    run(async {
+        let authority = Authority::new("ours");
+        let both = authority.acceptor("app.test", false, &[b"h2", b"http/1.1"], false);
+        let raw = Raw::bind().await;
+        let bench = Bench::new(&[raw.address()], |app| speaks_tls(app, authority.settings()));
+        let (client, body) = stream();
+        client.send(Ok("begun, ".into())).expect("taken");
+        let server = async {
+            let stream = both.accept(raw.accept().await.stream).await.expect("a handshake");
+            let refusing = super::http2::refuse_all(stream, h2::Reason::HTTP_1_1_REQUIRED);
+            tokio::task::spawn_local(refusing);
+            let mut stream = both.accept(raw.accept().await.stream).await.expect("a handshake");
+            assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
+            let mut request = Vec::new();
+            while !request.ends_with(b"ended\r\n0\r\n\r\n") {
+                assert_ne!(stream.read_buf(&mut request).await.expect("more to read"), 0);
+            }
+            assert!(request.windows(9).any(|bytes| bytes == b"begun, \r\n"));
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\none").await.expect("to be taken");
+            // And so does the next one, on the same connection.
+            request.clear();
+            while !request.ends_with(b"\r\n\r\n") {
+                assert_ne!(stream.read_buf(&mut request).await.expect("more to read"), 0);
+            }
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\ntwo").await.expect("to be taken");
+            std::future::pending::<()>().await;
+        };
+        let asking = async {
+            let upload = async {
+                client.send(Ok("ended".into())).expect("taken");
+                drop(client);
+            };
+            let post = bench.send(request(Method::POST, "/", body));
+            let response = tokio::join!(post, upload).0.expect("a head");
+            assert_eq!(text(response.into_body()).await.expect("a body"), "one");
+            let response = bench.get("/").await.expect("a head");
+            assert_eq!(text(response.into_body()).await.expect("a body"), "two");
+            assert_eq!(bench.count(Meter::UPSTREAM_ERRORS).iter().sum::<u64>(), 0);
+        };
+        tokio::select! { () = asking => {}, () = server => panic!("closed") };
+    });
+}
+
+#[test]
+fn a_server_that_wants_http1_and_does_not_speak_it_fails() {
+    run(async {
+        let authority = Authority::new("ours");
+        let two = authority.acceptor("app.test", false, &[b"h2"], false);
+        let raw = Raw::bind().await;
+        let bench = Bench::new(&[raw.address()], |app| speaks_tls(app, authority.settings()));
+        let server = async {
+            loop {
+                if let Ok(stream) = two.accept(raw.accept().await.stream).await {
+                    let refusing = super::http2::refuse_all(stream, h2::Reason::HTTP_1_1_REQUIRED);
+                    tokio::task::spawn_local(refusing);
+                }
+            }
+        };
+        let client = async { bench.get("/").await.expect_err("no protocol in common").kind };
+        let kind =
+            tokio::select! { kind = client => kind, () = server => unreachable!("it serves for ever") };
+        assert_eq!(kind, UpstreamError::Reset);
+    });
+}
+
+#[test]
 fn files_that_cannot_be_read_are_named() {
     run(async {
         let authority = Authority::new("ours");
