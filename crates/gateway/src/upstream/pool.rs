@@ -2,7 +2,7 @@
 
 use std::{
     cell::{Cell, RefCell},
-    rc::Rc,
+    rc::{Rc, Weak},
     time::Duration,
 };
 
@@ -226,8 +226,8 @@ impl Pool {
     /// The connection that serves this client's alone.
     fn pop_owned(&self, client: &ConnectionFacts) -> Option<Box<Http1>> {
         let mut owned = self.owned.borrow_mut();
-        let is_its = |http1: &Box<Http1>| http1.owner.as_ref().is_some_and(|owner| client.is(owner));
-        let position = owned.iter().rposition(is_its)?;
+        let is_its = |owner: &Weak<()>| client.is(owner);
+        let position = owned.iter().rposition(|http1| http1.owner.as_ref().is_some_and(is_its))?;
         Some(owned.remove(position))
     }
 
