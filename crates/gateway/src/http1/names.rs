@@ -1,5 +1,5 @@
 //! Names of fields, remembered as they were written: most heads have the names of those before them, and to know one
-//! again costs half of reading it, and no memory where the name is none of the standard's.
+//! again costs less than reading it, and no memory where the name is none of the standard's.
 
 use std::cell::RefCell;
 
