@@ -24,7 +24,7 @@ use crate::{
     handover::{Inherited, Program, UpgradeError, notify},
     listener::{Bound, ListenError, Listening, Serving},
     request::AccessLog,
-    tls::{self, Reminders, ServerTls, Ticketer, TicketerError, TlsError},
+    tls::{self, Reminders, ServerTls, Ticketer, TicketerError, TlsError, WithChain},
     upstream::tls_fault,
     watchdog::{self, Asked, Watchdog},
     workers::{Command, Process, Station, WorkerHandle},
@@ -117,7 +117,7 @@ pub struct Running {
     access_log: AccessLog,
     reminders: Mutex<Reminders>,
     /// What the admin interface serves, which is none of ours but expires as they do.
-    admin_certificate: Mutex<Option<(Certificate, Vec<CertificateDer<'static>>)>>,
+    admin_certificate: Mutex<Option<WithChain>>,
     is_draining: Arc<AtomicBool>,
 }
 
@@ -364,7 +364,7 @@ impl Running {
         }
     }
 
-    fn admin_certificate(&self) -> MutexGuard<'_, Option<(Certificate, Vec<CertificateDer<'static>>)>> {
+    fn admin_certificate(&self) -> MutexGuard<'_, Option<WithChain>> {
         self.admin_certificate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 
+use http::Response;
 use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http2::SendRequest;
+use hyper::{body::Incoming, client::conn::http2::SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 
 use tidegate_control::meters::{BadRequest, Meter};
@@ -305,18 +306,27 @@ fn a_slow_server_is_not_taken_for_a_client_that_takes_nothing() {
     house.finish();
 }
 
+/// Asks for `/` on a thread of its own: what is taken of the answer.
+fn asking<T: Send + 'static>(
+    house: &House,
+    take: impl AsyncFnOnce(Response<Incoming>) -> T + Send + 'static,
+) -> std::thread::JoinHandle<T> {
+    let stream = house.connect();
+    stream.set_nonblocking(true).unwrap();
+    std::thread::spawn(|| {
+        run(async {
+            let mut client = speak(tokio::net::TcpStream::from_std(stream).unwrap()).await;
+            take(client.send_request(request("/", b"")).await.unwrap()).await
+        })
+    })
+}
+
 /// Clients by nghttp2, as curl is, take a length for a body that is missing.
 #[test]
 fn an_answer_without_content_says_no_length_of_it() {
     let house = House::new("");
-    let stream = house.connect();
-    stream.set_nonblocking(true).unwrap();
-    let asking = std::thread::spawn(|| {
-        run(async {
-            let mut client = speak(tokio::net::TcpStream::from_std(stream).unwrap()).await;
-            let response = client.send_request(request("/", b"")).await.unwrap();
-            (response.status().as_u16(), response.headers().contains_key("content-length"))
-        })
+    let asking = asking(&house, async |response| {
+        (response.status().as_u16(), response.headers().contains_key("content-length"))
     });
     house.origin.next().send("HTTP/1.1 204 No Content\r\ncontent-length: 5\r\n\r\n");
     assert_eq!(asking.join().unwrap(), (204, false));
@@ -327,15 +337,9 @@ fn an_answer_without_content_says_no_length_of_it() {
 #[test]
 fn of_trailers_what_ends_at_the_hop_before_goes_no_further() {
     let house = House::new("");
-    let stream = house.connect();
-    stream.set_nonblocking(true).unwrap();
-    let asking = std::thread::spawn(|| {
-        run(async {
-            let mut client = speak(tokio::net::TcpStream::from_std(stream).unwrap()).await;
-            let response = client.send_request(request("/", b"")).await.unwrap();
-            let trailers = response.into_body().collect().await.unwrap().trailers().cloned().unwrap();
-            trailers.iter().map(|(name, value)| format!("{name}: {value:?}")).collect::<Vec<_>>()
-        })
+    let asking = asking(&house, async |response| {
+        let trailers = response.into_body().collect().await.unwrap().trailers().cloned().unwrap();
+        trailers.iter().map(|(name, value)| format!("{name}: {value:?}")).collect::<Vec<_>>()
     });
     let trailers =
         "connection: x-other\r\nx-other: 1\r\nkeep-alive: 1\r\ntransfer-encoding: chunked\r\nx-sum: 2";

@@ -260,6 +260,27 @@ fn a_script_that_fails_in_the_simulator_is_told() {
     assert!(said.starts_with(&format!("arm,load,second,level,text\n{first}")), "{said}");
 }
 
+/// The same of a live run, whose figures alone would pass: there is no check.
+#[test]
+fn a_script_that_fails_in_a_live_run_is_told() {
+    let place = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| {
+        let file = place.path().join(name);
+        fs::write(&file, text).expect("write");
+        file.to_str().expect("UTF-8").to_owned()
+    };
+    let burst = write("burst.toml", BURST);
+    let ends = |script: &str| {
+        lab(&["run", &burst, "--live", "--repetitions", "1", "--json", "--controller", script])
+    };
+    let output = ends(&write("failing.lua", "every(\"100ms\", function()\n  error(\"no idea, yet\")\nend)"));
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    let notes = result(&output)["notes"].to_string();
+    assert!(notes.contains("no idea"), "{notes}");
+    let output = ends(&write("idle.lua", "every(\"100ms\", function() end)"));
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// A signal ends a live run, and with it every server it has started and every file of its own.
 #[test]
 fn a_signal_ends_a_live_run_and_leaves_nothing() {

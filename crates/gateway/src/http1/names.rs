@@ -56,9 +56,9 @@ mod tests {
         let written =
             ["Host", "host", "HOST", "X-One", "x-one", "Sec-Fetch-Mode", "a", "te", "b c", "", "x:", "é"];
         let long = "x".repeat(LONGEST + 1);
-        for name_of in [written, written].concat().into_iter().chain([&*long]) {
-            let read = HeaderName::from_bytes(name_of.as_bytes()).ok();
-            assert_eq!(name(name_of.as_bytes()).ok(), read, "{name_of:?}");
+        for written in [written, written].concat().into_iter().chain([&*long]) {
+            let read = HeaderName::from_bytes(written.as_bytes()).ok();
+            assert_eq!(name(written.as_bytes()).ok(), read, "{written:?}");
         }
     }
 
@@ -78,7 +78,7 @@ mod tests {
         }
     }
 
-    /// Names that browsers and servers write have places of their own, but for few.
+    /// Of the names that browsers and servers write none drives another one out.
     #[test]
     fn common_names_stay_known() {
         let common = [

@@ -2,8 +2,9 @@
 
 use memchr::memmem;
 use rustls_pki_types::CertificateDer;
-use tidegate_config::Certificate;
 use webpki::{EndEntityCert, anchor_from_trusted_cert};
+
+use super::WithChain;
 
 /// The object identifier of caIssuers (RFC 5280, section 4.2.2.1), encoded: a certificate of a public authority says with it
 /// where its issuer's is to be had, and one of a house's own root does not.
@@ -11,7 +12,7 @@ const CA_ISSUERS: [u8; 10] = [0x06, 0x08, 0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x
 
 /// Of files whose certificate comes without its issuer's, where clients will hardly have that one themselves: many browsers
 /// find it, and programs do not.
-pub(super) fn incomplete(chains: &[(Certificate, Vec<CertificateDer<'static>>)]) -> Vec<String> {
+pub(super) fn incomplete(chains: &[WithChain]) -> Vec<String> {
     let mut lacking: Vec<_> = chains.iter().filter(|(_, chain)| lacks_issuer(chain)).collect();
     if !lacking.is_empty() {
         let found = rustls_native_certs::load_native_certs();
@@ -22,7 +23,7 @@ pub(super) fn incomplete(chains: &[(Certificate, Vec<CertificateDer<'static>>)])
             issuer.is_ok_and(|issuer| !roots.iter().any(|root| *root.subject == *issuer))
         });
     }
-    let told = |(files, _): &&(Certificate, Vec<_>)| {
+    let told = |(files, _): &&WithChain| {
         format!(
             "{}: the certificate comes without that of its issuer, and programs do not accept it: append the issuer's \
              (authorities call it intermediate, and both together the full chain)",
@@ -45,6 +46,7 @@ fn lacks_issuer(chain: &[CertificateDer<'_>]) -> bool {
 #[cfg(test)]
 mod tests {
     use rcgen::{BasicConstraints, CertificateParams, CustomExtension, DnType, IsCa, Issuer, KeyPair};
+    use tidegate_config::Certificate;
 
     use super::*;
 

@@ -102,10 +102,13 @@ struct Configs {
     resumption: Arc<ServerConfig>,
 }
 
+/// Files of a certificate, and the chain that was read from them.
+pub(crate) type WithChain = (Certificate, Vec<CertificateDer<'static>>);
+
 /// What of these files is in force although clients will hardly accept it; what cannot be read is no doubt.
 pub(crate) fn doubts(files: &[&Certificate]) -> Vec<String> {
     let read = |files: &&Certificate| Some(((*files).clone(), read_certificates(&files.chain).ok()?));
-    let chains: Vec<_> = files.iter().filter_map(read).collect();
+    let chains: Vec<WithChain> = files.iter().filter_map(read).collect();
     let untimely = chains.iter().filter_map(|(files, chain)| untimely(files, chain));
     untimely.chain(incomplete(&chains)).collect()
 }

@@ -277,7 +277,7 @@ impl<'a> Codec<'a> {
         let body = Wire::expect(&self.wire, body, expects_continue);
         let body = body.map_or(ClientBody::Empty, ClientBody::Http1);
         let service = Rc::clone(&self.worker.service);
-        let answer = {
+        let Answer { body, is_upgrade, lasts } = {
             let mut serving = pin!(service.serve(Rc::clone(connection), parts, body, judged));
             poll_fn(|context| {
                 loop {
@@ -306,7 +306,6 @@ impl<'a> Codec<'a> {
             })
             .await?
         };
-        let Answer { body, is_upgrade, lasts } = answer;
         exchange.answer();
         let unfinished = Unfinished(Some(&connection.socket));
         // Ends once nothing more is taken of the body.

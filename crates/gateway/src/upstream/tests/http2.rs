@@ -376,6 +376,18 @@ fn an_upload_that_was_refused_is_sent_again_from_its_beginning() {
     });
 }
 
+/// Answers the first request of its first connection and neither reads the rest of it nor ends the stream; serves a second connection
+/// as well.
+async fn answers_and_reads_nothing(raw: &Raw) {
+    let mut first = accept(raw, 100).await;
+    let (request, mut respond) = first.accept().await.expect("open").expect("a request");
+    respond.send_response(Response::new(()), true).expect("a head to be sent");
+    let drive_first = async { while first.accept().await.is_some_and(|next| next.is_ok()) {} };
+    let second = async { answer_all(raw.accept().await.stream, "second").await };
+    tokio::join!(drive_first, second);
+    drop(request);
+}
+
 /// The codec has taken all of it, and waits for the server's window with what is left.
 #[test]
 fn a_body_that_its_server_does_not_read_to_the_end_is_let_go_with_its_connection() {
@@ -390,15 +402,7 @@ fn a_body_that_its_server_does_not_read_to_the_end_is_let_go_with_its_connection
             }
         }
         let body = RequestBody::Whole(Bytes::from_owner(Kept(sender)));
-        let server = async {
-            let mut first = accept(&raw, 100).await;
-            let (request, mut respond) = first.accept().await.expect("open").expect("a request");
-            respond.send_response(Response::new(()), true).expect("a head to be sent");
-            let drive_first = async { while first.accept().await.is_some_and(|next| next.is_ok()) {} };
-            let second = async { answer_all(raw.accept().await.stream, "second").await };
-            tokio::join!(drive_first, second);
-            drop(request);
-        };
+        let server = answers_and_reads_nothing(&raw);
         let client = async {
             let answered = bench.send(request(Method::POST, "/", body)).await.expect("a head");
             assert_eq!(text(answered.into_body()).await.expect("no body"), "");
@@ -417,16 +421,7 @@ fn an_upload_that_goes_on_beyond_its_answer_has_its_connection_alone_and_ends_wi
         let bench = h2(&[raw.address()]);
         let (upload, body) = stream();
         upload.send(Ok(vec![b'x'; 100_000].into())).expect("taken");
-        let server = async {
-            let mut first = accept(&raw, 100).await;
-            let (request, mut respond) = first.accept().await.expect("open").expect("a request");
-            // It neither reads the rest nor ends the stream.
-            respond.send_response(Response::new(()), true).expect("a head to be sent");
-            let drive_first = async { while first.accept().await.is_some_and(|next| next.is_ok()) {} };
-            let second = async { answer_all(raw.accept().await.stream, "second").await };
-            tokio::join!(drive_first, second);
-            drop(request);
-        };
+        let server = answers_and_reads_nothing(&raw);
         let client = async {
             let answered = bench.send(request(Method::POST, "/", body)).await.expect("a head");
             assert_eq!(text(answered.into_body()).await.expect("no body"), "");
