@@ -25,6 +25,8 @@ SECONDS = 8
 CODEC = "tidegate: HTTP/1 on the wire"
 # The first that is found in a source file's path.
 GROUPS = [
+    # Has `crates/` in its paths, too.
+    ("/library/", "Rust's own library"),
     ("crates/gateway/src/http1", CODEC),
     ("crates/gateway/src/connection/http1", CODEC),
     ("crates/gateway/src/upstream/http1", CODEC),
@@ -46,7 +48,6 @@ GROUPS = [
     ("/rustls", "rustls, aws-lc"),
     ("aws-lc", "rustls, aws-lc"),
     ("jemalloc", "jemalloc"),
-    ("/library/", "Rust's own library"),
 ]
 ELSEWHERE = "C library and unknown"
 
