@@ -132,11 +132,17 @@ impl Room {
         } else {
             was
         };
-        // Not a little more than was promised, or newcomers would have it while others wait.
-        let present =
-            self.capacity.pace.map(|pace| pace.may_come_per_s).map_or(budget, |pace| {
-                thousandths((pace - excess).max(pace * NEWCOMERS_MIN) * length_s).max(1)
-            });
+        let present = match (self.capacity.pace, self.capacity.per_s) {
+            (None, _) => budget,
+            (Some(pace), known) => {
+                let pace = pace.may_come_per_s;
+                let may_come = thousandths((pace - excess).max(pace * NEWCOMERS_MIN) * length_s).max(1);
+                // What the capacity leaves beside what was promised is nobody's, or newcomers would have it before all
+                // who wait.
+                let is_steady = known.is_some_and(|known| pace <= known * (1.0 + STEP));
+                if is_steady { may_come.min(budget) } else { may_come }
+            }
+        };
         self.table.set_budget(budget, present);
         // A check has no newcomers who could come later for it.
         if self.settings.role != RoomRole::Check {

@@ -13,7 +13,8 @@
 //! earliest   the smallest i with booked[i] < budget
 //! ```
 //!
-//! Where the budget rises, `booked` falls back to `due` and earlier slots have room again; where it falls, what is
+//! Where the budget rises, `booked` falls back to `due` and earlier slots have room again, which newcomers get where it has
+//! risen by a tenth: less may be chance, and they would overtake all who wait. Where it falls, what is
 //! promised beyond it flows towards the end of the line, so that newcomers come after `T' = T·C/C'`, and no promise is
 //! changed. Who comes at his time and is given another one takes his work along: it was counted as flowing on already, so
 //! that newcomers come no later for it and no slot stays empty. A part of each slot may be kept for a group of classes, a
@@ -42,6 +43,9 @@ pub const SLOTS_MAX: u64 = 86_400;
 
 /// Slots in which a place is looked for that is owed, beyond those known to be full.
 const LOOK_AHEAD: u64 = 64;
+
+/// A budget so many times what it was opens slots before the end of the line.
+const RISE: f64 = 1.1;
 
 /// Lanes there may be at most, that of everybody included.
 pub const LANES_MAX: usize = 9;
@@ -94,13 +98,16 @@ struct Left {
     /// What has gone by unused and was not known to have.
     unused: Work,
     room: Work,
+    /// Whether there is room for no part of a place: others wait, whom who took more than there is would overtake.
+    is_whole: bool,
     /// What may be taken of the next slot where there is no room; `None`: nothing, however little.
     borrowable: Option<Work>,
 }
 
 impl Left {
     fn holds(&self, work: Work) -> bool {
-        self.room > 0 || self.borrowable.is_some_and(|most| work <= most)
+        let least = if self.is_whole { work.max(1) } else { 1 };
+        self.room >= least || self.borrowable.is_some_and(|most| work <= most)
     }
 }
 
@@ -136,6 +143,10 @@ pub struct SlotTable {
     booked: Vec<Vec<Work>>,
     /// No slot of the lane after the present one and before this has room.
     cursors: Vec<u64>,
+    /// No place of the lane is looked for before this slot: others wait for later ones, whom who got it would overtake.
+    ends: Vec<u64>,
+    /// The least budget since slots before that were last opened.
+    opened: Work,
     /// Where the next place of those who are owed one is looked for.
     owed: u64,
     /// People promised, by slot.
@@ -173,6 +184,8 @@ impl SlotTable {
             due: vec![vec![0; slots]; lanes],
             booked: vec![vec![0; slots]; lanes],
             cursors: vec![present + 1; lanes],
+            ends: vec![present + 1; lanes],
+            opened: 0,
             owed: present + 1,
             people: Tree::new(slots),
         }
@@ -266,9 +279,31 @@ impl SlotTable {
     pub fn set_budget(&mut self, budget: Work, present: Work) {
         self.present_budget = present;
         if budget != self.budget {
+            self.keep_order(budget);
             self.budget = budget;
             self.split();
             self.pour();
+        }
+    }
+
+    /// Slots before the end of the line have room again where the budget rises by [`RISE`]; who gets a place there overtakes
+    /// all who wait for later ones. Less may be chance: an estimate is never quite the same.
+    #[expect(clippy::cast_precision_loss, reason = "a ratio of budgets")]
+    fn keep_order(&mut self, budget: Work) {
+        let first = self.present + 1;
+        let end = |lane: usize| match self.budgets[lane] {
+            // Nobody waits for what there is none of.
+            0 => first,
+            _ => self.search(lane).unwrap_or(first + self.horizon),
+        };
+        let ends: Vec<u64> = (0..self.ends.len()).map(end).collect();
+        let nobody_waits = ends.iter().all(|end| *end == first);
+        if nobody_waits || budget as f64 > self.opened as f64 * RISE {
+            self.opened = budget;
+            self.ends.fill(first);
+        } else {
+            self.opened = self.opened.min(budget);
+            self.ends = ends;
         }
     }
 
@@ -344,7 +379,7 @@ impl SlotTable {
         let room = self.present_budget.saturating_sub(used + unused).saturating_sub(kept);
         let most = (self.lost + unused).min(part(self.length / 4));
         let borrowable = (next == Some(1)).then(|| most.checked_sub(self.borrowed)).flatten();
-        Left { unused, room, borrowable }
+        Left { unused, room, is_whole: next != Some(1), borrowable }
     }
 
     /// Of the present slot, what is kept for other groups and nobody of theirs has taken.
@@ -576,7 +611,7 @@ impl SlotTable {
     /// The earliest slot of a lane after the present one with room.
     fn search(&self, lane: usize) -> Option<u64> {
         let last = self.present + self.horizon;
-        let mut slot = self.cursors[lane];
+        let mut slot = self.cursors[lane].max(self.ends[lane]);
         while slot <= last && self.booked[lane][self.index(slot)] >= self.budgets[lane] {
             slot += 1;
         }
@@ -627,7 +662,8 @@ impl Places for SlotTable {
         let end = self.present + self.horizon + 1;
         let [own_slot, common_slot] = [own, 0].map(|lane| {
             let slot = self.search(lane).unwrap_or(end);
-            self.cursors[lane] = slot;
+            let from = if self.ends[lane] > self.cursors[lane] { &mut self.ends } else { &mut self.cursors };
+            from[lane] = slot;
             slot
         });
         let (slot, lane) = if own_slot <= common_slot { (own_slot, own) } else { (common_slot, 0) };

@@ -1,25 +1,24 @@
 //! Slots: how many places a second the waiting room may promise.
 //!
-//! Between the room and the server stands the short queue; the room aims at a quarter of a second's work in it (and
-//! at least four limits, enough to fill a probe), so that the limit stays the constraint and the search is fed:
+//! Between the room and the server stands the short queue; the room lets it hold up to a quarter of a second's work (and
+//! at least four limits, enough to fill a probe):
 //!
 //! ```text
-//! target = max(c/4, 4·L)     rate = c · boost · (1 + clamp((target − queued)/c, −0.7, 0.1))
+//! target = max(c/4, 4·L)     rate = c · boost · (1 + clamp((target − queued)/c, −0.7, 0))
 //! ```
 //!
-//! `L` is the limit; before anything is known `c/4` at most, since it may be far above the knee then.
+//! `L` is the limit; before anything is known `c/4` at most, since it may be far above the knee then, and 0.5 stands for 0.
 //!
 //! `c` is the capacity; while less than a limit's worth is queued, at least the rate that departs now, which is
 //! served without a queue and so is proof of that much. While it is so although the room makes newcomers wait, `boost` grows,
-//! by 30 % a second up to 3 (while nothing is known by 100 % up to 50, and 0.5 instead of 0.1); else it shrinks, twice as
-//! fast as time passes. Without it a room that obeys the estimate starves the search: an estimate too low would feed itself.
+//! by 30 % a second up to 3 (while nothing is known by 100 % up to 50); else it shrinks, twice as fast as time passes.
+//! Without it a room that obeys the estimate starves the search: an estimate too low would feed itself. While the short queue
+//! holds enough nothing comes above the capacity: whoever came overtook all who have a time.
 //! A ceiling of the capacity bounds it all, one that is given above all.
 
 use super::{super::Pace, KneeTrack};
 
-/// So much over the capacity comes to fill the short queue, as a share of it; more before anything is known. What comes above
-/// the capacity overtakes those who have a time, so that it is little as long as the queue does not stay short.
-const FEED: f64 = 0.1;
+/// So much over what departs comes to fill the short queue before anything is known, as a share of it.
 const FEED_UNKNOWN: f64 = 0.5;
 /// A rate at least, before anything is known, places a second.
 const RATE_MIN: f64 = 20.0;
@@ -38,7 +37,9 @@ impl KneeTrack {
         if short {
             capacity = capacity.max(self.rate);
         }
-        let capacity = capacity.max(RATE_MIN);
+        if !known {
+            capacity = capacity.max(RATE_MIN);
+        }
         self.boost = if short && held_back {
             let (growth, most) = if known { (0.3, 3.0) } else { (1.0, 50.0) };
             (self.boost * (1.0 + passed * growth)).min(most)
@@ -46,7 +47,7 @@ impl KneeTrack {
             (self.boost * (1.0 - 2.0 * passed)).max(1.0)
         };
         let target = (capacity / 4.0).max(4.0 * level);
-        let feed = if known { FEED } else { FEED_UNKNOWN };
+        let feed = if known { 0.0 } else { FEED_UNKNOWN };
         let may_come_per_s = capacity * self.boost * (1.0 + ((target - queued) / capacity).clamp(-0.7, feed));
         Pace {
             // A ceiling is there for what the server's own pace does not show: a database behind it, a partner who is paid.

@@ -1,6 +1,6 @@
 //! Places: the slot table against a naive one, and who gets which after capacity has risen or fallen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::*;
 
@@ -303,4 +303,54 @@ fn each_time_that_is_promised_is_kept_or_missed_or_nobody_comes_once() {
     let now = |what: RoomCount| counted.get(&what).copied().unwrap_or(0);
     assert_eq!((now(RoomCount::Kept), now(RoomCount::Missed), now(RoomCount::NoShow)), (80, 30, 20));
     assert_eq!(now(RoomCount::Promised), 80 + 30 + 20);
+}
+
+/// What a steady capacity leaves beside what was promised is nobody's while people wait, however little a slot holds.
+#[test]
+fn while_people_wait_at_a_steady_capacity_newcomers_come_after_all_of_them() {
+    for per_s in [0.4, 2.0, 10.0, 333.0] {
+        let steady = |room: &mut Room, now| {
+            let pace = Pace { may_come_per_s: per_s, departs_per_s: per_s, standing: 0.0 };
+            room.observe(now, Capacity { per_s: Some(per_s), pace: Some(pace) }, std::iter::empty());
+        };
+        let mut room = Room::new(&RoomSettings { fill: 0.99, ..settings() }, [1, 2], START);
+        steady(&mut room, START);
+        let mut line = VecDeque::from(ask(&mut room, START, (per_s * 60.0) as usize));
+        assert!(line.len() > 10, "{per_s}/s");
+        for tenth in 0..300 {
+            let now = s(f64::from(tenth) / 10.0);
+            steady(&mut room, now);
+            while line.front().is_some_and(|promise| promise.at <= now)
+                && let Some(due) = line.pop_front()
+            {
+                assert_eq!(how(room.come_back(now, ONE, &due)), Some(How::Kept));
+            }
+            let newcomer = promise(room.ask(now, ONE)).unwrap_or_else(|| panic!("{per_s}/s: overtakes at {now:?}"));
+            let last = line.back().expect("people wait").at;
+            assert!(newcomer.at >= last, "{per_s}/s: {:?} before {last:?}", newcomer.at);
+            line.push_back(newcomer);
+        }
+        room.check_invariants();
+    }
+}
+
+/// An estimate is never quite the same: what it rises by less than a tenth opens no place before those who wait.
+#[test]
+fn a_capacity_that_rises_by_chance_opens_no_slot_before_the_end_of_the_line() {
+    for (rises, is_opened) in [(&[10.3, 9.9, 10.8][..], false), (&[12.0], true), (&[9.0, 10.5], true)] {
+        let mut room = room_of(&settings(), 10.0);
+        let last = ask(&mut room, START, 100).last().expect("people wait").at;
+        for per_s in rises {
+            tell(&mut room, START, *per_s);
+        }
+        let newcomer = ask(&mut room, START, 1)[0];
+        assert_eq!(newcomer.at < last, is_opened, "{rises:?}: {:?}, {last:?}", newcomer.at);
+        room.check_invariants();
+        // Once nobody waits any more, slots are those of the capacity as it is.
+        room.advance(s(100.0));
+        tell(&mut room, s(100.0), 10.9);
+        let in_next = |promise: &&Promise| promise.at < s(102.0);
+        let placed = ask(&mut room, s(100.0), 40).iter().filter(in_next).count();
+        assert!((10..=11).contains(&placed), "{placed}");
+    }
 }
