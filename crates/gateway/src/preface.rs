@@ -64,9 +64,9 @@ pub(crate) async fn proxy_header(buffer: &mut Buffer<'_>) -> Result<Speaker, Bro
     loop {
         match proxy_protocol::read(&buffer.bytes) {
             proxy_protocol::Reading::NeedMore => buffer.fill().await?,
-            proxy_protocol::Reading::Malformed => {
+            proxy_protocol::Reading::Malformed(reason) => {
                 buffer.socket.reset_on_close();
-                return Err(Broken("no PROXY header, or a malformed one"));
+                return Err(Broken(reason));
             }
             proxy_protocol::Reading::Header { len, speaker } => {
                 buffer.bytes.drain(..len);
