@@ -26,6 +26,7 @@ use tokio_rustls::{Accept, StartHandshake};
 pub(crate) use self::certificates::read_certificates;
 use self::certificates::{Certificates, ForResumption, read_authorities};
 use self::completeness::incomplete;
+use self::expiry::untimely;
 pub(crate) use self::expiry::{Reminders, first_expiry};
 pub(crate) use self::handshakes::Handshakes;
 pub(crate) use self::ticketer::Ticketer;
@@ -105,17 +106,11 @@ struct Configs {
 /// Files of a certificate, and the chain that was read from them.
 pub(crate) type WithChain = (Certificate, Vec<CertificateDer<'static>>);
 
-/// What of these files is in force although clients will hardly accept it; what cannot be read is no doubt.
-pub(crate) fn doubts(files: &[&Certificate]) -> Vec<String> {
-    let read = |files: &&Certificate| Some(((*files).clone(), read_certificates(&files.chain).ok()?));
-    let chains: Vec<WithChain> = files.iter().filter_map(read).collect();
-    let untimely = chains.iter().filter_map(|(files, chain)| untimely(files, chain));
-    untimely.chain(incomplete(&chains)).collect()
-}
-
-/// Of a file whose certificates clients will not accept now, or not for long.
-pub(crate) fn untimely(files: &Certificate, chain: &[CertificateDer<'_>]) -> Option<String> {
-    expiry::untimely(files, chain, Duration::from_secs(UnixTime::now().as_secs()))
+/// What of these is in force although clients will hardly accept it, or not for long.
+pub(crate) fn doubts(chains: &[WithChain]) -> Vec<String> {
+    let now = Duration::from_secs(UnixTime::now().as_secs());
+    let untimely = chains.iter().filter_map(|(files, chain)| untimely(files, chain, now));
+    untimely.chain(incomplete(chains)).collect()
 }
 
 /// Everything at fault in the files that `settings` name, and what of it is served to nobody.
@@ -144,14 +139,9 @@ impl ServerTls {
         faults
     }
 
-    /// What of its certificates is in force although clients will hardly accept it, or not for long.
-    pub(crate) fn doubts(&self) -> Vec<String> {
-        self.present.load().certificates.doubts()
-    }
-
-    /// When the first of its certificates expires, since 1970.
-    pub(crate) fn first_expiry(&self) -> Option<Duration> {
-        self.present.load().certificates.first_expiry()
+    /// The certificates in force.
+    pub(crate) fn chains(&self) -> Vec<WithChain> {
+        self.present.load().certificates.chains()
     }
 
     /// What a new connection is served with.
