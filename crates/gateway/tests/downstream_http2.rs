@@ -75,6 +75,19 @@ fn the_preface_may_come_byte_by_byte() {
     assert_eq!((stream, head[0]), (1, 0x88));
 }
 
+/// A server of HTTP/1 would get what is no field, and some take all of the head for malformed.
+#[test]
+fn a_name_that_http1_does_not_know_is_refused() {
+    let bed = Bed::plain("");
+    let mut frames = Frames::new(bed.connect());
+    // A literal field that is not to be indexed.
+    let fields = [REQUEST, b"\x00\x03x\"a\x011"].concat();
+    frames.send(HEADERS, END_STREAM | END_HEADERS, 1, &fields).unwrap();
+    let (.., head) = frames.until(HEADERS);
+    // Indexed field 12: status 400.
+    assert_eq!(head[0], 0x8c);
+}
+
 #[test]
 fn a_client_that_agrees_on_http2_and_does_not_begin_it_has_as_long_as_for_its_hello() {
     // The handshake has to be done within it, on a busy machine too.
