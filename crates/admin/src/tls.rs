@@ -3,7 +3,10 @@
 use std::{path::Path, sync::Arc};
 
 use aws_lc_rs::digest;
-use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
+use rustls::{
+    RootCertStore, ServerConfig,
+    server::{NoServerSessionStorage, WebPkiClientVerifier},
+};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use tidegate_config::{AdminTls, Certificate, read_pem};
 
@@ -47,6 +50,11 @@ pub(crate) fn read(settings: &AdminTls) -> Result<Arc<Tls>, AdminTlsError> {
     };
     let mut config = builder.with_single_cert(chain.clone(), key).map_err(refused)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    if settings.clients.is_some() {
+        // A session that is resumed does not ask whether the certificate still holds.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    }
     Ok(Arc::new(Tls { config: Arc::new(config), files: settings.certificate.clone(), chain }))
 }
 

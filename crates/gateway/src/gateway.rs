@@ -284,8 +284,8 @@ impl Running {
         errors
     }
 
-    /// Warns of certificates of the listeners and the admin interface that have expired or soon will, once a day at most
-    /// of each; to be called now and then.
+    /// Warns of certificates of the listeners and the admin interface that clients will hardly accept, or not for long, once a
+    /// day at most of each; to be called now and then.
     pub fn remind_of_certificates(&self) {
         self.look_at_certificates(false);
     }
@@ -346,16 +346,16 @@ impl Running {
 
     /// Notes when the first certificate expires, and says what clients will hardly accept.
     fn look_at_certificates(&self, were_read: bool) {
-        let tls: Vec<_> =
-            self.open().iter().filter_map(|open| open.listening.serving.load().tls.clone()).collect();
-        let admin = self.admin_certificate().clone();
-        let of_admin = admin.iter().filter_map(|(_, chain)| tls::first_expiry(chain));
-        let first = tls.iter().filter_map(|tls| tls.first_expiry()).chain(of_admin).min();
+        let mut chains: Vec<WithChain> = Vec::new();
+        for open in &*self.open() {
+            chains.extend(open.listening.serving.load().tls.iter().flat_map(|tls| tls.chains()));
+        }
+        chains.extend(self.admin_certificate().clone());
+        let first = chains.iter().filter_map(|(_, chain)| tls::first_expiry(chain)).min();
         self.shared.set_first_expiry(first.map(|since_1970| {
             Timestamp::from_nanos(u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX))
         }));
-        let of_admin = admin.iter().filter_map(|(files, chain)| tls::untimely(files, chain));
-        let doubts = tls.iter().flat_map(|tls| tls.doubts()).chain(of_admin);
+        let doubts = tls::doubts(&chains);
         let mut reminders = self.reminders.lock().unwrap_or_else(PoisonError::into_inner);
         let due = reminders.due(doubts, were_read, Instant::now());
         drop(reminders);
@@ -484,8 +484,8 @@ pub fn check_certificates(settings: &Settings) -> Result<(), Vec<StartError>> {
 }
 
 /// What of the certificates of the listeners and the admin interface is served although clients will hardly accept it: what
-/// has expired or soon will, or is not valid yet, which the log says as well when they are read, and once a day; and what is
-/// sent without the certificate that vouches for it.
+/// has expired or soon will, or is not valid yet, and what is sent without the certificate that vouches for it. What cannot be
+/// read is no doubt.
 #[must_use]
 pub fn certificate_doubts(settings: &Settings) -> Vec<String> {
     let of_listeners = settings.listeners.iter().filter_map(|listener| listener.tls.as_ref());
@@ -494,7 +494,8 @@ pub fn certificate_doubts(settings: &Settings) -> Vec<String> {
         of_listeners.flat_map(|tls| &tls.certificates).chain(of_admin).collect();
     let mut known = HashSet::new();
     files.retain(|files| known.insert(&files.chain));
-    tls::doubts(&files)
+    let read = |files: &Certificate| Some((files.clone(), tls::read_certificates(&files.chain).ok()?));
+    tls::doubts(&files.into_iter().filter_map(read).collect::<Vec<_>>())
 }
 
 /// What is wrong with the files that the TLS to servers names; once for each set of files, however many applications

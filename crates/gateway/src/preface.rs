@@ -15,7 +15,7 @@ use tokio_rustls::server::TlsStream;
 use crate::{
     proxy_protocol::{self, Speaker},
     socket::{Rewound, Socket},
-    tls::{Handshakes, Present},
+    tls::{Handshakes, Present, Tickets, has_outlived_certificate},
 };
 
 /// The bytes of a connection read so far. What is read goes through the core's scratch buffer, so
@@ -64,9 +64,9 @@ pub(crate) async fn proxy_header(buffer: &mut Buffer<'_>) -> Result<Speaker, Bro
     loop {
         match proxy_protocol::read(&buffer.bytes) {
             proxy_protocol::Reading::NeedMore => buffer.fill().await?,
-            proxy_protocol::Reading::Malformed => {
+            proxy_protocol::Reading::Malformed(reason) => {
                 buffer.socket.reset_on_close();
-                return Err(Broken("no PROXY header, or a malformed one"));
+                return Err(Broken(reason));
             }
             proxy_protocol::Reading::Header { len, speaker } => {
                 buffer.bytes.drain(..len);
@@ -113,18 +113,23 @@ pub(crate) async fn handshake(
             let (accepted, stream) = accept(socket, &bytes)?;
             present.resume(accepted, stream)
         }
-        HelloKind::New | HelloKind::Plain => None,
+        HelloKind::New | HelloKind::Plain => Err(Tickets::Count),
     };
     let begun = match resumed {
-        Some(begun) => begun,
-        None => {
+        Ok(begun) => begun,
+        Err(tickets) => {
             let (accepted, stream) = accept(socket, &bytes)?;
-            let begin = move || present.begin(accepted, stream);
+            let begin = move || present.begin(accepted, stream, tickets);
             handshakes.run(threads_max, begin).await.map_err(|error| error.to_string())?
         }
     };
     drop(bytes);
-    begun.await.map_err(|error| error.to_string())
+    let stream = begun.await.map_err(|error| error.to_string())?;
+    // Resumed by a second hello.
+    if has_outlived_certificate(stream.get_ref().1) {
+        return Err("the client's certificate has expired since its session began".to_owned());
+    }
+    Ok(stream)
 }
 
 /// Lets rustls read a hello; gives what it made of it and the stream that goes on after it.

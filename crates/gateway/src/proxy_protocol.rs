@@ -13,13 +13,15 @@ const V1_BYTES_MAX: usize = 107;
 
 const V1_PREFIX: &[u8] = b"PROXY ";
 
+const MALFORMED: Reading = Reading::Malformed("a malformed PROXY header");
+
 /// What the bytes so far are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
     /// The beginning of a header; never for [`HEADER_BYTES_MAX`] bytes or more.
     NeedMore,
-    /// No header, or a broken one.
-    Malformed,
+    /// No header, or a broken one, and why.
+    Malformed(&'static str),
     /// A header of `len` bytes.
     Header {
         /// Bytes it takes.
@@ -57,7 +59,7 @@ pub(crate) fn read(bytes: &[u8]) -> Reading {
     if begins(bytes, V1_PREFIX) {
         return read_v1(bytes);
     }
-    Reading::Malformed
+    Reading::Malformed("no PROXY header")
 }
 
 /// Whether `bytes` may become, or are, something that begins with `prefix`.
@@ -68,10 +70,10 @@ fn begins(bytes: &[u8], prefix: &[u8]) -> bool {
 fn read_v1(bytes: &[u8]) -> Reading {
     let line = &bytes[..bytes.len().min(V1_BYTES_MAX)];
     let Some(end) = line.windows(2).position(|pair| pair == b"\r\n") else {
-        return if bytes.len() < V1_BYTES_MAX { Reading::NeedMore } else { Reading::Malformed };
+        return if bytes.len() < V1_BYTES_MAX { Reading::NeedMore } else { MALFORMED };
     };
     let len = end + 2;
-    let Ok(header) = v1::Header::try_from(&line[..len]) else { return Reading::Malformed };
+    let Ok(header) = v1::Header::try_from(&line[..len]) else { return MALFORMED };
     let speaker = match header.addresses {
         v1::Addresses::Unknown => Speaker::Unknown,
         v1::Addresses::Tcp4(a) => Speaker::Client(Addresses {
@@ -92,18 +94,18 @@ fn read_v2(bytes: &[u8]) -> Reading {
     if let Some(&[high, low]) = bytes.get(FIXED - 2..FIXED)
         && FIXED + usize::from(u16::from_be_bytes([high, low])) > HEADER_BYTES_MAX
     {
-        return Reading::Malformed;
+        return Reading::Malformed("a PROXY header longer than 4096 bytes");
     }
     let header = match v2::Header::try_from(bytes) {
         Ok(header) => header,
         Err(v2::ParseError::Incomplete(_) | v2::ParseError::Partial(..)) => return Reading::NeedMore,
-        Err(_) => return Reading::Malformed,
+        Err(_) => return MALFORMED,
     };
     if header.command == v2::Command::Local {
         return Reading::Header { len: header.len(), speaker: Speaker::Balancer };
     }
-    if !is_as_sent(&header) {
-        return Reading::Malformed;
+    if let Err(reason) = check_extensions(&header) {
+        return Reading::Malformed(reason);
     }
     let is_stream = header.protocol == v2::Protocol::Stream;
     let speaker = match header.addresses {
@@ -120,22 +122,30 @@ fn read_v2(bytes: &[u8]) -> Reading {
     Reading::Header { len: header.len(), speaker }
 }
 
-/// Whether a header is what its checksum says, if it has one (specification, section 2.2.3).
-fn is_as_sent(header: &v2::Header<'_>) -> bool {
+/// Whether a header's extensions fit into it, and it is what its checksum says, if it has one (specification, sections 2.2 and
+/// 2.2.3).
+fn check_extensions(header: &v2::Header<'_>) -> Result<(), &'static str> {
     const CRC_32C: u8 = 3;
     let bytes = header.as_bytes();
     let mut at = bytes.len() - header.tlv_bytes().len();
-    for extension in header.tlvs().map_while(Result::ok) {
+    for extension in header.tlvs() {
+        let Ok(extension) = extension else {
+            // Addresses of no family may be anything, and are read as extensions here.
+            let is_addresses = matches!(header.addresses, v2::Addresses::Unspecified);
+            return if is_addresses { Ok(()) } else { Err("a PROXY header shorter than its extensions") };
+        };
         // Its kind and length come before it.
         let value = at + 3..at + 3 + extension.value.len();
         if extension.kind == CRC_32C {
             let zeroed =
                 bytes.iter().enumerate().map(|(at, byte)| if value.contains(&at) { 0 } else { *byte });
-            return *extension.value == crc_32c(zeroed).to_be_bytes();
+            if *extension.value != crc_32c(zeroed).to_be_bytes() {
+                return Err("a PROXY header that is not what its checksum says");
+            }
         }
         at = value.end;
     }
-    true
+    Ok(())
 }
 
 /// The checksum of Castagnoli (RFC 3720, appendix B.4), bit by bit.
@@ -216,8 +226,23 @@ mod tests {
         };
         let sum = crc_32c(with(&[0; 4]).into_iter());
         expect(&with(&sum.to_be_bytes()), addresses("192.0.2.7:4711", "198.51.100.1:443"));
-        assert_eq!(read(&with(&(sum ^ 1).to_be_bytes())), Reading::Malformed);
-        assert_eq!(read(&with(&[0; 3])), Reading::Malformed);
+        for wrong in [&(sum ^ 1).to_be_bytes()[..], &[0; 3]] {
+            let reason = "a PROXY header that is not what its checksum says";
+            assert_eq!(read(&with(wrong)), Reading::Malformed(reason));
+        }
+    }
+
+    #[test]
+    fn a_header_of_version_2_holds_the_whole_of_its_extensions() {
+        for beyond in [&[0x04, 0, 5, 1][..], &[0x04, 0, 1, 1, 0x04, 0], &[0x04]] {
+            for (family, ends) in [(0x11, 12), (0x21, 36), (0x31, 216)] {
+                let header = v2(1, family, &[&[1; 216][..ends], beyond].concat());
+                let reason = "a PROXY header shorter than its extensions";
+                assert_eq!(read(&header), Reading::Malformed(reason), "{family:x} {beyond:?}");
+            }
+            expect(&v2(0, 0x11, &[&[1; 12], beyond].concat()), Speaker::Balancer);
+            expect(&v2(1, 0, beyond), Speaker::Unknown);
+        }
     }
 
     #[test]
@@ -235,7 +260,7 @@ mod tests {
             &v2(1, 0x11, &[0; HEADER_BYTES_MAX]),
         ];
         for bytes in cases {
-            assert_eq!(read(bytes), Reading::Malformed, "{}", bytes.escape_ascii());
+            assert!(matches!(read(bytes), Reading::Malformed(_)), "{}", bytes.escape_ascii());
         }
     }
 
@@ -247,7 +272,7 @@ mod tests {
                 match read(&bytes) {
                     Reading::NeedMore => assert!(bytes.len() < HEADER_BYTES_MAX),
                     Reading::Header { len, .. } => assert!(len <= bytes.len()),
-                    Reading::Malformed => {}
+                    Reading::Malformed(_) => {}
                 }
             }
         });

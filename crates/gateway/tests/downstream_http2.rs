@@ -75,6 +75,19 @@ fn the_preface_may_come_byte_by_byte() {
     assert_eq!((stream, head[0]), (1, 0x88));
 }
 
+/// A server of HTTP/1 would get what is no field, and some take all of the head for malformed.
+#[test]
+fn a_name_that_http1_does_not_know_is_refused() {
+    let bed = Bed::plain("");
+    let mut frames = Frames::new(bed.connect());
+    // A literal field that is not to be indexed.
+    let fields = [REQUEST, b"\x00\x03x\"a\x011"].concat();
+    frames.send(HEADERS, END_STREAM | END_HEADERS, 1, &fields).unwrap();
+    let (.., head) = frames.until(HEADERS);
+    // Indexed field 12: status 400.
+    assert_eq!(head[0], 0x8c);
+}
+
 #[test]
 fn a_client_that_agrees_on_http2_and_does_not_begin_it_has_as_long_as_for_its_hello() {
     // The handshake has to be done within it, on a busy machine too.
@@ -333,16 +346,15 @@ fn an_answer_without_content_says_no_length_of_it() {
     house.finish();
 }
 
-/// A message with such fields is malformed over HTTP/2, and the codec breaks it off.
+/// A message with fields of a hop is malformed over HTTP/2, and the codec breaks it off; one of another length is to some clients.
 #[test]
-fn of_trailers_what_ends_at_the_hop_before_goes_no_further() {
+fn of_trailers_what_ends_at_the_hop_before_or_is_of_a_head_goes_no_further() {
     let house = House::new("");
     let asking = asking(&house, async |response| {
         let trailers = response.into_body().collect().await.unwrap().trailers().cloned().unwrap();
         trailers.iter().map(|(name, value)| format!("{name}: {value:?}")).collect::<Vec<_>>()
     });
-    let trailers =
-        "connection: x-other\r\nx-other: 1\r\nkeep-alive: 1\r\ntransfer-encoding: chunked\r\nx-sum: 2";
+    let trailers = "connection: x-other\r\nx-other: 1\r\nkeep-alive: 1\r\ntransfer-encoding: chunked\r\ncontent-length: 7\r\nx-sum: 2";
     house.origin.next().send(&format!(
         "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n{trailers}\r\n\r\n"
     ));

@@ -5,20 +5,23 @@ use std::{
     io::{Read, Write},
     net::TcpStream,
     path::Path,
-    sync::Arc,
+    sync::{Arc, Mutex},
+    time::Duration,
 };
 
+use rcgen::{CertificateParams, DnType, Issuer, KeyPair};
 use rustls::{
     CipherSuite, ClientConfig, ClientConnection, HandshakeKind, NamedGroup, ProtocolVersion, RootCertStore,
-    StreamOwned, SupportedProtocolVersion,
+    SignatureScheme, StreamOwned, SupportedProtocolVersion,
     client::{
-        ClientSessionMemoryCache, ClientSessionStore, Resumption, Tls12ClientSessionValue,
-        Tls13ClientSessionValue,
+        ClientSessionMemoryCache, ClientSessionStore, ResolvesClientCert, Resumption,
+        Tls12ClientSessionValue, Tls13ClientSessionValue,
     },
     crypto::{
         ActiveKeyExchange, CryptoProvider, SharedSecret, SupportedKxGroup, aws_lc_rs::kx_group::X25519,
     },
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+    sign::CertifiedKey,
     version::{TLS12, TLS13},
 };
 
@@ -40,6 +43,7 @@ impl Tls {
         write_certificate(directory.path(), "one", &["one.example"]);
         write_certificate(directory.path(), "two", &["two.example", "*.wild.example"]);
         write_certificate(directory.path(), "client", &["client.example"]);
+        write_certificate(directory.path(), "ca", &["ca.example"]);
         let listeners = format!(
             "[[listener]]\nname = \"https\"\naddress = \"127.0.0.1:0\"\n\
              tls.certificates = [{{ chain = \"one.pem\", key = \"one.key\" }}, {{ chain = \"two.pem\", key = \"two.key\" }}]\n{listener}\n"
@@ -49,6 +53,21 @@ impl Tls {
 
     fn path(&self) -> &Path {
         self.bed.directory.path()
+    }
+
+    /// A client's certificate that the authority in `ca.pem` vouches for during that time.
+    fn issue(&self, time: Duration) -> Arc<CertifiedKey> {
+        let authority = KeyPair::from_pem(&fs::read_to_string(self.path().join("ca.key")).unwrap()).unwrap();
+        let issuer = Issuer::new(CertificateParams::new(Vec::new()).unwrap(), authority);
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec!["client.example".to_owned()]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, "client");
+        let since_1970 = std::time::UNIX_EPOCH.elapsed().unwrap();
+        params.not_after = rcgen::date_time_ymd(1970, 1, 1) + since_1970 + time;
+        let chain = vec![params.signed_by(&key, &issuer).unwrap().der().clone()];
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let key = rustls::crypto::aws_lc_rs::sign::any_supported_type(&key).unwrap();
+        Arc::new(CertifiedKey::new(chain, key))
     }
 
     pub(crate) fn connect(&self) -> TcpStream {
@@ -644,6 +663,60 @@ fn a_ticket_that_opens_is_judged_also_where_another_key_share_is_asked_for() {
         let mut client = tls.client(&config, name);
         assert_eq!(get(&mut client, "/").status, 200, "{name}");
         assert_eq!(client.conn.handshake_kind(), Some(expected), "{name}");
+    }
+}
+
+/// Shows the certificate it has at present.
+#[derive(Debug)]
+struct Renewable(Mutex<Arc<CertifiedKey>>);
+
+impl ResolvesClientCert for Renewable {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.0.lock().unwrap()))
+    }
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_session_does_not_outlive_its_client_s_certificate() {
+    let another_share = vec![&Foreign as &dyn SupportedKxGroup, X25519];
+    for (version, groups, renews) in
+        [(&TLS13, vec![X25519], true), (&TLS12, vec![X25519], true), (&TLS13, another_share, false)]
+    {
+        let tls = Tls::new("", "tls.client_certificates = \"required\"\ntls.client_ca = \"ca.pem\"\n");
+        let issue = |seconds: u64| tls.issue(Duration::from_secs(seconds));
+        let shown = Arc::new(Renewable(Mutex::new(issue(3600))));
+        let provider = CryptoProvider { kx_groups: groups, ..rustls::crypto::aws_lc_rs::default_provider() };
+        let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
+            .with_protocol_versions(&[version])
+            .unwrap()
+            .with_root_certificates(roots(&tls))
+            .with_client_cert_resolver(shown.clone());
+        let mut anew = config.clone();
+        anew.resumption = Resumption::disabled();
+        config.resumption = Resumption::store(Arc::new(Indiscriminate(ClientSessionMemoryCache::new(32))));
+        let (config, anew) = (Arc::new(config), Arc::new(anew));
+        let answered = |config: &Arc<ClientConfig>| {
+            let mut client = tls.client(config, NAME);
+            let answered = client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").is_ok()
+                && client.flush().is_ok()
+                && client.read(&mut [0; 1]).is_ok_and(|len| len == 1);
+            answered.then(|| client.conn.handshake_kind().unwrap())
+        };
+        // A machine that halts may be too slow for one.
+        crate::support::eventually("served while the certificate holds", || {
+            *shown.0.lock().unwrap() = issue(2);
+            answered(&config).is_some()
+        });
+        crate::support::eventually("the certificate has expired", || answered(&anew).is_none());
+        assert_eq!(answered(&config), None, "{version:?}");
+        if renews {
+            *shown.0.lock().unwrap() = issue(3600);
+            assert_eq!(answered(&config), Some(HandshakeKind::Full), "{version:?}");
+            assert_eq!(answered(&config), Some(HandshakeKind::Resumed), "{version:?}");
+        }
     }
 }
 

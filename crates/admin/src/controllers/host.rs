@@ -1,6 +1,6 @@
 //! The gateway as a controller's host: its settings, its archives, its clock and its log.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fmt::Display};
 
 use serde_json::json;
 use tidegate_config::{KnobFault, KnobPath};
@@ -43,13 +43,15 @@ impl<'h> GatewayHost<'h> {
     /// one counts each time.
     fn tell_contested(&mut self, path: &str, other: &str) {
         if self.contested.insert((path.to_owned(), self.name.to_owned())) {
-            let text = format!(
-                "{}: {path} is set by {other} as well: the last one to set it counts; leave it to one of them",
-                self.name
-            );
+            let text = format!("{}: {}", self.name, contested(&path, other));
             self.log(Level::Warn, &text);
         }
     }
+}
+
+/// What is said of a knob that somebody else sets, too.
+pub(super) fn contested(knob: &impl Display, other: &str) -> String {
+    format!("{knob} is set by {other} as well: the last one to set it counts; leave it to one of them")
 }
 
 impl Host for GatewayHost<'_> {

@@ -1,5 +1,7 @@
 //! A gateway that serves nobody yet, as a controller's host: what a script does there shows before it is started.
 
+use std::collections::BTreeSet;
+
 use tidegate_config::KnobPath;
 use tidegate_control::{
     Timestamp,
@@ -11,23 +13,33 @@ use tidegate_scripts::{Engine, PERIOD_MAX};
 
 use super::host;
 
-/// Runs a script, and each of its functions once, where nothing has been measured, and changes nothing. Tells what fails.
-pub(super) fn faults(shared: &Shared, name: &str, engine: &mut Engine) -> Vec<String> {
-    let mut gateway = Idle { shared, now: shared.clock().now(), name, faults: Vec::new() };
+/// What a script did when it was tried.
+#[derive(Default)]
+pub(super) struct Tried {
+    /// What failed.
+    pub(super) faults: Vec<String>,
+    /// The knobs that it set.
+    pub(super) knobs: BTreeSet<KnobPath>,
+}
+
+/// Runs a script, and each of its functions once, where nothing has been measured, and changes nothing.
+pub(super) fn tried(shared: &Shared, name: &str, engine: &mut Engine) -> Tried {
+    let mut gateway = Idle { shared, now: shared.clock().now(), name, tried: Tried::default() };
     engine.tick(&mut gateway);
     if let Standing::Stopped { why } = engine.status().standing {
-        return vec![why];
+        gateway.tried.faults = vec![why];
+        return gateway.tried;
     }
     gateway.now = gateway.now + PERIOD_MAX;
     engine.tick(&mut gateway);
-    gateway.faults
+    gateway.tried
 }
 
 struct Idle<'i> {
     shared: &'i Shared,
     now: Timestamp,
     name: &'i str,
-    faults: Vec<String>,
+    tried: Tried,
 }
 
 impl Host for Idle<'_> {
@@ -59,7 +71,9 @@ impl Host for Idle<'_> {
             let path = KnobPath::parse(&change.path).map_err(host::knob_fault)?;
             wanted.push((path, Some(Override { value: change.value, origin: origin.clone() })));
         }
-        self.shared.change_knobs(&wanted, true).map(drop).map_err(|error| host::change_fault(&error))
+        self.shared.change_knobs(&wanted, true).map_err(|error| host::change_fault(&error))?;
+        self.tried.knobs.extend(wanted.into_iter().map(|(path, _)| path));
+        Ok(())
     }
 
     fn log(&mut self, level: Level, text: &str) {
@@ -67,7 +81,7 @@ impl Host for Idle<'_> {
         if level == Level::Error
             && let Some((fault, _)) = text.rsplit_once(" (failure ")
         {
-            self.faults.push(fault.to_owned());
+            self.tried.faults.push(fault.to_owned());
         }
     }
 }

@@ -5,7 +5,7 @@ mod idle;
 
 use std::{
     cell::Cell,
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     io::{self, Read},
     sync::{
         Arc, Mutex, PoisonError,
@@ -29,7 +29,7 @@ use crate::{
     knobs::Knobs,
     recording::Recording,
 };
-use host::GatewayHost;
+use host::{GatewayHost, contested};
 
 /// Longest sleep between two looks at what is due.
 const SLEEP_MAX: Duration = Duration::from_secs(3600);
@@ -157,18 +157,27 @@ pub fn check_controllers(shared: &Arc<Shared>) -> Result<(), Vec<ControllerError
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }
 
-/// What a controller of the present settings does wrong on a gateway that has measured nothing yet, if it can be started:
-/// a fault for whoever wrote it, but none that a start would have to stop for.
+/// What a controller of the present settings does wrong on a gateway that has measured nothing yet, if it can be started,
+/// and which knobs several of them set there: faults for whoever wrote them, but none that a start would have to stop for.
 #[must_use]
 pub fn controller_doubts(shared: &Arc<Shared>) -> Vec<String> {
     let settings = &shared.snapshot().settings;
-    let of_one = |controller: &config::Controller| {
-        let Ok(mut member) = compile(controller, shared) else { return Vec::new() };
+    let mut doubts = Vec::new();
+    let mut setters = BTreeMap::new();
+    for controller in &settings.controllers {
+        let Ok(mut member) = compile(controller, shared) else { continue };
         let name = &controller.name;
-        let faults = idle::faults(shared, name, &mut member.engine);
-        faults.iter().map(|fault| format!("controller {name}: {fault}")).collect()
-    };
-    settings.controllers.iter().flat_map(of_one).collect()
+        let tried = idle::tried(shared, name, &mut member.engine);
+        doubts.extend(tried.faults.iter().map(|fault| format!("controller {name}: {fault}")));
+        for knob in tried.knobs {
+            let other = *setters.entry(knob.clone()).or_insert(name);
+            if other != name {
+                doubts
+                    .push(format!("controller {name}: {}", contested(&knob, &format!("controller {other}"))));
+            }
+        }
+    }
+    doubts
 }
 
 /// The controllers, in the thread that runs them.

@@ -2,10 +2,15 @@
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader, Read as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
     os::unix::fs::PermissionsExt as _,
+    path::Path,
     process::{Command, Stdio},
+    sync::Arc,
 };
+
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject};
 
 use crate::{
     Front, path,
@@ -91,6 +96,52 @@ fn tokens_are_asked_for_roles_are_held_and_secrets_are_not_told() {
     }
     for secret in [ADA, EVE, fresh] {
         assert!(told.iter().all(|text| !text.contains(secret)), "a token was told");
+    }
+    front.gateway.stop_sound();
+}
+
+/// A session that is resumed would be believed for a certificate that has expired since.
+#[test]
+fn who_is_known_by_a_certificate_shows_it_on_each_connection() {
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let (chain, key) = write_certificate(directory.path());
+    let known = directory.path().join("known");
+    fs::create_dir(&known).expect("a directory");
+    let (client_chain, client_key) = write_certificate(&known);
+    let top = format!(
+        "admin_tls.certificate = {{ chain = {chain:?}, key = {key:?} }}\nadmin_tls.client_ca = {client_chain:?}\n\
+         admin_tls.client_role = \"read\"\n"
+    );
+    let front = Front::start(&top, "", &[]);
+    front.gateway.log.await_line("API on https://", 1);
+    let read = |file: &Path| CertificateDer::from_pem_file(file).expect("a certificate");
+    for version in [&rustls::version::TLS13, &rustls::version::TLS12] {
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(read(&chain)).expect("a root");
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[version])
+            .expect("a version of TLS")
+            .with_root_certificates(roots)
+            .with_client_auth_cert(
+                vec![read(&client_chain)],
+                PrivateKeyDer::from_pem_file(&client_key).expect("a key"),
+            )
+            .expect("a certificate and its key");
+        let config = Arc::new(config);
+        for _ in 0..2 {
+            let name = ServerName::try_from("localhost").expect("a name");
+            let session = rustls::ClientConnection::new(Arc::clone(&config), name).expect("a TLS client");
+            let stream = TcpStream::connect(front.admin).expect("connect");
+            let mut client = rustls::StreamOwned::new(session, stream);
+            let request =
+                "GET /api/v1/knobs?path=app HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+            client.write_all(request.as_bytes()).expect("ask");
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).expect("an answer");
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+            assert_eq!(client.conn.handshake_kind(), Some(rustls::HandshakeKind::Full));
+        }
     }
     front.gateway.stop_sound();
 }

@@ -309,6 +309,30 @@ fn check_tries_a_script_and_warns_of_what_it_would_do_wrong() {
     assert_eq!(told(LAW), "");
 }
 
+#[test]
+fn check_warns_of_a_knob_that_two_scripts_set() {
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let file = directory.path().join("tidegate.toml");
+    let configuration = "[[listener]]\naddress = \"[::]:8080\"\n[application.app]\nservers = [\"http://127.0.0.1:1\"]\n[[controller]]\nfile = \"one.lua\"\n[[controller]]\nfile = \"other.lua\"\n";
+    fs::write(&file, configuration).expect("write the configuration");
+    let sets = |name: &str, knob: &str| {
+        let source = format!("every(\"1s\", function() set(\"{knob}\", 5) set(\"{knob}\", 6) end)");
+        fs::write(directory.path().join(name), source).expect("write a script");
+    };
+    sets("one.lua", "app/in_flight.min");
+    sets("other.lua", "app/in_flight.max");
+    assert_eq!(check(&file), (Some(0), String::new()));
+    sets("other.lua", "app/in_flight.min");
+    let (code, said) = check(&file);
+    assert_eq!((code, said.lines().count()), (Some(0), 1), "{said}");
+    assert!(
+        said.starts_with(
+            "warning: controller other.lua: app/in_flight.min is set by controller one.lua as well: "
+        ),
+        "{said}"
+    );
+}
+
 fn check(file: &Path) -> (Option<i32>, String) {
     let output =
         Command::new(env!("CARGO_BIN_EXE_tidegate")).arg("check").arg(file).output().expect("it runs");

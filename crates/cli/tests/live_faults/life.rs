@@ -153,6 +153,34 @@ fn a_configuration_that_changes_during_the_start_is_taken_up() {
 }
 
 #[test]
+fn a_certificate_that_comes_without_its_issuer_s_is_told_when_it_is_read() {
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let named = |name: &str| {
+        let mut names = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("names");
+        names.distinguished_name.push(rcgen::DnType::CommonName, name);
+        names
+    };
+    let authority = rcgen::Issuer::new(named("authority"), rcgen::KeyPair::generate().expect("a key"));
+    let (chain, key) = write_certificate(directory.path());
+    let another = fs::read_to_string(&chain).expect("a certificate");
+    let own_key = rcgen::KeyPair::generate().expect("a key");
+    let leaf = named("leaf").signed_by(&own_key, &authority).expect("a certificate").pem();
+    fs::write(&key, own_key.serialize_pem()).expect("write the key");
+    fs::write(&chain, leaf + &another).expect("write the certificates");
+    let configuration = format!(
+        "admin = \"none\"\n[[listener]]\naddress = \"{}\"\n\
+         tls.certificates = [{{ chain = \"chain.pem\", key = \"key.pem\" }}]\n\
+         [application.app]\nservers = [\"http://127.0.0.1:1\"]\n",
+        free_address()
+    );
+    let gateway = Gateway::run_in(directory, &configuration, &Start::default());
+    gateway.log.await_line("chain.pem: the certificate comes without that of its issuer", 1);
+    gateway.signal("HUP");
+    gateway.log.await_line("chain.pem: the certificate comes without that of its issuer", 2);
+    gateway.stop_sound();
+}
+
+#[test]
 fn a_certificate_that_turns_bad_leaves_the_old_one_in_force() {
     let origin = Origin::hello();
     let directory = tempfile::tempdir().expect("a directory for the test");

@@ -8,10 +8,7 @@ use std::{
 };
 
 use bytes::{Buf, Bytes};
-use http::{
-    HeaderMap, HeaderName,
-    header::{self, CONTENT_LENGTH, TRAILER, TRANSFER_ENCODING},
-};
+use http::{HeaderMap, HeaderName, header::TRAILER};
 use http_body::Frame;
 use tokio::io::AsyncWrite;
 
@@ -232,29 +229,10 @@ pub(crate) fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// The trailers a head announces, but for those that would change what the message is (RFC 9110, section 6.5.1).
+/// The trailers a head announces.
 pub(crate) fn announced_trailers(headers: &HeaderMap) -> Vec<HeaderName> {
     let names = headers.get_all(TRAILER).iter().flat_map(members);
-    names
-        .filter_map(|name| HeaderName::from_bytes(name).ok())
-        .filter(|name| {
-            !matches!(
-                *name,
-                TRANSFER_ENCODING
-                    | CONTENT_LENGTH
-                    | TRAILER
-                    | header::HOST
-                    | header::TE
-                    | header::AUTHORIZATION
-                    | header::CACHE_CONTROL
-                    | header::CONTENT_ENCODING
-                    | header::CONTENT_RANGE
-                    | header::CONTENT_TYPE
-                    | header::MAX_FORWARDS
-                    | header::SET_COOKIE
-            )
-        })
-        .collect()
+    names.filter_map(|name| HeaderName::from_bytes(name).ok()).collect()
 }
 
 #[cfg(test)]

@@ -47,6 +47,12 @@ fn place(written: &[u8]) -> usize {
     (mixed >> (32 - SETS.ilog2())) as usize
 }
 
+/// Whether a field may be called so (RFC 9110, section 5.6.2): of what no name may have, the codec of HTTP/2 lets a quotation
+/// mark pass.
+pub(crate) fn is_name(name: &HeaderName) -> bool {
+    !name.as_str().contains('"')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use ipnet::IpNet;
 
-use super::{head::Head, hop_by_hop, request_id};
+use super::{head::Head, request_id};
 use crate::facts::{ConnectionFacts, ForwardingFields};
 
 pub(super) const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -99,16 +99,6 @@ pub(super) fn write(headers: &mut HeaderMap, facts: &ConnectionFacts, host: Opti
     }
 }
 
-/// Takes out of trailers what ends at this hop or is believed of a head alone, and what some servers would take from here in
-/// its place (RFC 9110, section 6.5.1).
-pub(super) fn strip_trailers(trailers: &mut HeaderMap) {
-    let is_of_head = |name: &HeaderName| {
-        says_whence(name) || [request_id::FIELD, header::FORWARDED, header::COOKIE].contains(name)
-    };
-    remove_where(trailers, is_of_head);
-    hop_by_hop::remove(trailers);
-}
-
 /// Removes all fields of such names.
 pub(super) fn remove_where(headers: &mut HeaderMap, is_unwanted: impl Fn(&HeaderName) -> bool) {
     let names: Vec<_> = headers.keys().filter(|name| is_unwanted(name)).cloned().collect();
@@ -118,7 +108,7 @@ pub(super) fn remove_where(headers: &mut HeaderMap, is_unwanted: impl Fn(&Header
 }
 
 /// Whether a field is of `X-Forwarded-*`, or is `X-Request-Id` in another spelling.
-fn says_whence(name: &HeaderName) -> bool {
+pub(super) fn says_whence(name: &HeaderName) -> bool {
     const ALL: &str = "x-forwarded-";
     let begin = name.as_str().get(..ALL.len());
     begin.is_some_and(|begin| are_alike(begin, ALL))
@@ -316,17 +306,6 @@ mod tests {
                 ("forwarded", "for=10.0.0.2;proto=http"),
             ])
         );
-    }
-
-    #[test]
-    fn trailers_say_nothing_of_whence_a_request_came_nor_of_its_hop() {
-        let names = ["x-sum", "x-forwarded-for", "x_forwarded_proto", "x-request-id", "forwarded", "cookie"];
-        let of_this_hop = ["x-named", "keep-alive", "transfer-encoding"];
-        let mut trailers = map(&names.map(|name| (name, "1")));
-        trailers.extend(map(&of_this_hop.map(|name| (name, "1"))));
-        trailers.extend(map(&[("connection", "x-named")]));
-        strip_trailers(&mut trailers);
-        assert_eq!(trailers, map(&[("x-sum", "1")]));
     }
 
     #[test]

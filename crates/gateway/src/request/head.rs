@@ -17,6 +17,7 @@
 //! | a path with control characters, or none | 400 |
 //! | a path with a backslash, a dot segment that is escaped or has parameters (`%2e%2e`, `..;x`), or `..` behind an empty segment | 400 |
 //! | CONNECT, TRACE | 501: neither a tunnel nor an echo of internal headers is offered |
+//! | over HTTP/2, a field's name with a quotation mark, which the codec lets pass | 400 |
 //! | `Expect` other than `100-continue` | 417 |
 //! | over HTTP/2, more bytes than `head.bytes.max` or more fields than `headers.max`, which over HTTP/1 the codec counts | 431 |
 
@@ -24,7 +25,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version, header, req
 use tidegate_control::{classify::is_ambiguous_path, meters::BadRequest};
 
 use super::host::Host;
-use crate::http1::number;
+use crate::http1::{is_name, number};
 
 /// A request's head, borrowed: the same for a codec's request and for bytes judged before.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +68,8 @@ pub(super) enum BadHead {
     HostDisagrees,
     /// The target is no path, no absolute URI of HTTP, has control characters, or is read by servers in more than one way.
     Target,
+    /// A field's name that is none.
+    Name,
     /// `Expect` other than `100-continue`.
     Expectation,
     /// More fields or bytes than are allowed.
@@ -77,7 +80,9 @@ impl BadHead {
     pub(super) const fn status(self) -> StatusCode {
         match self {
             Self::Method | Self::TransferEncoding => StatusCode::NOT_IMPLEMENTED,
-            Self::Length | Self::Host | Self::HostDisagrees | Self::Target => StatusCode::BAD_REQUEST,
+            Self::Length | Self::Host | Self::HostDisagrees | Self::Target | Self::Name => {
+                StatusCode::BAD_REQUEST
+            }
             Self::Expectation => StatusCode::EXPECTATION_FAILED,
             Self::TooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
         }
@@ -92,6 +97,7 @@ impl BadHead {
             Self::Host => "The request must name one well-formed host.",
             Self::HostDisagrees => "The request's target and its Host disagree.",
             Self::Target => "The request's target is malformed.",
+            Self::Name => "The name of a header field is malformed.",
             Self::Expectation => "The only expectation met is 100-continue.",
             Self::TooLarge => "The request's head is larger than allowed.",
         }
@@ -106,6 +112,7 @@ impl BadHead {
             Self::Host => BadRequest::Host,
             Self::HostDisagrees => BadRequest::HostDisagrees,
             Self::Target => BadRequest::Target,
+            Self::Name => BadRequest::BadHead,
             Self::Expectation => BadRequest::Expectation,
             Self::TooLarge => BadRequest::HeadTooLarge,
         }
@@ -163,6 +170,7 @@ impl<'a> Head<'a> {
                 header::CONNECTION | header::TE | header::EXPECT => fields.ends_here = true,
                 header::PROXY_AUTHENTICATE | header::PROXY_AUTHORIZATION => fields.ends_here = true,
                 _ if matches!(name.as_str(), "keep-alive" | "proxy-connection") => fields.ends_here = true,
+                _ if self.version == Version::HTTP_2 && !is_name(name) => return Err(BadHead::Name),
                 _ => {}
             }
         }

@@ -1,8 +1,6 @@
 //! Fields that end at this hop, in both directions (RFC 9110, section 7.6.1).
 
-use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use http_body::Frame;
 
 use crate::http1::members;
 
@@ -64,17 +62,6 @@ pub(super) fn remove(headers: &mut HeaderMap) {
         if trailers {
             headers.insert(header::TE, HeaderValue::from_static("trailers"));
         }
-    }
-}
-
-/// A frame without such fields, where it is one of trailers: HTTP/2 takes a message that has them for malformed.
-pub(super) fn remove_from(frame: Frame<Bytes>) -> Frame<Bytes> {
-    match frame.into_trailers() {
-        Ok(mut trailers) => {
-            remove(&mut trailers);
-            Frame::trailers(trailers)
-        }
-        Err(data) => data,
     }
 }
 

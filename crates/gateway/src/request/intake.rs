@@ -30,8 +30,8 @@ use tokio::time::Sleep;
 
 use super::{
     error::ClientFault,
-    forwarded,
     frames::{Frames, length},
+    trailers,
 };
 use crate::body::{BodyError, ClientBody, RESET_WITHIN, RequestBody};
 
@@ -188,7 +188,7 @@ impl Body for Intake {
                 if bytes > this.bounds.bytes_max {
                     Some(Err(this.fail(ClientFault::TooLarge, "")))
                 } else {
-                    Some(Ok(stripped(frame)))
+                    Some(Ok(trailers::of_request(frame)))
                 }
             }
         })
@@ -200,17 +200,6 @@ impl Body for Intake {
 
     fn size_hint(&self) -> SizeHint {
         self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
-    }
-}
-
-/// A frame without what trailers are not to say.
-fn stripped(frame: Frame<Bytes>) -> Frame<Bytes> {
-    match frame.into_trailers() {
-        Ok(mut trailers) => {
-            forwarded::strip_trailers(&mut trailers);
-            Frame::trailers(trailers)
-        }
-        Err(data) => data,
     }
 }
 

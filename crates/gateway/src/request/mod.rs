@@ -7,6 +7,7 @@
 //!    head alone, and is dropped the moment its client leaves;
 //! 3. `intake`: the body is gathered, without a permit if the client is slow;
 //! 4. `forward`, `hop_by_hop`, `forwarded`, `request_id`, `trace_context`: the head that a server gets;
+//!    `trailers`: what may come behind a body, either way;
 //! 5. `dispatch`: a server is chosen and tried, and another; `in_flight` holds the permit meanwhile,
 //!    `linger` if the client leaves;
 //! 6. `response`, `read_ahead`, `response_body`, `upgrade`: the answer, brought off the server faster
@@ -39,6 +40,7 @@ mod response;
 mod response_body;
 mod service_time;
 mod trace_context;
+mod trailers;
 mod turn;
 mod unread;
 mod upgrade;

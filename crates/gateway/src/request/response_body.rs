@@ -11,9 +11,9 @@ use tidegate_runtime::Spooled;
 
 use super::{
     frames::{Frames, length},
-    hop_by_hop,
     read_ahead::ReadAhead,
     record::Record,
+    trailers,
 };
 use crate::body::BodyError;
 
@@ -119,7 +119,7 @@ impl Body for ResponseBody {
                 Err(error) => record.break_off(error),
             }
         }
-        Poll::Ready(frame.map(|frame| frame.map(hop_by_hop::remove_from)))
+        Poll::Ready(frame.map(|frame| frame.map(trailers::of_response)))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Certificates from PEM files, chosen by the server name a client asks for.
 
-use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
+use std::{collections::HashMap, path::Path, sync::Arc};
 
 use aws_lc_rs::digest;
 use rustls::{
@@ -12,7 +12,7 @@ use rustls::{
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, SubjectPublicKeyInfoDer, pem::PemObject};
 use tidegate_config::{Certificate, read_pem};
 
-use super::{TlsError, comparable, expiry::first_expiry, untimely};
+use super::{TlsError, WithChain, comparable};
 
 /// The certificates of a listener by the names in them: an exact name goes before a wildcard, and
 /// the first certificate serves whoever asks for no name or one that none has. Where several have
@@ -100,15 +100,9 @@ impl Certificates {
         faults
     }
 
-    /// What is in force all the same: certificates that have expired, or soon will, or are not valid yet.
-    pub(super) fn doubts(&self) -> Vec<String> {
-        let doubts = |(files, pair): &(Certificate, Arc<Pair>)| untimely(files, &pair.signing.cert);
-        self.pairs.iter().filter_map(doubts).collect()
-    }
-
-    /// When the first of them expires, since 1970.
-    pub(super) fn first_expiry(&self) -> Option<Duration> {
-        self.pairs.iter().filter_map(|(_, pair)| first_expiry(&pair.signing.cert)).min()
+    /// All of them, each with its files.
+    pub(super) fn chains(&self) -> Vec<WithChain> {
+        self.pairs.iter().map(|(files, pair)| (files.clone(), pair.signing.cert.clone())).collect()
     }
 
     fn of(pairs: Vec<(Certificate, Arc<Pair>)>) -> Result<Self, TlsError> {

@@ -26,6 +26,7 @@ use tokio_rustls::{Accept, StartHandshake};
 pub(crate) use self::certificates::read_certificates;
 use self::certificates::{Certificates, ForResumption, read_authorities};
 use self::completeness::incomplete;
+use self::expiry::untimely;
 pub(crate) use self::expiry::{Reminders, first_expiry};
 pub(crate) use self::handshakes::Handshakes;
 pub(crate) use self::ticketer::Ticketer;
@@ -100,22 +101,27 @@ struct Configs {
     any: Arc<ServerConfig>,
     /// Sessions that are to be resumed; a full handshake fails without a signature.
     resumption: Arc<ServerConfig>,
+    /// Full handshakes, whatever tickets there are.
+    full: Arc<ServerConfig>,
+}
+
+/// Whether the tickets of a hello count in its handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tickets {
+    /// If they hold.
+    Count,
+    /// The client has to show its certificate anew.
+    Ignored,
 }
 
 /// Files of a certificate, and the chain that was read from them.
 pub(crate) type WithChain = (Certificate, Vec<CertificateDer<'static>>);
 
-/// What of these files is in force although clients will hardly accept it; what cannot be read is no doubt.
-pub(crate) fn doubts(files: &[&Certificate]) -> Vec<String> {
-    let read = |files: &&Certificate| Some(((*files).clone(), read_certificates(&files.chain).ok()?));
-    let chains: Vec<WithChain> = files.iter().filter_map(read).collect();
-    let untimely = chains.iter().filter_map(|(files, chain)| untimely(files, chain));
-    untimely.chain(incomplete(&chains)).collect()
-}
-
-/// Of a file whose certificates clients will not accept now, or not for long.
-pub(crate) fn untimely(files: &Certificate, chain: &[CertificateDer<'_>]) -> Option<String> {
-    expiry::untimely(files, chain, Duration::from_secs(UnixTime::now().as_secs()))
+/// What of these is in force although clients will hardly accept it, or not for long.
+pub(crate) fn doubts(chains: &[WithChain]) -> Vec<String> {
+    let now = Duration::from_secs(UnixTime::now().as_secs());
+    let untimely = chains.iter().filter_map(|(files, chain)| untimely(files, chain, now));
+    untimely.chain(incomplete(chains)).collect()
 }
 
 /// Everything at fault in the files that `settings` name, and what of it is served to nobody.
@@ -144,14 +150,9 @@ impl ServerTls {
         faults
     }
 
-    /// What of its certificates is in force although clients will hardly accept it, or not for long.
-    pub(crate) fn doubts(&self) -> Vec<String> {
-        self.present.load().certificates.doubts()
-    }
-
-    /// When the first of its certificates expires, since 1970.
-    pub(crate) fn first_expiry(&self) -> Option<Duration> {
-        self.present.load().certificates.first_expiry()
+    /// The certificates in force.
+    pub(crate) fn chains(&self) -> Vec<WithChain> {
+        self.present.load().certificates.chains()
     }
 
     /// What a new connection is served with.
@@ -214,7 +215,9 @@ impl Present {
             any.ignore_client_order = ignore_client_order;
             let mut resumption = any.clone();
             resumption.cert_resolver = Arc::new(ForResumption(Arc::clone(&certificates)));
-            Configs { any: Arc::new(any), resumption: Arc::new(resumption) }
+            let mut full = any.clone();
+            full.ticketer = Arc::new(ticketer::SealsOnly(tickets.clone()));
+            Configs { any: Arc::new(any), resumption: Arc::new(resumption), full: Arc::new(full) }
         };
         let ours = (settings.cipher_order == CipherOrder::Gateway).then(|| configs(true));
         let theirs = configs(false);
@@ -231,26 +234,35 @@ impl Present {
 
     /// Begins any handshake: the cryptography of the server's first flight, with a signature unless
     /// the session is resumed.
-    pub(crate) fn begin<S>(&self, accepted: Accepted, stream: S) -> Accept<S>
+    pub(crate) fn begin<S>(&self, accepted: Accepted, stream: S, tickets: Tickets) -> Accept<S>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let config = Arc::clone(&self.configs(&accepted).any);
+        let configs = self.configs(&accepted);
+        let config = Arc::clone(match tickets {
+            Tickets::Count => &configs.any,
+            Tickets::Ignored => &configs.full,
+        });
         StartHandshake::from_parts(accepted, stream).into_stream(config)
     }
 
-    /// Begins a handshake that resumes a session; `None`, and nothing has been sent, if the answer to this hello
-    /// does not resume it. One that asks for another key share is none either: which of the tickets holds is seen in
-    /// the second hello only, and that may take a signature.
-    pub(crate) fn resume<S>(&self, accepted: Accepted, stream: S) -> Option<Accept<S>>
+    /// Begins a handshake that resumes a session; else nothing has been sent, and it is how to begin another: the answer to
+    /// this hello does not resume it, or it has outlived its client's certificate. One that asks for another key share is none
+    /// either: which of the tickets holds is seen in the second hello only, and that may take a signature.
+    pub(crate) fn resume<S>(&self, accepted: Accepted, stream: S) -> Result<Accept<S>, Tickets>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let config = Arc::clone(&self.configs(&accepted).resumption);
-        let mut resumes = false;
-        let begun = StartHandshake::from_parts(accepted, stream)
-            .into_stream_with(config, |session| resumes = is_resumed(session));
-        resumes.then_some(begun)
+        let (mut resumes, mut outlived) = (false, false);
+        let begun = StartHandshake::from_parts(accepted, stream).into_stream_with(config, |session| {
+            (resumes, outlived) = (is_resumed(session), has_outlived_certificate(session));
+        });
+        match (resumes, outlived) {
+            (_, true) => Err(Tickets::Ignored),
+            (true, false) => Ok(begun),
+            (false, false) => Err(Tickets::Count),
+        }
     }
 
     /// Whether a client's ticket is one that this listener can resume.
@@ -345,6 +357,14 @@ pub(crate) fn facts(session: &ServerConnection) -> TlsFacts {
 /// not allowed (RFC 6066, section 3).
 fn comparable(name: &str) -> String {
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
+}
+
+/// Whether a session is resumed whose client's certificate has expired since it began. Each resumption gives new tickets, so
+/// that it would be believed for ever.
+pub(crate) fn has_outlived_certificate(session: &ServerConnection) -> bool {
+    let now = Duration::from_secs(UnixTime::now().as_secs());
+    let own = || session.peer_certificates()?.get(..1);
+    is_resumed(session) && own().and_then(first_expiry).is_some_and(|until| until < now)
 }
 
 fn is_resumed(session: &ServerConnection) -> bool {

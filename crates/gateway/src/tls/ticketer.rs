@@ -140,6 +140,28 @@ impl ProducesTickets for Scope {
     }
 }
 
+/// The same tickets, none of which opens: for handshakes that are to be full.
+#[derive(Debug)]
+pub(super) struct SealsOnly(pub(super) Scope);
+
+impl ProducesTickets for SealsOnly {
+    fn enabled(&self) -> bool {
+        self.0.enabled()
+    }
+
+    fn lifetime(&self) -> u32 {
+        self.0.lifetime()
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        self.0.encrypt(plain)
+    }
+
+    fn decrypt(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+}
+
 impl Scope {
     fn aad(&self, name: &[u8; NAME_LEN]) -> Aad<[u8; NAME_LEN + 32]> {
         let mut aad = [0; NAME_LEN + 32];

