@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use tidegate_control::knobs::{Knob, Value, keys};
+use tidegate_control::knobs::{Algorithm, ChoiceSet, Knob, Mode, RoomMethod, RoomRole, Value, keys};
 
 use crate::{Address, Application, Class, Fault, KnobPath, LogTarget, Settings, Target};
 
@@ -14,6 +14,10 @@ impl Settings {
     #[must_use]
     pub fn doubts(&self) -> Vec<Fault> {
         let mut doubts: Vec<Fault> = self.applications.iter().filter_map(shares_leave_nothing).collect();
+        doubts.extend(
+            self.applications.iter().filter_map(|application| room_without_capacity(self, application)),
+        );
+        doubts.extend(room_without_state(self));
         doubts.extend(ports_taken_twice(self));
         doubts.extend(access_log_without_directory(self));
         doubts
@@ -59,6 +63,63 @@ fn access_log_without_directory(settings: &Settings) -> Option<Fault> {
         key: "access_log.target".to_owned(),
         what: format!("{} is no directory", directory.display()),
         mend: "make it, and let Tidegate's user write there".to_owned(),
+    })
+}
+
+/// What nobody says of the servers, and nothing finds, the room takes for room without end. What times are given by elsewhere is
+/// told there.
+fn room_without_capacity(settings: &Settings, application: &Application) -> Option<Fault> {
+    let values = &application.values;
+    let of_classes = application.classes.iter().filter_map(|class| class.values.get(keys::CLASS_ROOM_METHOD));
+    let mut methods = of_classes.map(|method| method.0.of_room()).chain([values.get(keys::ROOM_METHOD).0]);
+    let counts =
+        methods.any(|method| matches!(method, RoomMethod::Fifo | RoomMethod::Random | RoomMethod::Event));
+    let algorithm = values.get(keys::IN_FLIGHT_ALGORITHM).0;
+    let is_found = matches!(algorithm, Algorithm::KneeTrack | Algorithm::PowerRatio);
+    let (floor, ceiling) = (values.get(keys::CAPACITY_FLOOR), values.get(keys::CAPACITY_CEILING));
+    let is_given = values.get(keys::CAPACITY_GIVEN).is_some() || floor.is_some() && floor == ceiling;
+    // A script may tell it.
+    if !has_room(application)
+        || values.get(keys::ROOM_ROLE).0 == RoomRole::Generate
+        || !counts
+        || is_found
+        || is_given
+        || !settings.controllers.is_empty()
+    {
+        return None;
+    }
+    let target = Target::Application(application.name.clone());
+    Some(Fault {
+        place: None,
+        key: KnobPath { target, knob: Knob::ROOM_METHOD }.to_string(),
+        what: format!(
+            "no capacity is known: in_flight.algorithm \"{}\" finds none, and none is given, so that nobody is held",
+            algorithm.name()
+        ),
+        mend: "write capacity.given, or in_flight.algorithm = \"knee_track\", which finds it; leave it so if a program tells it \
+               by the API"
+            .to_owned(),
+    })
+}
+
+fn has_room(application: &Application) -> bool {
+    let values = &application.values;
+    values.get(keys::ROOM_METHOD).0 != RoomMethod::Off && values.get(keys::MODE).0 != Mode::Off
+}
+
+/// What a check forgets the generator tells it again.
+fn room_without_state(settings: &Settings) -> Option<Fault> {
+    let promises = |of: &&Application| has_room(of) && of.values.get(keys::ROOM_ROLE).0 != RoomRole::Check;
+    let application = settings.applications.iter().find(promises)?;
+    settings.state_directory.is_none().then(|| Fault {
+        place: None,
+        key: "state_directory".to_owned(),
+        what: format!(
+            "none is written, and {} has a waiting room: with the process its promises, passes and keys are lost, and who \
+             waits begins anew",
+            application.name
+        ),
+        mend: "name a directory in which Tidegate's user may write".to_owned(),
     })
 }
 
@@ -148,6 +209,51 @@ mod tests {
         assert_eq!(target("stdout"), []);
         let told = target(&format!("{there}/nowhere/access.log"));
         assert!(told.len() == 1 && told[0].to_string().contains("nowhere is no directory"), "{told:?}");
+    }
+
+    #[test]
+    fn a_room_that_holds_nobody_is_told() {
+        let told = |top: &str, more: &str| -> Vec<String> {
+            let text = format!(
+                "state_directory = \"/var/lib/tidegate\"\n{top}\n[[listener]]\naddress = \"127.0.0.1:8000\"\n\
+                 [application.app]\nservers = \"http://127.0.0.1:1\"\nin_flight.algorithm = \"fixed\"\n{more}"
+            );
+            let read = crate::parse(&text, std::path::Path::new("/"), "test");
+            let doubts = read.unwrap_or_else(|faults| panic!("{faults}")).doubts();
+            doubts.into_iter().map(|doubt| doubt.key).collect()
+        };
+        let key = ["app/waiting_room.method"];
+        for method in ["fifo", "random", "event"] {
+            let room = format!("waiting_room.method = \"{method}\"\n");
+            assert_eq!(told("", &room), key, "{method}");
+            assert_eq!(told("", &format!("{room}capacity.floor = \"9/s\"")), key, "it bounds what is found");
+            let class = format!("[application.app.class.sale]\n{room}");
+            assert_eq!(told("", &format!("waiting_room.method = \"closed\"\n{class}")), key, "{method}");
+            assert!(told("", &class).is_empty(), "there is no room");
+            for more in ["capacity.given = \"9/s\"", "mode = \"off\""] {
+                assert!(told("", &(room.clone() + more)).is_empty(), "{more}");
+            }
+            let script = "[[controller]]\nfile = \"law.lua\"";
+            assert!(told(script, &room).is_empty(), "it may tell it");
+        }
+        for method in ["off", "closed", "wait"] {
+            assert!(told("", &format!("waiting_room.method = \"{method}\"")).is_empty(), "{method}");
+        }
+    }
+
+    #[test]
+    fn a_room_that_is_forgotten_with_the_process_is_told() {
+        let room = "waiting_room.method = \"fifo\"\n";
+        let of_check = format!(
+            "{room}waiting_room.role = \"check\"\nwaiting_room.report.to = \"http://127.0.0.1:9900\"\n\
+             waiting_room.report.token_file = \"token\"\n"
+        );
+        assert_eq!(doubts(""), []);
+        assert_eq!(doubts(&of_check), [], "it hears all of it again");
+        let told = doubts(room);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!(told[0].key, "state_directory");
+        assert!(told[0].what.contains("app has a waiting room"), "{}", told[0]);
     }
 
     #[test]

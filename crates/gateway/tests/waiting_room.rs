@@ -1,7 +1,12 @@
 //! The door of the waiting room: who passes it by, what the application sees then and may say, and what is left of a room
 //! that was switched off.
 
-use std::{collections::BTreeMap, net::TcpStream, thread, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::TcpStream,
+    thread,
+    time::Duration,
+};
 
 use serde_json::Value as Json;
 use tidegate_control::knobs::{Knob, Value};
@@ -411,6 +416,57 @@ fn a_generator_that_is_off_or_watches_sends_everybody_to_the_check_with_a_time()
             assert!(said["left_ms"].as_u64().unwrap() <= most_ms, "{choice}: {said}");
         }
         assert_eq!(get(&mut client, "/a.css").status, 200, "what needs no time goes on");
+    }
+}
+
+const FULL: &str = "waiting_room.method = \"fifo\"\nwaiting_room.role = \"generate\"\n\
+                    waiting_room.check_url = \"http://check.example\"\n";
+
+/// Programs go by the status of refusals for overload; a page is 503 whatever that is.
+#[test]
+fn programs_are_answered_with_the_status_of_refusals_and_browsers_are_not() {
+    let doors = "waiting_room.method = \"event\"\nwaiting_room.opens_at = 4102444800\n";
+    let closed = "waiting_room.method = \"closed\"\n";
+    for (application, reason, status) in
+        [(doors, "waiting_room", 429), (FULL, "horizon_full", 429), (closed, "room_closed", 503)]
+    {
+        let bed = Bed::with_application("", PLAIN, &format!("{application}refusal.status = \"429\"\n"));
+        let mut client = bed.connect();
+        let told = get(&mut client, "/");
+        assert_eq!((told.status, told.field("tidegate-reason")), (status, Some(reason)));
+        assert_eq!(told.field("content-type"), Some("application/problem+json"), "{reason}");
+        let said: Json = serde_json::from_str(&told.body).unwrap();
+        assert_eq!(said["status"], status, "{said}");
+        let page = exchange(&mut client, "GET / HTTP/1.1\r\nhost: app.example\r\naccept: text/html\r\n\r\n");
+        assert_eq!((page.status, page.field("tidegate-reason")), (503, Some(reason)));
+    }
+}
+
+/// Who is shown that doors are closed, or that too many wait, sees without a hand of his own when that is over.
+#[test]
+fn the_page_of_who_gets_no_time_looks_again() {
+    let closed = "waiting_room.method = \"closed\"\n";
+    let slower = "waiting_room.method = \"closed\"\nrefusal.retry_after = \"10min\"\n";
+    for (application, least) in [(closed, 60), (FULL, 60), (slower, 600)] {
+        let bed = Bed::with_application("", PLAIN, application);
+        let mut client = bed.connect();
+        let mut ask = |head: &str| exchange(&mut client, &format!("{head}host: app.example\r\n\r\n"));
+        let mut seconds = BTreeSet::new();
+        for _ in 0..20 {
+            let page = ask("GET /a?b=c HTTP/1.1\r\naccept: text/html\r\n");
+            let again: u64 = page.field("refresh").expect("it looks again").parse().expect("where it is");
+            assert!((least..least + 30).contains(&again), "{again}");
+            seconds.insert(again);
+        }
+        assert!(seconds.len() > 1, "all at once: {seconds:?}");
+        let sent = ask("POST /buy HTTP/1.1\r\naccept: text/html\r\ncontent-length: 0\r\n\
+                        referer: http://app.example/cart\r\n");
+        assert!(
+            sent.field("refresh").is_some_and(|refresh| refresh.ends_with("; url=/cart")),
+            "{}",
+            sent.head
+        );
+        assert_eq!(ask("GET / HTTP/1.1\r\n").field("refresh"), None, "a program decides by itself");
     }
 }
 

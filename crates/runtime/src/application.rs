@@ -61,12 +61,13 @@ impl ApplicationState {
     pub(crate) fn configure(&self, settings: &config::Application) -> Vec<config::Class> {
         let classes = self.merged_classes(settings);
         self.classes.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&classes);
+        // Before the capacity, which is that of these servers if it is given with them.
+        self.servers.configure(settings);
         self.gate.configure(&admission_settings(settings, &classes));
         self.waiting_room.configure(&room_settings(settings, &classes));
         self.with_clients(|clients, now| {
             clients.configure(now, ClientRateSettings::from_values(&settings.values))
         });
-        self.servers.configure(settings);
         classes
     }
 

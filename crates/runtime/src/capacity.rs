@@ -39,6 +39,8 @@ pub(crate) struct CapacityTrack {
 #[derive(Debug, Default)]
 struct Track {
     shares: ServerShares,
+    /// For which servers a capacity was given, by the knobs and by telling.
+    givings: [Giving; 2],
     /// In service at the last look.
     in_service: Vec<InService>,
     /// Whether the limit kept something waiting at the last look.
@@ -46,6 +48,28 @@ struct Track {
     /// What a process before this one had found, until it is known which servers there are.
     to_restore: Option<FoundCapacity>,
     events: VecDeque<CapacityEvent>,
+}
+
+/// For which servers a capacity was given: those of which most was in service at once since then, since those that are found by name
+/// come one after another.
+#[derive(Debug, Default)]
+struct Giving {
+    number: u64,
+    servers: Vec<(ServerId, f64)>,
+}
+
+impl Giving {
+    /// The part of these servers that is in service, 0 to 1.
+    fn part(&mut self, number: u64, shares: &ServerShares, in_service: &[(ServerId, f64)]) -> f64 {
+        let mut then = shares.clone();
+        let _ = then.set(&self.servers);
+        let part = then.set(in_service);
+        if self.number != number || part >= 1.0 {
+            *self = Self { number, servers: in_service.to_vec() };
+            return 1.0;
+        }
+        part
+    }
 }
 
 impl CapacityTrack {
@@ -60,12 +84,21 @@ impl CapacityTrack {
         if in_service.is_empty() || is_same {
             return 1.0;
         }
-        let weights: Vec<(ServerId, f64)> =
-            in_service.iter().map(|server| (server.id, f64::from(server.weight))).collect();
         track.in_service = in_service.to_vec();
+        let weights = track.weights();
         // What was answered meanwhile is of neither set.
         track.held = false;
         track.shares.set(&weights)
+    }
+
+    /// Which parts of the servers for which a capacity was given, and given so often, are in service.
+    fn parts_of_given(&self, numbers: [u64; 2]) -> [f64; 2] {
+        let mut track = self.lock();
+        let in_service = track.weights();
+        let Track { shares, givings, .. } = &mut *track;
+        let [by_knobs, by_telling] = givings;
+        let [knobs, tellings] = numbers;
+        [by_knobs.part(knobs, shares, &in_service), by_telling.part(tellings, shares, &in_service)]
     }
 
     /// What is to be begun with, and by which factor the servers in service are more than they were then.
@@ -111,6 +144,10 @@ impl CapacityTrack {
 }
 
 impl Track {
+    fn weights(&self) -> Vec<(ServerId, f64)> {
+        self.in_service.iter().map(|server| (server.id, f64::from(server.weight))).collect()
+    }
+
     fn servers_weight(&self) -> Option<u64> {
         Some(self.in_service.iter().map(|server| u64::from(server.weight)).sum()).filter(|weight| *weight > 0)
     }
@@ -152,6 +189,8 @@ impl ApplicationState {
             if (factor - 1.0).abs() > FACTOR_MIN {
                 self.gate().resize(factor);
             }
+            let givings = self.gate().givings();
+            self.gate().serve_parts(givings, self.capacity_track().parts_of_given(givings));
             let now = self.clock().now();
             if now.since(looked) >= LOOK {
                 let holds = self.gate().capacity().limit_holds;
@@ -213,6 +252,28 @@ mod tests {
         assert!((track.lock().shares.share(ServerId(0)) - 0.5).abs() < 1e-9);
         assert!((track.set(&[]) - 1.0).abs() < 1e-9, "none in service");
         assert!((track.set(&servers(&[(1, 20)])) - 0.5).abs() < 1e-9, "one of the two is back");
+    }
+
+    #[test]
+    fn a_given_capacity_is_that_of_the_servers_that_were_in_service_together() {
+        let track = CapacityTrack::default();
+        let serve = |ids: &[u16], number| {
+            let in_service: Vec<(u16, u32)> = ids.iter().map(|id| (*id, 0)).collect();
+            let _ = track.set(&servers(&in_service));
+            let [part, _] = track.parts_of_given([number, 0]);
+            part
+        };
+        // Found by name, one after another.
+        assert_eq!([serve(&[], 1), serve(&[0], 1), serve(&[0, 1], 1)], [1.0; 3]);
+        assert!((serve(&[1], 1) - 0.5).abs() < 1e-9, "one is lost, whichever came first");
+        assert!((serve(&[], 1) - 0.5).abs() < 1e-9, "nothing is known of who comes back");
+        // What was answered meanwhile does not tell what the other one does.
+        track.look(&servers(&[(1, 0)]), true, LOOK);
+        track.look(&servers(&[(1, 4_000)]), true, LOOK);
+        assert_eq!(serve(&[0, 1], 1), 1.0, "it is back with all it had");
+        assert!(serve(&[0], 1) < 0.5, "the other one does more");
+        assert_eq!(serve(&[0], 2), 1.0, "given anew, for one alone");
+        assert_eq!(serve(&[0, 1], 2), 1.0, "never more than was given");
     }
 
     #[test]

@@ -205,6 +205,16 @@ impl Gate {
         self.with(|admission, now| admission.resize(now, factor));
     }
 
+    /// How often a capacity was given. See [`Admission::givings`](tidegate_control::admission::Admission::givings).
+    pub(crate) fn givings(&self) -> [u64; 2] {
+        self.with(|admission, _| admission.givings())
+    }
+
+    /// What of it is in service. See [`Admission::serve_parts`](tidegate_control::admission::Admission::serve_parts).
+    pub(crate) fn serve_parts(&self, numbers: [u64; 2], parts: [f64; 2]) {
+        self.with(|admission, now| admission.serve_parts(now, numbers, parts));
+    }
+
     /// How fast work may come and goes now so that the queue neither runs dry nor stands, if that is known. See
     /// [`Admission::pace`](tidegate_control::admission::Admission::pace).
     #[must_use]

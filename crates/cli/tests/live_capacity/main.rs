@@ -181,6 +181,51 @@ fn a_server_that_drains_takes_its_part_of_the_capacity_with_it() {
 }
 
 #[test]
+fn a_given_capacity_is_that_of_all_servers_and_each_takes_its_part_with_it() {
+    let (listen, admin) = (free_address(), free_address());
+    let origins = [one_at_a_time(), one_at_a_time()];
+    let urls: Vec<String> = origins.iter().map(Origin::url).collect();
+    let configured = configuration(listen, admin, "fixed", &urls)
+        .replace("[application.shop]\n", "[application.shop]\ncapacity.given = \"200/s\"\n");
+    let gateway = Gateway::run(&configured, &Start::default());
+    let drain = |server: &str, drains: bool| {
+        let path = format!("/api/v1/applications/shop/servers/{server}");
+        let drain = api(admin, "PATCH", &path, &format!("{{\"drain\": {drains}}}"));
+        assert_eq!(drain.status, 200, "{}", drain.text());
+    };
+    let per_s = |said: &Json| {
+        let of = |at: usize| said["servers"][at]["capacity_per_s"].as_f64().map(f64::round);
+        (said["capacity_per_s"].as_f64().map(f64::round), of(0), of(1))
+    };
+    let await_per_s = |all, first, second| {
+        await_capacity(admin, "each has its part", |said| per_s(said) == (Some(all), first, second));
+    };
+    await_per_s(200.0, Some(100.0), Some(100.0));
+    drain("s1", true);
+    await_per_s(100.0, Some(100.0), None);
+    drain("s1", false);
+    await_per_s(200.0, Some(100.0), Some(100.0));
+    let said = capacity(admin);
+    let moves: Vec<f64> = events(&said, "servers").iter().map(|event| after(event).round()).collect();
+    assert_eq!(moves, [100.0, 200.0]);
+
+    // Told for the one that is left.
+    drain("s0", true);
+    await_per_s(100.0, None, Some(100.0));
+    let told = api(admin, "POST", "/api/v1/applications/shop/capacity", "{\"per_s\": \"150/s\"}");
+    assert_eq!(told.status, 200, "{}", told.text());
+    await_per_s(150.0, None, Some(150.0));
+    drain("s0", false);
+    await_per_s(150.0, Some(75.0), Some(75.0));
+    drain("s1", true);
+    await_per_s(75.0, Some(75.0), None);
+    let told = api(admin, "POST", "/api/v1/applications/shop/capacity", "{\"per_s\": null}");
+    assert_eq!(told.status, 200, "{}", told.text());
+    await_per_s(100.0, Some(100.0), None);
+    gateway.stop_sound();
+}
+
+#[test]
 fn connections_on_which_a_servers_threads_wait_are_not_kept() {
     let (listen, admin) = (free_address(), free_address());
     let origin = threads_wait_on_connections();

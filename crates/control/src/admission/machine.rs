@@ -4,6 +4,7 @@ mod capacity;
 
 use std::collections::VecDeque;
 
+use self::capacity::Giving;
 use super::{
     AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit, Shadow, Standing, StreamPermit,
     dormant::Dormant,
@@ -16,7 +17,7 @@ use super::{
 };
 use crate::{
     ClassId, Refusal, Ticket, Timestamp,
-    capacity::{CapacityBounds, CapacityEvent, Given},
+    capacity::{CapacityBounds, CapacityEvent, Cause, Given},
     in_flight::TOP_PRIORITY,
     knobs::{Algorithm, Mode},
     limit::{Limit, Limiter, Load, Sample},
@@ -120,6 +121,8 @@ pub struct Admission {
     bounds: CapacityBounds,
     /// What somebody told of the capacity.
     told: Option<Given>,
+    /// What is left of a capacity that is given, by the knobs and by telling.
+    givings: [Giving; 2],
     /// What was told of the capacity since somebody asked.
     tellings: VecDeque<CapacityEvent>,
     /// The limit, as found and with what is dormant on top, and the rate, whether or not they hold.
@@ -152,6 +155,7 @@ impl Admission {
             capacity: settings.capacity,
             bounds: CapacityBounds::default(),
             told: None,
+            givings: [Giving::default(); 2],
             tellings: VecDeque::new(),
             limit: 0,
             rate: None,
@@ -383,7 +387,7 @@ impl Admission {
     fn advance_terms(&mut self) {
         if self.told.is_some_and(|told| told.per_s(self.now).is_none()) {
             self.told = None;
-            self.bound_capacity();
+            self.bound_capacity(Cause::Given);
         }
         if !self.share.is_valid(self.now) {
             // Nothing can start by it, so nothing is settled.
@@ -611,8 +615,8 @@ impl Admission {
     fn configure_limiter(&mut self, settings: &AdmissionSettings) {
         self.limiter.set_power_ratio(settings.power_ratio);
         self.dormant.configure(settings);
-        self.capacity = settings.capacity;
-        self.bound_capacity();
+        self.give_by_knobs(settings.capacity);
+        self.bound_capacity(Cause::Given);
         // Also if it is the same: what holds of it may be other.
         self.set_found(self.limit_in_force(), self.limiter.rate());
     }

@@ -211,12 +211,7 @@ impl Room {
             && before != now
         {
             // What it was told by us is gone with the generator that was there before.
-            self.untold.revoked = self
-                .sessions
-                .revoked()
-                .map(|(number, until)| Revoked { number, until })
-                .take(UNTOLD_MAX)
-                .collect();
+            self.untold.revoked = self.revoked().take(UNTOLD_MAX).collect();
         }
         (self.untold.heard, self.untold.part) = (answered.mark, answered.part);
     }
@@ -267,6 +262,20 @@ impl Room {
     /// By which marks are known to be of this list and no other.
     fn list(&self) -> u64 {
         mix(self.secrets[0].wrapping_sub(self.lists))
+    }
+
+    /// Passes that have been revoked, the first first.
+    pub(super) fn revoked(&self) -> impl Iterator<Item = Revoked> + '_ {
+        self.sessions.revoked().map(|(number, until)| Revoked { number, until })
+    }
+
+    /// What a process before this one knew of. Checks do not hear of it from each other any more.
+    pub(super) fn restore_revoked(&mut self, revoked: &[Revoked]) {
+        for revoked in revoked {
+            if self.note_revoked(*revoked) && self.settings.role == RoomRole::Generate {
+                self.learned.revoked.push(0, *revoked);
+            }
+        }
     }
 
     fn note_revoked(&mut self, revoked: Revoked) -> bool {

@@ -3,7 +3,7 @@
 use super::{
     Kind, LANES_MAX, Promise, Room, RoomCount,
     draws::{AT_ONCE, Round},
-    room::{UNIT, nanos},
+    room::{PERSON, UNIT, nanos},
     settings::Group,
     slot_table::SLOTS_MAX,
 };
@@ -94,6 +94,8 @@ impl Room {
             }
         });
         self.sessions.step(length_s);
+        let places = self.places(slot);
+        self.replayed = (self.replayed + places).min(places.max(PERSON));
         let opens = slot + self.ahead();
         let places = self.filter_places(opens);
         self.replay.open(opens, places);

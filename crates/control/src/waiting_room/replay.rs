@@ -35,8 +35,6 @@ pub(super) struct Replay {
 struct Filter {
     slot: u64,
     bits: Vec<u64>,
-    /// Used promises that were let in all the same.
-    again: u32,
 }
 
 impl Replay {
@@ -58,7 +56,6 @@ impl Replay {
         let words = words(places);
         let filter = self.filter(slot);
         filter.slot = slot;
-        filter.again = 0;
         // Memory is kept unless it is far too much.
         if filter.bits.len() < words || filter.bits.len() > words * 4 {
             filter.bits = vec![0; words];
@@ -100,15 +97,6 @@ impl Replay {
         let mut bits = places_of(number, filter.bits.len());
         let is_set = |(word, bit): (usize, u64)| filter.bits.get(word).is_some_and(|word| word & bit != 0);
         filter.slot == slot && bits.all(is_set)
-    }
-
-    /// Whether one more of those who seem to come again may be let in, of `most`.
-    #[must_use]
-    pub(super) fn lets_again(&mut self, slot: u64, most: u32) -> bool {
-        let filter = self.filter(slot);
-        let lets = filter.slot == slot && filter.again < most;
-        filter.again += u32::from(lets);
-        lets
     }
 
     fn filter(&mut self, slot: u64) -> &mut Filter {
@@ -192,7 +180,6 @@ mod tests {
         replay.open(6, 10);
         assert!(replay.is_new(6, 0, 1));
         assert!(!replay.is_new(6, 0, 1));
-        assert!(replay.lets_again(6, 1) && !replay.lets_again(6, 1), "no more than that many");
         replay.widen(6, 1_000_000);
         assert!(!replay.is_new(6, 0, 1), "what was used stays used");
         replay.widen(7, 10);

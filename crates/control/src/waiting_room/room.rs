@@ -23,6 +23,9 @@ use crate::{
 /// Thousandths of a work unit that a request takes of which nothing is known.
 pub(super) const UNIT: Work = 1000;
 
+/// Of those whose promise seems to have been used, a hundredth of the places is let in; so many hundredths are one of them.
+pub(super) const PERSON: u64 = 100;
+
 /// Those who were given a new time go before all but the top priority.
 const OWED_PRIORITY: u8 = 6;
 
@@ -80,6 +83,8 @@ pub struct Room {
     pub(super) no_shows: NoShows,
     pub(super) replay: Replay,
     pub(super) spent: Spent,
+    /// Hundredths of a person: used promises that may be let in all the same.
+    pub(super) replayed: u64,
     /// Promises for earlier may have been used while slots and their filters were others.
     pub(super) laid_anew: Timestamp,
     pub(super) draws: Draws,
@@ -127,6 +132,7 @@ impl Room {
             no_shows: NoShows::new(settings.classes.len(), table.horizon(), 0),
             replay: Replay::new(1),
             spent: Spent::new(),
+            replayed: PERSON,
             laid_anew: Timestamp::EPOCH,
             draws: Draws::default(),
             sessions: Sessions::default(),
@@ -278,7 +284,7 @@ impl Room {
         {
             // Where there is no limit nothing is gained by using one twice, and filters are small.
             return match self.is_limited() {
-                true => self.seems_used(class, slot, promise),
+                true => self.seems_used(class, promise),
                 false => self.enter_owed(class, How::Unconcerned, false),
             };
         }
@@ -538,14 +544,13 @@ impl Room {
     /// before he had his pass. Else a few are let in behind everybody, since the filter errs now and then. More of them come
     /// again in a moment where the first one got a pass, which another tab of that browser has then too; without passes they
     /// are newcomers.
-    fn seems_used(&mut self, class: ClassId, slot: u64, promise: &Promise) -> Answer {
+    fn seems_used(&mut self, class: ClassId, promise: &Promise) -> Answer {
         self.count(class, RoomCount::Replayed);
         if self.goes_straight_in(class) {
             return self.enter(class, How::Direct, true);
         }
-        let most =
-            u32::try_from(self.places(slot.max(self.table.present())) / 100).unwrap_or(u32::MAX).max(1);
-        if self.replay.lets_again(slot, most) {
+        if let Some(left) = self.replayed.checked_sub(PERSON) {
+            self.replayed = left;
             let hold = self.settings.hold;
             return Answer::Enter(Entry { how: How::Replayed, hold, priority: Some(0), pass: None });
         }

@@ -26,7 +26,7 @@ const FOLLOW_S: f64 = 300.0;
 const RATE_S: f64 = 60.0;
 /// Sessions begun, before anything is known, that did nothing more.
 const PRIOR: f64 = 20.0;
-const REVOKED_MAX: usize = 65_536;
+pub(super) const REVOKED_MAX: usize = 65_536;
 
 /// What is known of sessions.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -145,6 +145,8 @@ pub struct SlotTable {
     cursors: Vec<u64>,
     /// No place of the lane is looked for before this slot: others wait for later ones, whom who got it would overtake.
     ends: Vec<u64>,
+    /// No slot of the lane from there to before this has room.
+    looked: Vec<u64>,
     /// The least budget since slots before that were last opened.
     opened: Work,
     /// Where the next place of those who are owed one is looked for.
@@ -185,6 +187,7 @@ impl SlotTable {
             booked: vec![vec![0; slots]; lanes],
             cursors: vec![present + 1; lanes],
             ends: vec![present + 1; lanes],
+            looked: vec![present + 1; lanes],
             opened: 0,
             owed: present + 1,
             people: Tree::new(slots),
@@ -329,6 +332,7 @@ impl SlotTable {
             let last = self.index(self.present + self.horizon);
             self.booked[lane][last] = self.booked[lane][last].saturating_add(rest);
             self.cursors[lane] = self.present + 1;
+            self.looked[lane] = self.present + 1;
         }
         self.owed = self.present + 1;
     }
@@ -611,7 +615,7 @@ impl SlotTable {
     /// The earliest slot of a lane after the present one with room.
     fn search(&self, lane: usize) -> Option<u64> {
         let last = self.present + self.horizon;
-        let mut slot = self.cursors[lane].max(self.ends[lane]);
+        let mut slot = self.cursors[lane].max(self.ends[lane]).max(self.looked[lane]);
         while slot <= last && self.booked[lane][self.index(slot)] >= self.budgets[lane] {
             slot += 1;
         }
@@ -662,8 +666,10 @@ impl Places for SlotTable {
         let end = self.present + self.horizon + 1;
         let [own_slot, common_slot] = [own, 0].map(|lane| {
             let slot = self.search(lane).unwrap_or(end);
-            let from = if self.ends[lane] > self.cursors[lane] { &mut self.ends } else { &mut self.cursors };
-            from[lane] = slot;
+            self.looked[lane] = slot;
+            if self.ends[lane] <= self.cursors[lane] {
+                self.cursors[lane] = slot;
+            }
             slot
         });
         let (slot, lane) = if own_slot <= common_slot { (own_slot, own) } else { (common_slot, 0) };

@@ -5,25 +5,28 @@
 //! are not in it either: within the grace they can be used once more.
 //!
 //! As bytes: a version, then numbers of fixed width, little-endian. Length: 48 bytes and 8 a lane and class for each slot
-//! in which somebody is promised something.
+//! in which somebody is promised something, and 16 for each pass that was revoked and would not be over yet.
 
 use std::time::Duration;
 
 use super::{
-    LANES_MAX, Room, Work,
+    LANES_MAX, Revoked, Room, Work,
     budget::units,
     draws::{ALL_ROUNDS_MAX, Drawn, Draws, Round},
+    sessions::REVOKED_MAX,
     settings::Group,
     slot_table::SLOTS_MAX,
 };
 use crate::{ClassId, Timestamp, capacity::COST_CLASSES, knobs::RoomOrder};
 
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 /// Older versions are read too: the first is without the work of slots that are over, the second without whose a round is,
-/// which was everybody's, the third without whose lane it was that work was promised to lately, which counts as everybody's.
+/// which was everybody's, the third without whose lane it was that work was promised to lately, which counts as everybody's, the
+/// fourth without passes that were revoked.
 const FIRST: u8 = 1;
 const SECOND: u8 = 2;
 const THIRD: u8 = 3;
+const FOURTH: u8 = 4;
 
 /// The room's state, as plain data.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,6 +44,8 @@ pub struct RoomSnapshot {
     slots: Vec<SlotRow>,
     /// With the name of the class whose group it is of; 0 is everybody's.
     rounds: Vec<(u64, Round)>,
+    /// Passes, the first first.
+    revoked: Vec<Revoked>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -88,8 +93,9 @@ impl Room {
             })
             .filter(|row| row.number >= present)
             .collect();
+        let now = now.max(self.now);
         RoomSnapshot {
-            at: now.max(self.now),
+            at: now,
             slot: self.table.length(),
             budget: self.table.budget(),
             issued_work_lately: self.issued_work_lately(),
@@ -98,6 +104,7 @@ impl Room {
             no_shows: self.no_shows.sums().collect(),
             slots,
             rounds: self.draws.rounds().map(|round| (self.name_of(round.group), *round)).collect(),
+            revoked: self.revoked().filter(|revoked| revoked.until > now).collect(),
         }
     }
 
@@ -123,6 +130,7 @@ impl Room {
             self.no_shows.put_sums(place, *came, *absent);
         }
         self.sessions.put_sums(snapshot.follow.0, snapshot.follow.1);
+        self.restore_revoked(&snapshot.revoked);
         let classes = &self.settings.classes;
         self.draws = Draws::of(snapshot.rounds.iter().map(|(name, round)| {
             let known = (0..).zip(classes).find(|(_, class)| class.name == *name && *name > 0);
@@ -214,7 +222,12 @@ impl RoomSnapshot {
             put(round.drawn.map_or(0, |drawn| drawn.budget));
         }
         put(of_lanes.len() as u64);
-        of_lanes.into_iter().for_each(put);
+        of_lanes.into_iter().for_each(&mut put);
+        put(self.revoked.len() as u64);
+        for Revoked { number, until } in &self.revoked {
+            put(*number);
+            put(until.as_nanos());
+        }
         out
     }
 
@@ -268,10 +281,15 @@ impl RoomSnapshot {
         for work in issued_work_lately.iter_mut().skip(1).take(usize::try_from(lanes).unwrap_or(0)) {
             *work = reader.work()?;
         }
+        let mut revoked = Vec::new();
+        let count = if *version <= FOURTH { 0 } else { reader.count(REVOKED_MAX as u64)? };
+        for _ in 0..count {
+            revoked.push(Revoked { number: reader.number()?, until: reader.time()? });
+        }
         if !reader.rest.is_empty() {
             return Err(reader.damaged());
         }
-        Ok(Self { at, slot, budget, issued_work_lately, over, follow, no_shows, slots, rounds })
+        Ok(Self { at, slot, budget, issued_work_lately, over, follow, no_shows, slots, rounds, revoked })
     }
 }
 

@@ -123,7 +123,7 @@ proptest! {
         if let Ok(snapshot) = RoomSnapshot::from_bytes(&bytes) {
             room_of(&settings(), 10.0).restore(s(1.0), &snapshot);
         }
-        for version in [1, 2, 3, 4] {
+        for version in [1, 2, 3, 4, 5] {
             let versioned = [&[version], &bytes[..]].concat();
             if let Ok(snapshot) = RoomSnapshot::from_bytes(&versioned) {
                 room_of(&settings(), 10.0).restore(s(1.0), &snapshot);
@@ -579,8 +579,11 @@ fn what_is_promised_survives_the_process() {
     }
     assert_eq!(RoomSnapshot::from_bytes(&[9]), Err(SnapshotFault::Version { found: 9 }));
     assert!(matches!(RoomSnapshot::from_bytes(&bytes[..20]), Err(SnapshotFault::Damaged { .. })));
-    // As the first version wrote it, without the fifth number, and without lanes at the end.
-    let first = [&[1], &bytes[1..33], &bytes[41..bytes.len() - 8 * LANES_MAX]].concat();
+    // As the fourth wrote it, without passes at the end, and the first, without the fifth number and lanes, too.
+    let end = bytes.len() - 8;
+    let fourth = [&[4], &bytes[1..end]].concat();
+    assert_eq!(RoomSnapshot::from_bytes(&fourth), RoomSnapshot::from_bytes(&bytes));
+    let first = [&[1], &bytes[1..33], &bytes[41..end - 8 * LANES_MAX]].concat();
     assert_eq!(RoomSnapshot::from_bytes(&first), RoomSnapshot::from_bytes(&bytes));
 }
 
@@ -608,6 +611,40 @@ fn the_second_that_was_not_written_protects_each_class_with_a_share() {
             );
         }
     }
+}
+
+#[test]
+fn a_pass_that_was_revoked_stays_so_over_a_restart_until_it_would_be_over() {
+    let idle = Duration::from_secs(60);
+    let of_sessions = |role| RoomSettings {
+        sessions: Some(SessionSettings { idle, total: Duration::from_secs(600) }),
+        role,
+        ..settings()
+    };
+    let both = of_sessions(RoomRole::Both);
+    let pass = |number| Pass { class: ONE, begun: START, until: s(60.0), number };
+    let mut room = room_of(&both, 10.0);
+    room.revoke(START, &Pass { begun: START - Duration::from_secs(590), until: s(5.0), ..pass(1) });
+    room.revoke(s(1.0), &pass(2));
+    let bytes = room.snapshot(s(20.0)).to_bytes();
+    let restored = |settings: &RoomSettings| {
+        let mut next = Room::new(settings, [3, 4], s(21.0));
+        next.restore(s(21.0), &RoomSnapshot::from_bytes(&bytes).unwrap());
+        next
+    };
+    let mut next = restored(&both);
+    assert_eq!(next.pass(s(22.0), ONE, &pass(2)), PassAnswer::Over);
+    assert!(matches!(next.pass(s(22.0), ONE, &pass(3)), PassAnswer::Enter { .. }), "another goes on");
+    let both_kept = room.snapshot(s(2.0)).to_bytes().len();
+    assert_eq!(bytes.len() + 16, both_kept, "the first is over and kept no more");
+
+    // A check that has been started anew, too, hears it of the generator.
+    let mut generator = restored(&of_sessions(RoomRole::Generate));
+    let mut check = Room::new(&of_sessions(RoomRole::Check), [5, 6], s(22.0));
+    let report = check.report(s(22.0));
+    let answered = generator.heed(s(22.0), "check", &report);
+    check.hear(s(22.0), &answered);
+    assert_eq!(check.pass(s(23.0), ONE, &pass(2)), PassAnswer::Over);
 }
 
 #[test]

@@ -455,8 +455,8 @@ fn draws_of_groups_survive_the_process_and_what_the_second_version_wrote_is_read
     let mut room = room_of(&doors, 10.0);
     let lots = ask(&mut room, START, 30);
     let bytes = room.snapshot(s(1.0)).to_bytes();
-    // The last round's seven numbers come after its group's name, and the lanes after them.
-    let end = bytes.len() - 8 * LANES_MAX;
+    // The last round's seven numbers come after its group's name, and the lanes and passes after them.
+    let end = bytes.len() - 8 - 8 * LANES_MAX;
     let name = end - 8 * 8;
     assert_eq!(bytes[name..name + 8], [0; 8], "everybody's");
     let second = [&[2], &bytes[1..name], &bytes[name + 8..end]].concat();

@@ -9,9 +9,38 @@ pub(super) struct Naive {
     pub(super) budgets: Vec<Work>,
     pub(super) due: Vec<Vec<Work>>,
     pub(super) over: Work,
+    /// Slots from the present one before which no place is looked for, by lane.
+    pub(super) ends: Vec<usize>,
+    /// The least budget since these were last the next one.
+    pub(super) opened: Work,
 }
 
 impl Naive {
+    pub(super) fn new(budgets: Vec<Work>, slots: usize) -> Self {
+        let (lanes, opened) = (budgets.len(), budgets.iter().sum());
+        Self { budgets, due: vec![vec![0; slots]; lanes], over: 0, ends: vec![1; lanes], opened }
+    }
+
+    fn set_budgets(&mut self, budgets: Vec<Work>) {
+        let budget: Work = budgets.iter().sum();
+        if budgets == self.budgets {
+            return;
+        }
+        let end = |lane: usize| match self.budgets[lane] {
+            0 => 1,
+            _ => self.earliest(lane).unwrap_or(self.due[lane].len()),
+        };
+        let ends: Vec<usize> = (0..self.budgets.len()).map(end).collect();
+        if ends.iter().all(|end| *end == 1) || 10 * budget > 11 * self.opened {
+            self.opened = budget;
+            self.ends.fill(1);
+        } else {
+            self.opened = self.opened.min(budget);
+            self.ends = ends;
+        }
+        self.budgets = budgets;
+    }
+
     fn booked(&self, lane: usize) -> Vec<Work> {
         let mut rest = if lane == 0 { self.over } else { 0 };
         let mut booked: Vec<Work> = self.due[lane]
@@ -29,7 +58,7 @@ impl Naive {
 
     pub(super) fn earliest(&self, lane: usize) -> Option<usize> {
         let booked = self.booked(lane);
-        (1..booked.len()).find(|slot| booked[*slot] < self.budgets[lane])
+        (self.ends[lane]..booked.len()).find(|slot| booked[*slot] < self.budgets[lane])
     }
 
     fn excess(&self) -> Work {
@@ -42,6 +71,9 @@ impl Naive {
         for lane in &mut self.due {
             lane.remove(0);
             lane.push(0);
+        }
+        for end in &mut self.ends {
+            *end = (*end - 1).max(1);
         }
     }
 
@@ -75,7 +107,7 @@ proptest! {
             vec![budget - 2 * quarter, quarter, quarter]
         };
         let slots = usize::try_from(SLOTS + 1).unwrap();
-        let mut naive = Naive { budgets: split(budget), due: vec![vec![0; slots]; 3], over: 0 };
+        let mut naive = Naive::new(split(budget), slots);
         let mut now = START;
         for (kind, number, lane) in ops {
             let most = table.budget() + table.budget() / 20;
@@ -103,7 +135,7 @@ proptest! {
                 9 => {
                     table.set_budget(number + 1, 0);
                     table.pour();
-                    naive.budgets = split(number + 1);
+                    naive.set_budgets(split(number + 1));
                 }
                 10 => {
                     if let Some(slot) = table.take_owed(number + 1, most, table.present()) {

@@ -7,7 +7,7 @@ use std::{fmt::Write, time::Duration};
 use http::{HeaderMap, Method, Uri, header};
 use percent_encoding::percent_decode;
 
-use super::{html::Escaped, language::Language, multipart};
+use super::{charset, html::Escaped, language::Language, multipart};
 
 /// Fields of a form that is kept.
 const FIELDS_MAX: usize = 500;
@@ -33,6 +33,8 @@ pub(super) enum Form {
 pub(in crate::request) struct Kept {
     fields: Vec<Field>,
     is_multipart: bool,
+    /// In which a browser is to write it.
+    charset: &'static str,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -185,25 +187,35 @@ impl Kept {
     /// Reads a body of `application/x-www-form-urlencoded` (URL, section 5.1); `None` if it is none that could be sent
     /// again as it was.
     pub(super) fn url_decode(body: &[u8]) -> Option<Self> {
-        let mut kept = Self { fields: Vec::new(), is_multipart: false };
+        Self::url_decode_as(body, charset::UTF_8, |bytes| String::from_utf8(bytes).ok()).or_else(|| {
+            Self::url_decode_as(body, charset::WINDOWS_1252, |bytes| Some(charset::of_bytes(&bytes)))
+        })
+    }
+
+    fn url_decode_as(
+        body: &[u8],
+        charset: &'static str,
+        text: impl Fn(Vec<u8>) -> Option<String>,
+    ) -> Option<Self> {
+        let mut kept = Self { fields: Vec::new(), is_multipart: false, charset };
         for pair in body.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
             let equals = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
             let (name, value) = pair.split_at(equals);
-            kept.add_text(decode(name)?, decode(value.get(1..).unwrap_or_default())?)?;
+            kept.add_text(text(decode(name))?, text(decode(value.get(1..).unwrap_or_default()))?)?;
         }
         Some(kept)
     }
 
     /// A form of `multipart/form-data`, without fields yet.
     pub(super) const fn multipart() -> Self {
-        Self { fields: Vec::new(), is_multipart: true }
+        Self { fields: Vec::new(), is_multipart: true, charset: charset::UTF_8 }
     }
 
     /// Adds a field; `None` if it would not be sent again as it is.
     pub(super) fn add_text(&mut self, name: String, value: String) -> Option<()> {
         let is_changed = |text: &str| text.contains('\0') || text.replace("\r\n", "").contains(['\r', '\n']);
         // A browser fills this one in by itself (HTML, section 4.10.21.4).
-        let is_charset = name.eq_ignore_ascii_case("_charset_") && value != "UTF-8";
+        let is_charset = name.eq_ignore_ascii_case("_charset_") && value != self.charset;
         if is_changed(&name) || is_changed(&value) || is_charset {
             return None;
         }
@@ -237,8 +249,9 @@ impl Kept {
         let encoding = if self.is_multipart { " enctype=\"multipart/form-data\"" } else { "" };
         let _ = writeln!(
             page,
-            "<form id=\"form\" method=\"post\" action=\"{}\"{encoding} accept-charset=\"utf-8\">",
-            Escaped(to)
+            "<form id=\"form\" method=\"post\" action=\"{}\"{encoding} accept-charset=\"{}\">",
+            Escaped(to),
+            self.charset
         );
         if self.fields.iter().any(|field| matches!(field.content, Content::Files(_))) {
             let _ = writeln!(page, "<p>{}</p>", language.form_files);
@@ -273,9 +286,9 @@ impl Content {
     }
 }
 
-fn decode(text: &[u8]) -> Option<String> {
+fn decode(text: &[u8]) -> Vec<u8> {
     let blanks: Vec<u8> = text.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
-    Some(percent_decode(&blanks).decode_utf8().ok()?.into_owned())
+    percent_decode(&blanks).collect()
 }
 
 #[cfg(test)]
@@ -316,9 +329,29 @@ mod tests {
         assert!(!page.contains("<script>"), "{page}");
     }
 
+    /// The texts mean nothing: what counts is which bytes a browser writes for them.
+    #[test]
+    fn bytes_of_other_charsets_come_back_as_they_were() {
+        for (body, charset, name, value) in [
+            (&b"a=%E9"[..], "windows-1252", "a", "é"),
+            (b"pr\xE9nom=Ren\xE9", "windows-1252", "prénom", "René"),
+            (b"preis=5+%80%81", "windows-1252", "preis", "5&#32;€\u{81}"),
+            // Shift_JIS, and a field that could be UTF-8 beside one that could not.
+            (b"b=%83%65", "windows-1252", "b", "ƒe"),
+            (b"a=%C3%A9&b=%E9", "windows-1252", "a", "Ã©"),
+            (b"_charset_=windows-1252&a=%E9", "windows-1252", "a", "é"),
+            (b"_charset_=UTF-8&a=%C3%A9", "UTF-8", "a", "é"),
+        ] {
+            let mut page = String::new();
+            Kept::url_decode(body).unwrap().write(&mut page, "/", &LANGUAGES[0]);
+            assert!(page.contains(&format!("accept-charset=\"{charset}\"")), "{page}");
+            assert!(page.contains(&format!("name=\"{name}\" value=\"{value}\"")), "{page}");
+        }
+    }
+
     #[test]
     fn what_could_not_be_sent_again_is_not_kept() {
-        for body in [&b"a=%ff"[..], b"a=%00", b"a=%0A", b"a=%0D", b"=a", b"_charset_=x"] {
+        for body in [&b"a=%00"[..], b"a=%0A", b"a=%0D", b"=a", b"_charset_=x", b"_charset_=UTF-8&a=%ff"] {
             assert_eq!(Kept::url_decode(body), None, "{}", String::from_utf8_lossy(body));
         }
         assert_eq!(Kept::url_decode("a&".repeat(FIELDS_MAX + 1).as_bytes()), None);

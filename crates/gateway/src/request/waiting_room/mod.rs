@@ -4,12 +4,13 @@
 //! |---|---|
 //! | what a request carries, and the request without it | `carried.rs` |
 //! | what a visitor is told who does not go on | `tell.rs` |
-//! | the page, its languages, a form that comes back | `page.rs`, `language.rs`, `form.rs`, `multipart.rs`, `html.rs` |
+//! | the page, its languages, a form that comes back | `page.rs`, `language.rs`, `form.rs`, `charset.rs`, `multipart.rs`, `html.rs` |
 //! | what goes along with the response of who went on | `visit.rs` |
 //!
 //! The room decides ([`tidegate_control::waiting_room`]), the signer proves; here is neither.
 
 mod carried;
+mod charset;
 mod form;
 mod html;
 mod language;

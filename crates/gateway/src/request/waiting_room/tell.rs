@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use serde_json::{Value as Json, json};
 use tidegate_control::{
     Refusal, Timestamp,
-    knobs::{RoomCarry, RoomRole, keys},
+    knobs::{RefusalStatus, RoomCarry, RoomRole, keys},
     waiting_room::{Estimate, Kind, Place},
 };
 use tidegate_runtime::{PageTemplate, PageValue, Spooled};
@@ -42,6 +42,8 @@ const COOKIE_GRACE_S: u64 = 3600;
 /// Who comes back to the process that gives times when his own has come may have been sent there by a check, whose clock is
 /// another or who has not heard of a key yet: he is not to go to and fro without a pause.
 const TO_AND_FRO: Duration = Duration::from_secs(1);
+/// The page of who gets no time looks again after so many seconds, and up to so many more, so that not all do at once.
+const LOOK_AGAIN_S: (u64, u64) = (60, 30);
 
 /// What he is told, with the memory granted for it.
 struct Page {
@@ -83,6 +85,9 @@ pub(in crate::request) struct Shut {
     every: Duration,
     form_bytes_max: u64,
     form_files_max: u64,
+    /// What programs are answered that do not go on. To browsers, and to who lists pages for a search, only 503 says that the page is
+    /// there and comes later.
+    refusal_status: RefusalStatus,
     /// How the request's form is written, if it is one that may be offered again.
     form: Option<Encoding>,
     /// Whether it is sent to where a reload keeps the place first, as it came.
@@ -231,6 +236,7 @@ impl Shut {
             every: values.get(keys::ROOM_POLL),
             form_bytes_max: values.get(keys::ROOM_FORM_BYTES_MAX).0,
             form_files_max: values.get(keys::ROOM_FORM_FILES_MAX).0,
+            refusal_status: values.get(keys::REFUSAL_STATUS).0,
             form: None,
             is_sent_there: false,
         }
@@ -302,7 +308,7 @@ impl Shut {
                 (StatusCode::OK, self.standing(estimate).to_string(), true)
             }
             _ if media == Media::Html => (StatusCode::SERVICE_UNAVAILABLE, self.page(&form), false),
-            _ => (StatusCode::SERVICE_UNAVAILABLE, self.problem().to_string(), true),
+            _ => (self.problem_status(), self.problem().to_string(), true),
         };
         // What was read is in the page now.
         spooled.shrink(spooled.bytes());
@@ -316,10 +322,10 @@ impl Shut {
         let fields = response.headers_mut();
         fields.insert(
             header::CONTENT_TYPE,
-            HeaderValue::from_static(match (is_json, status) {
+            HeaderValue::from_static(match (is_json, &self.told) {
                 (false, _) => "text/html; charset=utf-8",
-                (true, StatusCode::SERVICE_UNAVAILABLE) => "application/problem+json",
-                (true, _) => "application/json",
+                (true, Told::Status { .. }) => "application/json",
+                (true, _) => "application/problem+json",
             }),
         );
         fields.insert(header::CONTENT_LENGTH, HeaderValue::from(text.len()));
@@ -332,8 +338,12 @@ impl Shut {
         if !is_json {
             fields.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
             // Only who waits sees a page of the operator's own.
-            if self.template.is_none() || matches!(self.told, Told::Refuse { .. }) {
+            let is_refused = matches!(self.told, Told::Refuse { .. });
+            if self.template.is_none() || is_refused {
                 fields.insert(header::CONTENT_SECURITY_POLICY, page::policy(self.other_url.as_deref()));
+            }
+            if is_refused && let Ok(refresh) = HeaderValue::try_from(self.look_again(&form)) {
+                fields.insert(REFRESH, refresh);
             }
         }
         if let Told::Wait { estimate, token, .. } = &self.told {
@@ -349,6 +359,17 @@ impl Shut {
             *response.body_mut() = ResponseBody::whole(Bytes::from_owner(Page { text, _spooled: spooled }));
         }
         response
+    }
+
+    /// When the page of who gets no time looks again, and where, if that is not where it is.
+    fn look_again(&self, form: &Form) -> String {
+        let (least, spread) = LOOK_AGAIN_S;
+        // The microsecond at which somebody comes is chance.
+        let seconds = self.retry_after_s().max(least) + self.now.as_nanos() / 1000 % spread;
+        match form {
+            Form::None => seconds.to_string(),
+            Form::Kept(_) | Form::Lost => format!("{seconds}; url={}", self.target(form)),
+        }
     }
 
     /// To another address, with what was sent (RFC 9110, section 15.4.8).
@@ -432,8 +453,14 @@ impl Shut {
         }
     }
 
+    /// What a program is answered that does not go on: too much load, as where the horizon is full, unless doors are closed.
+    fn problem_status(&self) -> StatusCode {
+        let status = self.refusal_status.of(self.refusal().unwrap_or(Refusal::HorizonFull));
+        StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE)
+    }
+
     fn problem(&self) -> Json {
-        let status = StatusCode::SERVICE_UNAVAILABLE;
+        let status = self.problem_status();
         let mut document = json!({
             "type": "about:blank",
             "title": status.canonical_reason(),

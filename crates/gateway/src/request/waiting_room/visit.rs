@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use http::{HeaderMap, HeaderValue, Uri, header, request::Parts};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri, header, request::Parts};
 use tidegate_control::{
     knobs::keys,
     waiting_room::{Entry, How, Pass, Promise, pass_lasts},
@@ -223,9 +223,18 @@ fn keep_to_one(headers: &mut HeaderMap) {
     if let Ok(directives) = HeaderValue::try_from(directives) {
         headers.insert(header::CACHE_CONTROL, directives);
     }
-    for others in ["cdn-cache-control", "surrogate-control"] {
-        headers.remove(others);
+    let of_others: Vec<HeaderName> =
+        headers.keys().filter(|name| is_for_some_caches(name)).cloned().collect();
+    for name in of_others {
+        headers.remove(name);
     }
+}
+
+/// Whether a field tells some caches what others are told by `Cache-Control`, before which they heed it: that of networks of caches
+/// (RFC 9213), of surrogates, of nginx.
+fn is_for_some_caches(name: &HeaderName) -> bool {
+    matches!(name.as_str(), "surrogate-control" | "edge-control" | "x-accel-expires")
+        || name.as_str().ends_with("-cache-control")
 }
 
 #[cfg(test)]
@@ -244,7 +253,17 @@ mod tests {
             for value in said {
                 headers.append(header::CACHE_CONTROL, HeaderValue::from_static(value));
             }
-            headers.insert("surrogate-control", HeaderValue::from_static("max-age=600"));
+            for name in [
+                "surrogate-control",
+                "edge-control",
+                "x-accel-expires",
+                "cdn-cache-control",
+                "cloudflare-cdn-cache-control",
+                "akamai-cache-control",
+            ] {
+                headers.append(name, HeaderValue::from_static("600"));
+                headers.append(name, HeaderValue::from_static("max-age=600"));
+            }
             keep_to_one(&mut headers);
             assert_eq!(headers[header::CACHE_CONTROL], becomes, "{said:?}");
             assert_eq!(headers.len(), 1);
