@@ -157,7 +157,7 @@ impl Service {
         let (body, held) = if incoming.is_end_stream() {
             (RequestBody::Empty, held)
         } else {
-            let converses = head::is_grpc(&parts.headers);
+            let converses = Head::of(&parts).is_grpc();
             let bounds = if converses { bounds.of_conversation() } else { bounds };
             let intake = Intake::new(incoming, *self.core.shared().clock(), bounds);
             record.receive(intake.received());
