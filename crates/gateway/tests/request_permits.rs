@@ -83,6 +83,35 @@ fn who_leaves_while_waiting_never_reaches_the_server() {
 }
 
 #[test]
+fn who_leaves_behind_a_body_that_is_still_to_be_read_never_reaches_the_server() {
+    let house = House::new(&format!("half_closed = \"gone\"\n{ONE}"));
+    let mut first = house.connect();
+    first.write_all(GET).unwrap();
+    let mut at_server = house.origin.next();
+    let mut leaver = house.connect();
+    // Its own kernel holds what has no room at ours, and says that it has left after that.
+    socket2::SockRef::from(&leaver).set_send_buffer_size(1 << 20).unwrap();
+    let body = [b'x'; 200_000];
+    write!(leaver, "POST /leaver HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len()).unwrap();
+    leaver.write_all(&body).unwrap();
+    house.queued(1);
+    drop(leaver);
+    assert_eq!(house.gate().levels().queued[0], 1, "its departure shows already");
+    let mut last = house.connect();
+    last.write_all(b"GET /last HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    house.queued(2);
+    at_server.send(OK);
+    assert_eq!(read_response(&mut first).unwrap().status, 200);
+    let mut at_server = house.origin.next();
+    assert_eq!(at_server.request.target, "/last");
+    at_server.send(OK);
+    assert_eq!(read_response(&mut last).unwrap().status, 200);
+    drop((first, last));
+    let counted = house.finish();
+    assert_eq!((counted.counts(Meter::LEFT), counted.counts(Meter::STARTED)), (&[1][..], &[2][..]));
+}
+
+#[test]
 fn a_slow_uploader_holds_no_permit() {
     let house = House::new(ONE);
     // gRPC, of which nothing is gathered, is over HTTP/2 only.

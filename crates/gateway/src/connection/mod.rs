@@ -128,6 +128,11 @@ impl Connection {
         Poll::Ready(())
     }
 
+    /// Whether the client has left, as of the last turn of the event loop.
+    pub(crate) async fn has_departed(&self, half_closed: HalfClosed) -> bool {
+        poll_fn(|context| Poll::Ready(self.poll_departed(half_closed, context).is_ready())).await
+    }
+
     /// A response is read by this connection's own task, until that cannot go on with it.
     pub(crate) fn read_in_step(&self, response: InStep) {
         self.in_step.replace(response);

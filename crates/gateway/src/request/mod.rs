@@ -189,6 +189,13 @@ impl Service {
         if let Some(visit) = &visit {
             visit.strip(&mut parts);
             waiting_room::served(&application, record.class(), visit);
+        if held.started() > record.arrived() {
+            // Behind a body that was read only now, its departure shows after a turn of the event loop.
+            tokio::task::yield_now().await;
+            if connection.has_departed(half_closed(&record)).await {
+                return broken();
+            }
+        }
         }
         let takes_interim = parts.version == Version::HTTP_11;
         // Before the operator's edits, which have the last word.

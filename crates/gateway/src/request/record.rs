@@ -189,6 +189,11 @@ impl Record {
     pub(super) fn cells(&self) -> &Cells {
         self.application.class(self.class)
     }
+    /// When it arrived.
+    pub(super) const fn arrived(&self) -> Timestamp {
+        self.arrived
+    }
+
 
     /// Its body was gathered for this long.
     pub(super) fn gathered(&mut self, time: Duration) {
