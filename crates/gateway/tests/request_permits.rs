@@ -438,3 +438,76 @@ fn who_waits_for_a_full_server_keeps_its_permit_and_never_starts_once_its_client
     let counted = house.finish();
     assert_eq!(counted.counts(Meter::ABANDONED), [1]);
 }
+
+/// Ten requests at a time, before a server that takes one.
+fn before_one(origin: &crate::request_house::Origin, classes: &str) -> House {
+    House::new(&format!(
+        "in_flight.algorithm = \"fixed\"\nin_flight.limit = 10\n\
+         servers = [{{ name = \"only\", url = \"http://{}\", in_flight.max = 1 }}]\n{classes}",
+        origin.address
+    ))
+}
+
+#[test]
+fn a_deadline_passes_while_a_full_server_is_waited_for() {
+    let origin = crate::request_house::Origin::start();
+    for (classes, field) in [
+        ("[application.app.class.default]\nqueue.wait.max = \"none\"\ndeadline = \"50ms\"\n", ""),
+        (
+            "[application.app.class.default]\nqueue.wait.max = \"none\"\n\
+             [[application.app.rule]]\ndeadline_header = \"x-timeout-ms\"\n",
+            "X-Timeout-Ms: 50\r\n",
+        ),
+    ] {
+        let house = before_one(&origin, classes);
+        let (mut first, mut late) = (house.connect(), house.connect());
+        first.write_all(GET).unwrap();
+        let mut at_server = origin.next();
+        write!(late, "GET /late HTTP/1.1\r\nHost: a\r\n{field}\r\n").unwrap();
+        let refused = read_response(&mut late).unwrap();
+        assert_eq!((refused.status, refused.field("tidegate-reason")), (503, Some("deadline_passed")));
+        at_server.send(OK);
+        assert_eq!(read_response(&mut first).unwrap().status, 200);
+        first.write_all(b"GET /last HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        let mut at_server = origin.next();
+        assert_eq!(at_server.request.target, "/last");
+        at_server.send(OK);
+        assert_eq!(read_response(&mut first).unwrap().status, 200);
+        drop((first, late));
+        assert_eq!(house.finish().counts(Meter::REFUSED)[Refusal::DeadlinePassed.index()], 1);
+    }
+}
+
+#[test]
+fn a_server_that_has_room_again_takes_the_highest_priority_first() {
+    let origin = crate::request_house::Origin::start();
+    let house = before_one(
+        &origin,
+        "[application.app.class.default]\nqueue.wait.max = \"none\"\n\
+         [[application.app.rule]]\npath_prefix = \"/high\"\npriority = 6\n\
+         [[application.app.rule]]\npath_prefix = \"/low\"\npriority = 1\n",
+    );
+    let snapshot = house.shared.snapshot();
+    let awaiting = snapshot.applications[0].state.awaiting_server();
+    let mut first = house.connect();
+    first.write_all(GET).unwrap();
+    let mut at_server = origin.next();
+    let mut waiting = Vec::new();
+    for (n, path) in (1..).zip(["/low", "/a", "/b", "/high"]) {
+        let mut client = house.connect();
+        write!(client, "GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        eventually("awaiting", || awaiting.read() == n);
+        waiting.push(client);
+    }
+    for path in ["/high", "/a", "/b", "/low"] {
+        at_server.send(OK);
+        at_server = origin.next();
+        assert_eq!(at_server.request.target, path);
+    }
+    at_server.send(OK);
+    for client in &mut waiting {
+        assert_eq!(read_response(client).unwrap().status, 200);
+    }
+    drop((first, waiting, snapshot));
+    house.finish();
+}

@@ -212,7 +212,8 @@ impl Service {
         let errand = Errand {
             service: Rc::clone(&self),
             application: Rc::clone(&application),
-            class: record.class(),
+            exchange,
+            asked: record.asked(),
             connection: Rc::clone(&connection),
             hash,
             started: in_flight.started(),
@@ -310,7 +311,7 @@ impl Service {
         record.note_would_refuse(held.finish(Outcome::Ignore).would_refuse);
         let began = self.now();
         gathering.fill().await.map_err(|_| Ungathered::Failed)?;
-        record.gathered(self.now().since(began));
+        record.gathered(began, self.now());
         let held = match application.gate.arrive_again(exchange) {
             Entry::Start(held) => held,
             Entry::Refuse(refusal) => return Err(Ungathered::Refused(refusal)),
