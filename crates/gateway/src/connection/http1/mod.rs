@@ -422,8 +422,7 @@ impl<'a> Codec<'a> {
 
 /// Ends a connection on which no head came that can be read.
 async fn bad_head(worker: &Worker, connection: &Connection, mut io: ClientIo, fault: HeadFault) {
-    worker.service.bad_request(connection, fault);
-    say(&mut io, &fault.answer()).await;
+    say(&mut io, &worker.service.bad_request(connection, fault)).await;
     close(io, connection.pulse()).await;
 }
 
