@@ -157,6 +157,11 @@ impl Connection {
         self.waits.set(true);
     }
 
+    /// So many bytes of HTTP/2 were a request's head.
+    pub(crate) fn carry(&self, bytes: u32) {
+        self.pulse().carry(u64::from(bytes));
+    }
+
     /// Hands the connection over once the response, which is a 101, has been sent. HTTP/1 only.
     pub(crate) fn set_upgrade(&self, upgrade: Box<dyn Upgrade>) {
         self.upgrade.replace(Some(upgrade));
