@@ -238,11 +238,23 @@ fn figures(report: &Report, capacity: f64) -> Json {
         "refused": total.refused,
         "timed_out": total.timed_out(),
         "failed": total.errored(),
-        "goodput_per_s": total.goodput_per_s,
-        "goodput_share_of_capacity": total.goodput_per_s / capacity,
+        "goodput_per_s": goodput_per_s(report),
+        "goodput_share_of_capacity": goodput_per_s(report) / capacity,
         "good_latency_ms": { "p50": total.good_latency_ms.p50, "p95": total.good_latency_ms.p95, "p99": total.good_latency_ms.p99 },
         "generator_was_bottleneck": report.generator.bottleneck,
     })
+}
+
+/// Good answers a second that came while visitors were measured: those to the last of them come later, and would make it
+/// more than the site does.
+fn goodput_per_s(report: &Report) -> f64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "`as` saturates; whole seconds"
+    )]
+    let seconds = report.measured_s as usize;
+    report.goodput_per_s(0..seconds)
 }
 
 /// Whether SIGINT or SIGTERM has come, and the load that it stops.
@@ -347,8 +359,8 @@ impl Table {
         let line = |name: &str, report: &Report| {
             format!(
                 "{name:<20} {:>5.1} good/s  {:>4.0} % of capacity  p95 {:>6.0} ms",
-                report.total.goodput_per_s,
-                report.total.goodput_per_s / capacity * 100.0,
+                goodput_per_s(report),
+                goodput_per_s(report) / capacity * 100.0,
                 report.total.good_latency_ms.p95,
             )
         };
@@ -360,7 +372,32 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io::{Read, Write},
+        net::TcpListener,
+    };
+
     use super::*;
+
+    #[test]
+    fn what_is_answered_after_the_measured_time_is_not_counted_in_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for mut client in listener.incoming().map_while(Result::ok) {
+                // Three quarters of the time measured.
+                std::thread::spawn(move || {
+                    let _ = client.read(&mut [0; 4096]);
+                    std::thread::sleep(Duration::from_millis(1500));
+                    client.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+                });
+            }
+        });
+        let plan = rush(&url, 20.0, Duration::from_secs(2));
+        let report = run_blocking_with(&plan, &Arc::new(Live::new(&plan))).unwrap();
+        let (came, served) = (report.total.goodput_per_s, goodput_per_s(&report));
+        assert!(served > 0.0 && served < came / 2.0, "{served}/s of {came}/s");
+    }
 
     #[test]
     fn the_capacity_is_found_with_the_pages_of_the_load() {

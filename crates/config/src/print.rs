@@ -18,8 +18,8 @@ use crate::{
 
 /// The settings in force as a configuration file, every knob written out.
 ///
-/// What it gives reads back as the same settings. There are no secrets in settings: keys are
-/// named by their files.
+/// What it gives reads back as the same settings. There are no secrets in it: keys are named by their files, and what a
+/// header field says to prove who somebody is is hidden, to be written anew where it is read back.
 #[must_use]
 pub fn print(settings: &Settings) -> String {
     let mut file = Printer { text: String::new() };
@@ -342,9 +342,13 @@ fn response_edit(ResponseEdit { edit, always }: &ResponseEdit) -> String {
 }
 
 fn edited(edit: &HeaderEdit) -> String {
+    let pair = |kind, name: &str, value: &str| {
+        let value = if HeaderEdit::is_secret(name) { HeaderEdit::HIDDEN } else { value };
+        format!("{kind} = {}, value = {}", quoted(name), quoted(value))
+    };
     match edit {
-        HeaderEdit::Set { name, value } => format!("set = {}, value = {}", quoted(name), quoted(value)),
-        HeaderEdit::Add { name, value } => format!("add = {}, value = {}", quoted(name), quoted(value)),
+        HeaderEdit::Set { name, value } => pair("set", name, value),
+        HeaderEdit::Add { name, value } => pair("add", name, value),
         HeaderEdit::Remove { name } => format!("remove = {}", quoted(name)),
     }
 }

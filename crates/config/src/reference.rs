@@ -28,8 +28,9 @@ pub fn reference_markdown() -> String {
 The file is [TOML](https://toml.io/en/v1.1.0). `tidegate check FILE` reports every fault in it at once, each with
 line, column, key and mend. Where it has none, what stands in the files that it names is looked at (pages, scripts,
 certificates and whether their keys belong to them), and faults there are said with the name of the file.
-`tidegate check --print FILE` shows everything in force, defaults included. Files to start from are in `examples/`; the
-file's JSON schema is [configuration.schema.json](configuration.schema.json).
+`tidegate check --print FILE` shows everything in force, defaults included, but for the values of `Authorization` and fields
+like it. Files to start from are in `examples/`; the file's JSON schema is
+[configuration.schema.json](configuration.schema.json).
 
 - A key with dots is a key in a table: `queue.max = 100`, `queue = {{ max = 100 }}` and `max = 100` below
   `[application.shop.class.checkout.queue]` are the same.

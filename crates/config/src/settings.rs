@@ -554,6 +554,17 @@ pub enum HeaderEdit {
     },
 }
 
+impl HeaderEdit {
+    /// What is printed in place of a secret.
+    pub(crate) const HIDDEN: &str = "(hidden)";
+
+    /// Whether the value of a field of this name proves who somebody is.
+    pub(crate) fn is_secret(name: &str) -> bool {
+        const SECRETS: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "x-api-key"];
+        SECRETS.contains(&name)
+    }
+}
+
 /// An edit of the header section of responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResponseEdit {

@@ -2,7 +2,8 @@
 
 use std::{
     pin::Pin,
-    task::{Context, Poll},
+    rc::Rc,
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -12,7 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
-use crate::connection::Upload;
+use crate::connection::{Pulse, Upload};
 
 /// What went wrong inside a body, and on which side.
 #[derive(Debug, thiserror::Error)]
@@ -38,14 +39,14 @@ pub(crate) enum ClientBody {
     Empty,
     /// Over HTTP/1.
     Http1(Upload),
-    /// Over HTTP/2.
-    Http2(Incoming),
+    /// Over HTTP/2, and where to note what came.
+    Http2(Incoming, Rc<Pulse>),
 }
 
 impl ClientBody {
     /// That of a request over HTTP/2.
-    pub(crate) fn of_stream(incoming: Incoming) -> Self {
-        if incoming.is_end_stream() { Self::Empty } else { Self::Http2(incoming) }
+    pub(crate) fn of_stream(incoming: Incoming, pulse: &Rc<Pulse>) -> Self {
+        if incoming.is_end_stream() { Self::Empty } else { Self::Http2(incoming, Rc::clone(pulse)) }
     }
 
     /// Whether one that gives no more frames has come to its end.
@@ -53,7 +54,7 @@ impl ClientBody {
         match self {
             // There is an error wherever something is missing.
             Self::Empty | Self::Http1(_) => true,
-            Self::Http2(incoming) => is_whole(incoming),
+            Self::Http2(incoming, _) => is_whole(incoming),
         }
     }
 
@@ -62,10 +63,10 @@ impl ClientBody {
     /// that (curl 7.88), or wait for ever (Java 17). So what still comes is taken in and thrown away for a while, as a
     /// connection of HTTP/1 does that closes.
     pub(crate) fn done(self) {
-        let Self::Http2(mut incoming) = self else { return };
-        if !incoming.is_end_stream() {
+        if matches!(&self, Self::Http2(incoming, _) if !incoming.is_end_stream()) {
+            let mut body = self;
             tokio::task::spawn_local(tokio::time::timeout(LINGER, async move {
-                while let Some(Ok(_)) = incoming.frame().await {}
+                while let Some(Ok(_)) = body.frame().await {}
             }));
         }
     }
@@ -82,8 +83,12 @@ impl Body for ClientBody {
         match self.get_mut() {
             Self::Empty => Poll::Ready(None),
             Self::Http1(upload) => Pin::new(upload).poll_frame(context),
-            Self::Http2(incoming) => {
-                Pin::new(incoming).poll_frame(context).map_err(|error| error.to_string())
+            Self::Http2(incoming, pulse) => {
+                let frame = ready!(Pin::new(incoming).poll_frame(context)).transpose();
+                if let Ok(Some(data)) = frame.as_ref().map(|frame| frame.as_ref().and_then(Frame::data_ref)) {
+                    pulse.carry(data.len() as u64);
+                }
+                Poll::Ready(frame.map_err(|error| error.to_string()).transpose())
             }
         }
     }
@@ -92,7 +97,7 @@ impl Body for ClientBody {
         match self {
             Self::Empty => true,
             Self::Http1(upload) => upload.is_end_stream(),
-            Self::Http2(incoming) => incoming.is_end_stream(),
+            Self::Http2(incoming, _) => incoming.is_end_stream(),
         }
     }
 
@@ -100,7 +105,7 @@ impl Body for ClientBody {
         match self {
             Self::Empty => SizeHint::with_exact(0),
             Self::Http1(upload) => upload.size_hint(),
-            Self::Http2(incoming) => incoming.size_hint(),
+            Self::Http2(incoming, _) => incoming.size_hint(),
         }
     }
 }

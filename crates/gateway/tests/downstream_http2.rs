@@ -14,7 +14,7 @@ use crate::{
     downstream_tls::{Tls, client_config},
     frames::{
         ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, GOAWAY, HEADERS, PING, PREFACE, REQUEST,
-        RST_STREAM, SETTINGS,
+        RST_STREAM, SETTINGS, frame,
     },
     request_house::House,
     support::{Bed, PATIENCE, PLAIN, eventually, rest},
@@ -233,6 +233,43 @@ fn floods_of_settings_and_pings_are_bounded_by_their_answers() {
             assert!(sent < 5_000_000, "all {sent} taken");
         }
     }
+}
+
+/// Answers that are taken bound nothing: what carries nothing is bounded by itself.
+#[test]
+fn floods_of_settings_and_pings_whose_answers_are_taken_end_the_connection() {
+    for (kind, payload) in [(SETTINGS, &[][..]), (PING, &[0; 8])] {
+        let bed = Bed::plain("");
+        let mut frames = Frames::new(bed.connect());
+        let mut answers = frames.stream.try_clone().unwrap();
+        let taking = std::thread::spawn(move || io::copy(&mut answers, &mut io::sink()));
+        let many = frame(kind, 0, 0, payload).repeat(1000);
+        let mut sent = 0;
+        while frames.stream.write_all(&many).is_ok() {
+            sent += many.len();
+            assert!(sent < 1 << 30, "{sent} bytes taken");
+        }
+        drop(taking.join().unwrap());
+        eventually("given back", || bed.shared.with_connections(|c, _| c.open()) == 0);
+    }
+}
+
+#[test]
+fn what_is_uploaded_is_no_flood() {
+    // Looked at each few milliseconds, and so while the second is served.
+    let bed = Bed::plain("park.after = \"20ms\"\n");
+    static BODY: [u8; 10 << 20] = [b'x'; 10 << 20];
+    run(async {
+        let stream = tokio::net::TcpStream::connect(bed.running.address("http").unwrap()).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        let mut client = speak(stream).await;
+        for (path, body) in [("/", &BODY[..]), ("/sleep/200", b"")] {
+            let response = client.send_request(request(path, body)).await.unwrap();
+            assert_eq!(response.status(), 200);
+            let answer = response.into_body().collect().await.unwrap().to_bytes();
+            assert!(answer.ends_with(format!("body: {}\r\n", body.len()).as_bytes()));
+        }
+    });
 }
 
 #[test]

@@ -83,9 +83,40 @@ fn who_leaves_while_waiting_never_reaches_the_server() {
 }
 
 #[test]
+fn who_leaves_behind_a_body_that_is_still_to_be_read_never_reaches_the_server() {
+    let house = House::new(&format!("half_closed = \"gone\"\n{ONE}"));
+    let mut first = house.connect();
+    first.write_all(GET).unwrap();
+    let mut at_server = house.origin.next();
+    let mut leaver = house.connect();
+    // Its own kernel holds what has no room at ours, and says that it has left after that.
+    socket2::SockRef::from(&leaver).set_send_buffer_size(1 << 20).unwrap();
+    let body = [b'x'; 200_000];
+    write!(leaver, "POST /leaver HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len()).unwrap();
+    leaver.write_all(&body).unwrap();
+    house.queued(1);
+    drop(leaver);
+    assert_eq!(house.gate().levels().queued[0], 1, "its departure shows already");
+    let mut last = house.connect();
+    last.write_all(b"GET /last HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    house.queued(2);
+    at_server.send(OK);
+    assert_eq!(read_response(&mut first).unwrap().status, 200);
+    let mut at_server = house.origin.next();
+    assert_eq!(at_server.request.target, "/last");
+    at_server.send(OK);
+    assert_eq!(read_response(&mut last).unwrap().status, 200);
+    drop((first, last));
+    let counted = house.finish();
+    assert_eq!((counted.counts(Meter::LEFT), counted.counts(Meter::STARTED)), (&[1][..], &[2][..]));
+}
+
+#[test]
 fn a_slow_uploader_holds_no_permit() {
     let house = House::new(ONE);
-    for framing in ["Content-Length: 10", "Transfer-Encoding: chunked"] {
+    // gRPC, of which nothing is gathered, is over HTTP/2 only.
+    let grpc = "Content-Type: application/grpc\r\nContent-Length: 10";
+    for framing in ["Content-Length: 10", "Transfer-Encoding: chunked", grpc] {
         let chunked = framing.starts_with('T');
         let mut slow = house.connect();
         write!(slow, "POST /slow HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n").unwrap();
@@ -406,4 +437,77 @@ fn who_waits_for_a_full_server_keeps_its_permit_and_never_starts_once_its_client
     drop((first, last, snapshot));
     let counted = house.finish();
     assert_eq!(counted.counts(Meter::ABANDONED), [1]);
+}
+
+/// Ten requests at a time, before a server that takes one.
+fn before_one(origin: &crate::request_house::Origin, classes: &str) -> House {
+    House::new(&format!(
+        "in_flight.algorithm = \"fixed\"\nin_flight.limit = 10\n\
+         servers = [{{ name = \"only\", url = \"http://{}\", in_flight.max = 1 }}]\n{classes}",
+        origin.address
+    ))
+}
+
+#[test]
+fn a_deadline_passes_while_a_full_server_is_waited_for() {
+    let origin = crate::request_house::Origin::start();
+    for (classes, field) in [
+        ("[application.app.class.default]\nqueue.wait.max = \"none\"\ndeadline = \"50ms\"\n", ""),
+        (
+            "[application.app.class.default]\nqueue.wait.max = \"none\"\n\
+             [[application.app.rule]]\ndeadline_header = \"x-timeout-ms\"\n",
+            "X-Timeout-Ms: 50\r\n",
+        ),
+    ] {
+        let house = before_one(&origin, classes);
+        let (mut first, mut late) = (house.connect(), house.connect());
+        first.write_all(GET).unwrap();
+        let mut at_server = origin.next();
+        write!(late, "GET /late HTTP/1.1\r\nHost: a\r\n{field}\r\n").unwrap();
+        let refused = read_response(&mut late).unwrap();
+        assert_eq!((refused.status, refused.field("tidegate-reason")), (503, Some("deadline_passed")));
+        at_server.send(OK);
+        assert_eq!(read_response(&mut first).unwrap().status, 200);
+        first.write_all(b"GET /last HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        let mut at_server = origin.next();
+        assert_eq!(at_server.request.target, "/last");
+        at_server.send(OK);
+        assert_eq!(read_response(&mut first).unwrap().status, 200);
+        drop((first, late));
+        assert_eq!(house.finish().counts(Meter::REFUSED)[Refusal::DeadlinePassed.index()], 1);
+    }
+}
+
+#[test]
+fn a_server_that_has_room_again_takes_the_highest_priority_first() {
+    let origin = crate::request_house::Origin::start();
+    let house = before_one(
+        &origin,
+        "[application.app.class.default]\nqueue.wait.max = \"none\"\n\
+         [[application.app.rule]]\npath_prefix = \"/high\"\npriority = 6\n\
+         [[application.app.rule]]\npath_prefix = \"/low\"\npriority = 1\n",
+    );
+    let snapshot = house.shared.snapshot();
+    let awaiting = snapshot.applications[0].state.awaiting_server();
+    let mut first = house.connect();
+    first.write_all(GET).unwrap();
+    let mut at_server = origin.next();
+    let mut waiting = Vec::new();
+    for (n, path) in (1..).zip(["/low", "/a", "/b", "/high"]) {
+        let mut client = house.connect();
+        write!(client, "GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        eventually("awaiting", || awaiting.read() == n);
+        waiting.push(client);
+    }
+    for path in ["/high", "/a", "/b", "/low"] {
+        at_server.send(OK);
+        at_server = origin.next();
+        assert_eq!(at_server.request.target, path);
+    }
+    at_server.send(OK);
+    for client in &mut waiting {
+        assert_eq!(read_response(client).unwrap().status, 200);
+    }
+    drop((first, waiting, snapshot));
+    house.finish();
 }

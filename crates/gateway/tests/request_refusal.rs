@@ -151,6 +151,46 @@ fn answers_of_our_own_have_the_fields_that_are_always_there_and_keep_theirs() {
 }
 
 #[test]
+fn an_answer_of_our_own_has_the_id_that_the_log_has() {
+    let hosts = "hosts = [\"a\"]\n";
+    for (application, host, status) in [
+        ("maintenance = true\n", "a", 503),
+        ("waiting_room.method = \"closed\"\n", "a", 503),
+        ("client.rate = \"4/h\"\nclient.burst = 1\nservers = []\n", "a", 429),
+        ("body.bytes.max = \"1B\"\n", "a", 413),
+        ("servers = []\n", "a", 503),
+        ("", "b", 404),
+    ] {
+        // One that a trusted peer has given stays, as on the way to a server.
+        for (trusted, given) in [("trusted = [\"127.0.0.1\"]\n", Some("given-1")), ("", None)] {
+            let house = House::with(|directory| {
+                let log = format!("access_log.target = \"{}\"\n", directory.join("access.log").display());
+                let listeners = format!("{}{trusted}", crate::support::PLAIN);
+                (log, listeners, format!("{hosts}{application}"))
+            });
+            let mut client = house.connect();
+            let request = format!(
+                "POST / HTTP/1.1\r\nHost: {host}\r\nX-Request-Id: given-1\r\nContent-Length: 2\r\n\r\nab"
+            );
+            if status == 429 {
+                assert_eq!(exchange(&mut client, &request).status, 503);
+            }
+            let answer = exchange(&mut client, &request);
+            assert_eq!(answer.status, status, "{application}");
+            let id = answer.field("x-request-id");
+            assert!(given.map_or(id.is_some_and(|id| id.len() == 32), |given| id == Some(given)), "{id:?}");
+            let log =
+                || std::fs::read_to_string(house.directory.path().join("access.log")).unwrap_or_default();
+            let lines = 1 + usize::from(status == 429);
+            eventually("logged", || log().lines().count() == lines);
+            assert_eq!(member(log().lines().next_back().unwrap(), "request_id"), id, "{}", log());
+            drop(client);
+            house.finish();
+        }
+    }
+}
+
+#[test]
 fn a_client_that_waits_in_vain_is_told() {
     let house = House::new(&format!("{FULL}[application.app.class.default]\nqueue.wait.max = \"50ms\"\n"));
     let mut busy = house.connect();
@@ -251,6 +291,8 @@ fn what_is_no_request_gets_a_problem_document_and_is_counted_and_logged_by_reaso
                 line()
             );
             assert_eq!(line().lines().count(), 1, "{}", line());
+            assert_eq!(member(&line(), "request_id"), response.field("x-request-id"), "{}", line());
+            assert_eq!(response.field("x-request-id").map(str::len), Some(32));
             assert_eq!(house.finish().counts(Meter::LEFT), [0]);
             let totals = shared.totals().read();
             let counted = totals[&Subject::Host].counts(Meter::BAD_REQUESTS);

@@ -109,8 +109,8 @@ fn the_figures_of_the_demo_are_of_one_capacity_and_leave_nobody_out() {
     for phase in [&figures["without"], &figures["with"]] {
         let goodput = number(&phase["goodput_per_s"]);
         assert!(is_same(number(&phase["goodput_share_of_capacity"]), goodput / capacity), "{figures:#}");
-        // Each half of the four seconds.
-        assert!(is_same(goodput * 2.0, number(&phase["good"])), "{figures:#}");
+        // Of those who came in each half of the four seconds some had their answer after it.
+        assert!(goodput * 2.0 <= number(&phase["good"]), "{figures:#}");
         let ends = ["good", "refused", "timed_out", "failed"].map(|end| number(&phase[end]));
         assert!(is_same(ends.iter().sum(), number(&phase["offered"])), "{figures:#}");
     }

@@ -377,6 +377,9 @@ fn header_edit(section: &Section<'_>) -> Option<HeaderEdit> {
         }
         return Some(HeaderEdit::Remove { name: name? });
     }
+    if value.as_deref() == Some(HeaderEdit::HIDDEN) && name.as_deref().is_some_and(HeaderEdit::is_secret) {
+        section.fault("value", "was hidden where this was printed".to_owned(), "write the value itself");
+    }
     if !section.is_written("value") {
         section.document().fault(
             &section.key,

@@ -285,3 +285,18 @@ environment = "HOST"
     let alone = format!("telemetry.traces.sample = 0.5\n{gateway}");
     assert!(tidegate_config::parse(&alone, Path::new("/"), "t.toml").is_ok_and(|it| it.telemetry.is_none()));
 }
+
+#[test]
+fn what_proves_who_somebody_is_is_hidden_in_print_and_asked_for_where_that_is_read() {
+    let text = "[[listener]]\naddress = \"[::]:80\"\n[application.a]\nservers = \"http://h\"\nrequest_headers = [\n\
+        { set = \"Authorization\", value = \"Basic c2VjcmV0\" },\n{ add = \"x-api-key\", value = \"c2VjcmV0\" },\n\
+        { set = \"x-role\", value = \"(hidden)\" },\n]\n";
+    let settings = tidegate_config::parse(text, Path::new("/"), "t.toml").unwrap();
+    let printed = tidegate_config::print(&settings);
+    assert!(!printed.contains("c2VjcmV0") && printed.contains("x-role"), "{printed}");
+    let asked = faults(&printed);
+    assert!(
+        asked.len() == 2 && asked.iter().all(|fault| fault.contains("write the value itself")),
+        "{asked:?}"
+    );
+}

@@ -22,7 +22,7 @@ pub(super) async fn serve(worker: Rc<Worker>, connection: Rc<Connection>, stream
             let (service, connection) = (Rc::clone(&worker.service), Rc::clone(&connection));
             // Boxed: a stream's task has room twice for what it runs.
             let (parts, body) = request.into_parts();
-            let body = ClientBody::of_stream(body);
+            let body = ClientBody::of_stream(body, connection.pulse());
             let response = Box::pin(service.serve(connection, Box::new(parts), body, None));
             async move {
                 let (head, body) = response.await.into_parts();
@@ -44,7 +44,7 @@ pub(super) async fn serve(worker: Rc<Worker>, connection: Rc<Connection>, stream
             match connection.pulse().poll_order(context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Order::Close | Order::Drain) => codec.as_mut().graceful_shutdown(),
-                Poll::Ready(Order::Stalled | Order::ResetFlood) => return Poll::Ready(None),
+                Poll::Ready(Order::Stalled | Order::Flood) => return Poll::Ready(None),
                 Poll::Ready(Order::Park | Order::HeadLate | Order::ReadAhead) => {}
             }
         }

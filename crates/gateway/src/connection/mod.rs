@@ -128,6 +128,11 @@ impl Connection {
         Poll::Ready(())
     }
 
+    /// Whether the client has left, as of the last turn of the event loop.
+    pub(crate) async fn has_departed(&self, half_closed: HalfClosed) -> bool {
+        poll_fn(|context| Poll::Ready(self.poll_departed(half_closed, context).is_ready())).await
+    }
+
     /// A response is read by this connection's own task, until that cannot go on with it.
     pub(crate) fn read_in_step(&self, response: InStep) {
         self.in_step.replace(response);
@@ -150,6 +155,11 @@ impl Connection {
     /// A request begins to wait for its turn: room that its connection keeps for reading and writing may go meanwhile.
     pub(crate) fn begin_to_wait(&self) {
         self.waits.set(true);
+    }
+
+    /// So many bytes of HTTP/2 were a request's head.
+    pub(crate) fn carry(&self, bytes: u32) {
+        self.pulse().carry(u64::from(bytes));
     }
 
     /// Hands the connection over once the response, which is a 101, has been sent. HTTP/1 only.

@@ -16,6 +16,10 @@ use tokio::sync::Notify;
 
 /// The preface of HTTP/2 and the head of the frame that has to follow it (RFC 9113, section 3.4).
 const HTTP2_OPENING_BYTES: usize = 24 + 9;
+/// Of so many bytes read over HTTP/2, one is to carry something of a request or its response, …
+const BYTES_PER_CARRIED: u64 = 8;
+/// … but for so many (nginx's bounds).
+const CARRIED_SPARE: u64 = 1 << 20;
 
 /// What a connection waits for from its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +51,8 @@ pub(crate) enum Order {
     HeadLate,
     /// The client has sent nothing of a body it owes, or taken nothing it is owed, for too long.
     Stalled,
-    /// Too many streams were reset before they were answered (HTTP/2 rapid reset).
-    ResetFlood,
+    /// Too many streams were reset before they were answered (HTTP/2 rapid reset), or too much came that carries nothing.
+    Flood,
     /// A response goes on for a while: read ahead of the client.
     ReadAhead,
     /// The gateway is going away: end as soon as nothing is under way.
@@ -87,6 +91,10 @@ pub(crate) struct Pulse {
     flush_blocked: Cell<bool>,
     ended: Cell<bool>,
     multiplexed: Cell<bool>,
+    /// Bytes read over HTTP/2.
+    read_bytes: Cell<u64>,
+    /// Bytes of heads and bodies of requests and of bodies of responses over HTTP/2.
+    carried: Cell<u64>,
     /// Bytes read in [`Phase::Opening`].
     opened: Cell<usize>,
     in_step: Cell<Step>,
@@ -140,6 +148,8 @@ impl Pulse {
             flush_blocked: Cell::new(false),
             ended: Cell::new(false),
             multiplexed: Cell::new(false),
+            read_bytes: Cell::new(0),
+            carried: Cell::new(0),
             opened: Cell::new(0),
             in_step: Cell::new(Step::No),
             order: Cell::new(None),
@@ -170,6 +180,11 @@ impl Pulse {
         self.enter(Phase::Opening);
     }
 
+    /// So many bytes of HTTP/2 were of requests or of bodies of responses.
+    pub(crate) fn carry(&self, bytes: u64) {
+        self.carried.set(self.carried.get() + bytes);
+    }
+
     /// A request begins.
     pub(crate) fn begin(self: &Rc<Self>) -> Exchange {
         self.exchanges.set(self.exchanges.get() + 1);
@@ -193,6 +208,9 @@ impl Pulse {
     /// What came of reading.
     pub(super) fn read(&self, bytes: Option<usize>) {
         self.read_blocked.set(bytes.is_none());
+        if self.multiplexed.get() {
+            self.read_bytes.set(self.read_bytes.get() + bytes.unwrap_or(0) as u64);
+        }
         match (bytes, self.phase.get()) {
             (Some(0), _) => self.ended.set(true),
             (Some(len), Phase::Opening) => {
@@ -237,7 +255,7 @@ impl Pulse {
     pub(crate) fn poll_order(&self, context: &mut Context<'_>) -> Poll<Order> {
         if let Some(order) = self.order.take() {
             let still = match order {
-                Order::Drain | Order::ResetFlood | Order::ReadAhead => true,
+                Order::Drain | Order::Flood | Order::ReadAhead => true,
                 _ => self.seen.get().0 == self.beat.get(),
             };
             if still {
@@ -265,8 +283,8 @@ impl Pulse {
 
     /// What is due after nothing has happened for `waited`.
     fn due(&self, waited: Duration, patience: &Patience) -> Option<Order> {
-        if self.resets.get() > patience.resets_max {
-            return Some(Order::ResetFlood);
+        if self.resets.get() > patience.resets_max || self.is_idle_talk() {
+            return Some(Order::Flood);
         }
         let (limit, order) = match self.phase.get() {
             // The codec would wait for it before it ends in good order.
@@ -284,6 +302,12 @@ impl Pulse {
             Phase::Exchange | Phase::Waiting | Phase::Upgraded => return None,
         };
         (waited >= limit).then_some(order)
+    }
+
+    /// Whether what was read is frames that carry nothing, by far: SETTINGS and PING are answered, which bounds nothing
+    /// where the answers are taken.
+    fn is_idle_talk(&self) -> bool {
+        self.read_bytes.get() / BYTES_PER_CARRIED > self.carried.get() + CARRIED_SPARE
     }
 
     /// Whether a response has been read in step for a whole sweep; told once.
@@ -309,6 +333,11 @@ impl Pulse {
 }
 
 impl Exchange {
+    /// So many bytes of its response's body were sent.
+    pub(crate) fn carry(&self, bytes: u64) {
+        self.pulse.carry(bytes);
+    }
+
     /// The response's head is ready.
     pub(crate) fn answer(&self) {
         self.answered.set(true);
@@ -565,7 +594,29 @@ mod tests {
         }
         assert_eq!(bed.after(Duration::ZERO), None);
         drop((pulse.begin(), pulse.begin(), pulse.begin()));
-        assert_eq!(bed.after(Duration::ZERO), Some(Order::ResetFlood));
+        assert_eq!(bed.after(Duration::ZERO), Some(Order::Flood));
+    }
+
+    #[test]
+    fn frames_that_carry_nothing_are_a_flood_unless_what_is_carried_makes_up_for_them() {
+        const PING_BYTES: usize = 17;
+        const TWO_WINDOW_UPDATES_BYTES: usize = 26;
+        for (times, read, carried, order) in [
+            // One each ten seconds for 46 days.
+            (400_000, PING_BYTES, 0, None),
+            (600_000, PING_BYTES, 0, Some(Order::Flood)),
+            (600_000, PING_BYTES, 1, None),
+            (600_000, TWO_WINDOW_UPDATES_BYTES, 16 << 10, None),
+        ] {
+            let mut bed = Bed::new();
+            let pulse = Rc::clone(bed.place.pulse());
+            pulse.multiplex();
+            for _ in 0..times {
+                pulse.read(Some(read));
+                pulse.carry(carried);
+            }
+            assert_eq!(bed.after(Duration::ZERO), order, "{times} times {read}, {carried} carried");
+        }
     }
 
     #[test]

@@ -14,13 +14,13 @@ use crate::{body::BodyError, request::ResponseBody};
 /// The body of a response, and the exchange it ends by being dropped.
 pub(super) struct Guarded {
     body: ResponseBody,
-    _exchange: Exchange,
+    exchange: Exchange,
 }
 
 impl Guarded {
     pub(super) fn new(body: ResponseBody, exchange: Exchange) -> Self {
         Turn::Client.note();
-        Self { body, _exchange: exchange }
+        Self { body, exchange }
     }
 }
 
@@ -33,10 +33,13 @@ impl Body for Guarded {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let frame = Pin::new(&mut self.body).poll_frame(context);
-        if frame.is_ready() {
-            Turn::Client.note()
-        } else {
-            Turn::Server.note()
+        match &frame {
+            Poll::Ready(frame) => {
+                let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
+                self.exchange.carry(data.map_or(0, |data| data.len() as u64));
+                Turn::Client.note();
+            }
+            Poll::Pending => Turn::Server.note(),
         }
         frame
     }

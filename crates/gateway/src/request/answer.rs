@@ -20,6 +20,7 @@ use super::{
     judgement::{Refused, Turn},
     record::Record,
     refusal::{Asked, Message},
+    request_id,
     response_body::ResponseBody,
     waiting_room::{Kept, Shut},
 };
@@ -48,7 +49,9 @@ impl Service {
         let message = Message { status, reason: reason.name(), public, retry_after_s: None, page: None };
         let mut response = message.response(&Asked::of(head.method, head.headers));
         let bytes_out = response.body().size_hint().lower();
-        self.unserved(facts, Some(head), status, reason, bytes_out);
+        let id = self.ids.of(facts, head.headers);
+        response.headers_mut().insert(request_id::FIELD, id.clone());
+        self.unserved(facts, Some(head), id, status, reason, bytes_out);
         if matches!(turn, Turn::Bad(_)) {
             // Where one request was ambiguous, so is where the next begins.
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -68,7 +71,9 @@ impl Service {
         if let Ok(location) = HeaderValue::try_from(location) {
             response.headers_mut().insert(header::LOCATION, location);
         }
-        self.log_unserved(facts, Some(head), StatusCode::PERMANENT_REDIRECT, None, 0);
+        let id = self.ids.of(facts, head.headers);
+        response.headers_mut().insert(request_id::FIELD, id.clone());
+        self.log_unserved(facts, Some(head), id, StatusCode::PERMANENT_REDIRECT, None, 0);
         response
     }
 
@@ -76,18 +81,20 @@ impl Service {
         &self,
         facts: &ConnectionFacts,
         head: Option<Head<'_>>,
+        id: HeaderValue,
         status: StatusCode,
         reason: BadRequest,
         bytes_out: u64,
     ) {
         self.core.meters().host().add_labelled(Meter::BAD_REQUESTS, reason as usize, 1);
-        self.log_unserved(facts, head, status, Some(reason.name()), bytes_out);
+        self.log_unserved(facts, head, id, status, Some(reason.name()), bytes_out);
     }
 
     fn log_unserved(
         &self,
         facts: &ConnectionFacts,
         head: Option<Head<'_>>,
+        id: HeaderValue,
         status: StatusCode,
         reason: Option<&'static str>,
         bytes_out: u64,
@@ -106,7 +113,7 @@ impl Service {
             host: head.and_then(Head::host_asked),
             user_agent: field(header::USER_AGENT),
             referer: field(header::REFERER),
-            request_id: None,
+            request_id: Some(id),
             tls: facts.tls.clone(),
             application: None,
             class: ClassId::default(),
@@ -127,7 +134,12 @@ impl Service {
 }
 
 /// The response to a refused request.
-pub(super) fn refuse(mut record: Box<Record>, refused: Refused, asked: &Asked) -> Response<ResponseBody> {
+pub(super) fn refuse(
+    mut record: Box<Record>,
+    refused: Refused,
+    asked: &Asked,
+    id: HeaderValue,
+) -> Response<ResponseBody> {
     let Refused { refusal, retry_after } = refused;
     record.refuse(refusal);
     let snapshot = &record.application().application;
@@ -149,7 +161,7 @@ pub(super) fn refuse(mut record: Box<Record>, refused: Refused, asked: &Asked) -
     };
     let response = message.response(asked);
     record.set_status(status);
-    own(record, response)
+    own(record, response, id)
 }
 
 /// The response to a request that the waiting room does not let in, with its form if it was wanted and is whole.
@@ -157,6 +169,7 @@ pub(super) fn shut(
     mut record: Box<Record>,
     shut: &Shut,
     asked: &Asked,
+    id: HeaderValue,
     form: Option<Kept>,
     spooled: Spooled,
 ) -> Response<ResponseBody> {
@@ -166,11 +179,16 @@ pub(super) fn shut(
     }
     let response = shut.response(asked, form, spooled);
     record.set_status(response.status());
-    own(record, response)
+    own(record, response, id)
 }
 
 /// The response to a request whose body is at fault.
-pub(super) fn bad_body(mut record: Box<Record>, fault: ClientFault, asked: &Asked) -> Response<ResponseBody> {
+pub(super) fn bad_body(
+    mut record: Box<Record>,
+    fault: ClientFault,
+    asked: &Asked,
+    id: HeaderValue,
+) -> Response<ResponseBody> {
     let (status, reason) = (fault.status(), fault.name());
     record.explain(reason, None);
     record.set_status(status);
@@ -178,30 +196,41 @@ pub(super) fn bad_body(mut record: Box<Record>, fault: ClientFault, asked: &Aske
     let mut response = message.response(asked);
     // The rest of the body is not waited for.
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    own(record, response)
+    own(record, response, id)
 }
 
 /// The response to a request whose exchange with a server failed.
-pub(super) fn fail(mut record: Box<Record>, failure: Failure, asked: &Asked) -> Response<ResponseBody> {
+pub(super) fn fail(
+    mut record: Box<Record>,
+    failure: Failure,
+    asked: &Asked,
+    id: HeaderValue,
+) -> Response<ResponseBody> {
     match failure {
         Failure::Client(fault) => {
             let fault = record.received().and_then(Received::fault).unwrap_or(fault);
-            bad_body(record, fault, asked)
+            bad_body(record, fault, asked, id)
         }
-        Failure::Refused(refusal) => refuse(record, Refused { refusal, retry_after: None }, asked),
+        Failure::Refused(refusal) => refuse(record, Refused { refusal, retry_after: None }, asked, id),
         Failure::Upstream { kind, message: detail } => {
             let (status, reason, public) = error::upstream(kind);
             record.explain(reason, Some(detail));
             record.set_status(status);
             let message = Message { status, reason, public, retry_after_s: None, page: None };
             let response = message.response(asked);
-            own(record, response)
+            own(record, response, id)
         }
     }
 }
 
 /// An answer of our own about a request of an application.
-fn own(record: Box<Record>, mut response: Response<ResponseBody>) -> Response<ResponseBody> {
+fn own(
+    mut record: Box<Record>,
+    mut response: Response<ResponseBody>,
+    id: HeaderValue,
+) -> Response<ResponseBody> {
+    record.set_request_id(&id);
+    response.headers_mut().insert(request_id::FIELD, id);
     let settings = &record.application().application.settings;
     forward::edit_own(response.headers_mut(), &settings.response_headers);
     response.map(|body| body.with_record(record))

@@ -9,8 +9,15 @@ use std::{
 };
 
 use http::{HeaderMap, Response, StatusCode, header};
-use tidegate_control::{Refusal, ServerId, Timestamp, classify::cookie_values, knobs::keys, meters::Meter};
+use tidegate_control::{
+    Refusal, ServerId, Timestamp,
+    admission::{Exchange, Modes},
+    classify::cookie_values,
+    knobs::{Mode, keys},
+    meters::Meter,
+};
 use tidegate_runtime::CoreApplication;
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     Service,
@@ -35,7 +42,9 @@ pub(super) struct Answered {
 pub(super) struct Errand {
     pub(super) service: Rc<Service>,
     pub(super) application: Rc<CoreApplication>,
-    pub(super) class: tidegate_control::ClassId,
+    pub(super) exchange: Exchange,
+    /// When it asked for its permit.
+    pub(super) asked: Timestamp,
     pub(super) connection: Rc<Connection>,
     /// Key for consistent hashing.
     pub(super) hash: u64,
@@ -105,34 +114,48 @@ impl Errand {
             now = self.service.now();
             retries_left -= 1;
             failed.push(id);
-            self.application.class(self.class).add(Meter::RETRIES, 1);
+            self.application.class(self.exchange.class).add(Meter::RETRIES, 1);
         }
     }
 
     /// Waits until one of the servers, all of which are full, has room again; gives `failure` back then.
-    /// The wait is bounded as the one for a permit is.
+    /// The wait is bounded as the one for a permit is, by the deadline too.
     ///
     /// The permit stays with it: given back it would only let another come and wait here. And the wait
     /// is part of the exchange's time, so that an adaptive limit shrinks to what the servers take,
     /// and who waits does so in the queue of its class, where order and bounds are.
     async fn vacancy(&self, failed: &[ServerId], failure: Failure) -> Result<Failure, Failure> {
         let snapshot = &self.application.application;
-        let longest = snapshot
-            .class_values(self.class)
-            .get(keys::QUEUE_WAIT_MAX)
-            .unwrap_or_else(|| snapshot.settings.values.get(keys::RESPONSE_TIMEOUT));
+        let (values, class) = (&snapshot.settings.values, snapshot.class_values(self.exchange.class));
+        let is_bounded = Modes::of_application(values).of_class(class).queue == Mode::Enforce;
+        let longest = class.get(keys::QUEUE_WAIT_MAX).unwrap_or_else(|| values.get(keys::RESPONSE_TIMEOUT));
+        let wait_ends = self.service.now() + longest;
+        let of_class = class.get(keys::DEADLINE).map(|span| self.asked + span);
+        let deadline = self.exchange.deadline.into_iter().chain(of_class).min();
+        let (ends, refusal) = match deadline.filter(|deadline| is_bounded && *deadline <= wait_ends) {
+            Some(deadline) => (deadline, Refusal::DeadlinePassed),
+            None => (wait_ends, Refusal::WaitTooLong),
+        };
+        let ends = Instant::from_std(self.service.core.shared().clock().instant(ends));
         let _counted = snapshot.state.awaiting_server().enter();
-        let mut vacancy = pin!(self.service.upstreams.vacancy(&self.application, failed));
+        let mut vacancy =
+            pin!(self.service.upstreams.vacancy(&self.application, failed, self.exchange.priority));
         // Whose client leaves meanwhile never starts.
         let vacancy = poll_fn(|context| match self.left.get() {
             true => Poll::Ready(false),
             false => vacancy.as_mut().poll(context),
         });
-        match tokio::time::timeout(longest, vacancy).await {
-            Ok(true) => Ok(failure),
-            Ok(false) => Err(failure),
-            Err(_) => Err(Failure::Refused(Refusal::WaitTooLong)),
+        match timeout_at(ends, vacancy).await {
+            Ok(true) => {}
+            Ok(false) => return Err(failure),
+            Err(_) => return Err(Failure::Refused(refusal)),
         }
+        if self.connection.has_departed(values.get(keys::HALF_CLOSED).0).await {
+            // Who serves it sees that too, and gives it up.
+            poll_fn(|_| if self.left.get() { Poll::Ready(()) } else { Poll::Pending }).await;
+            return Err(failure);
+        }
+        Ok(failure)
     }
 
     /// Passes an interim response on, but for 100: a body is asked for by whoever gathers it.

@@ -55,10 +55,9 @@ pub(super) fn request(
     let host = host(parts.uri.authority(), &mut parts.headers, application);
     let is_secure = forwarded::is_secure(facts, &parts.headers);
     forwarded::write(&mut parts.headers, facts, host);
-    let given = if facts.trusted { parts.headers.get(request_id::FIELD) } else { None };
-    let id = match given {
-        Some(id) if request_id::is_acceptable(id) => id.clone(),
-        _ => {
+    let id = match request_id::given(facts, &parts.headers) {
+        Some(id) => id.clone(),
+        None => {
             let id = ids.next();
             parts.headers.insert(request_id::FIELD, id.clone());
             id

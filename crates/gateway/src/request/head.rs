@@ -212,6 +212,14 @@ impl<'a> Head<'a> {
         Ok(target.len())
     }
 
+    /// Whether this is a gRPC call, whose messages and answers may take turns: over HTTP/2 only, as gRPC is.
+    pub(super) fn is_grpc(self) -> bool {
+        let kind = self.headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+        let rest = kind.and_then(|kind| kind.strip_prefix(b"application/grpc"));
+        self.version == Version::HTTP_2
+            && rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
+    }
+
     fn host(self, fields: &Fields<'a>, secure: bool) -> Result<Host<'a>, BadHead> {
         let parse = |bytes| Host::parse(bytes).ok_or(BadHead::Host);
         let field = fields.host.map(|value| parse(value.as_bytes())).transpose()?;
@@ -233,13 +241,6 @@ impl<'a> Head<'a> {
             (Some(_) | None, None) => Err(BadHead::Host),
         }
     }
-}
-
-/// Whether a request is a gRPC call, whose messages and answers may take turns.
-pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
-    let kind =
-        headers.get(header::CONTENT_TYPE).and_then(|kind| kind.as_bytes().strip_prefix(b"application/grpc"));
-    kind.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
 }
 
 #[derive(Default)]

@@ -8,7 +8,7 @@
 //! goes back, up to `spool` bytes are gathered without it, and the request asks again, as a newcomer
 //! whose ingress tokens are taken already.
 //! What is longer than `spool` streams from there on, in step with the server, under the permit. So does a gRPC
-//! call from its first message on: its server may have to answer that before the client sends the next.
+//! call (over HTTP/2) from its first message on: its server may have to answer that before the client sends the next.
 
 use std::{
     cell::Cell,

@@ -100,8 +100,11 @@ impl Service {
             });
         }
         let view = self.core.view();
-        if head.version == Version::HTTP_2 && is_too_large(&examined, &view.snapshot.settings.host) {
-            return Ruling::Turn(Turn::Bad(BadHead::TooLarge));
+        if head.version == Version::HTTP_2 {
+            connection.carry(examined.bytes);
+            if is_too_large(&examined, &view.snapshot.settings.host) {
+                return Ruling::Turn(Turn::Bad(BadHead::TooLarge));
+            }
         }
         let application = match find_application(&view, facts, &examined.host) {
             Ok(application) => application,

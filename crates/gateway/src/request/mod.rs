@@ -159,7 +159,7 @@ impl Service {
         let (body, held) = if incoming.is_end_stream() {
             (RequestBody::Empty, held)
         } else {
-            let converses = head::is_grpc(&parts.headers);
+            let converses = Head::of(&parts).is_grpc();
             let bounds = if converses { bounds.of_conversation() } else { bounds };
             let intake = Intake::new(incoming, *self.core.shared().clock(), bounds);
             record.receive(intake.received());
@@ -169,11 +169,13 @@ impl Service {
                 Err(Ungathered::Left) => return broken(),
                 Err(Ungathered::Refused(refusal)) => {
                     let head = Head::of(&parts);
+                    let id = self.ids.of(&connection.facts, &parts.headers);
                     return match owed(&connection, &record, visit.as_deref(), refusal, head) {
-                        Some(shut) => answer::shut(record, &shut, &asked, None, self.spool().account()),
+                        Some(shut) => answer::shut(record, &shut, &asked, id, None, self.spool().account()),
                         None => {
                             let visit = visit.as_deref().filter(|_| !refusal.is_overload());
-                            let mut response = refuse(record, Refused { refusal, retry_after: None }, &asked);
+                            let refused = Refused { refusal, retry_after: None };
+                            let mut response = refuse(record, refused, &asked, id);
                             used_up(&connection.facts, &application, visit, &parts.headers, &mut response);
                             response
                         }
@@ -181,13 +183,21 @@ impl Service {
                 }
                 Err(Ungathered::Failed) => {
                     let fault = record.received().and_then(Received::fault).unwrap_or(ClientFault::Broken);
-                    let mut response = bad_body(record, fault, &asked);
+                    let id = self.ids.of(&connection.facts, &parts.headers);
+                    let mut response = bad_body(record, fault, &asked, id);
                     let visit = visit.as_deref();
                     used_up(&connection.facts, &application, visit, &parts.headers, &mut response);
                     return response;
                 }
             }
         };
+        if held.started() > record.arrived() {
+            // Behind a body that was read only now, its departure shows after a turn of the event loop.
+            tokio::task::yield_now().await;
+            if connection.has_departed(half_closed(&record)).await {
+                return broken();
+            }
+        }
         if let Some(visit) = &visit {
             visit.strip(&mut parts);
             waiting_room::served(&application, record.class(), visit);
@@ -207,7 +217,8 @@ impl Service {
         let errand = Errand {
             service: Rc::clone(&self),
             application: Rc::clone(&application),
-            class: record.class(),
+            exchange,
+            asked: record.asked(),
             connection: Rc::clone(&connection),
             hash,
             started: in_flight.started(),
@@ -232,8 +243,7 @@ impl Service {
         };
         let response = relayed.unwrap_or_else(|unanswered| {
             let Unanswered { record, failure } = *unanswered;
-            let mut response = fail(record, failure, &asked);
-            response.headers_mut().insert(request_id::FIELD, forwarded.request_id.clone());
+            let mut response = fail(record, failure, &asked, forwarded.request_id.clone());
             // His turn is used up all the same: he is to come again as one who is in.
             if let Some(visit) = &forwarded.visit {
                 visit.finish(snapshot, response.headers_mut(), forwarded.is_secure);
@@ -267,22 +277,71 @@ impl Service {
                     Some(Ok(held)) => return Admitted::Start(arrived, held),
                     Some(Err(refusal)) => {
                         let refused = Refused { refusal, retry_after: None };
-                        turn_back(connection, arrived, refused, parts, body, self.spool().account()).await
+                        self.turn_back(connection, arrived, refused, parts, body).await
                     }
                     None => broken(),
                 }
             }
             Ruling::Refuse(arrived, refused) => {
-                turn_back(connection, arrived, refused, parts, body, self.spool().account()).await
+                self.turn_back(connection, arrived, refused, parts, body).await
             }
             Ruling::Shut(arrived, shut) => {
-                Box::pin(shut_out(arrived.record, shut, parts, body, self.spool().account())).await
+                Box::pin(self.shut_out(connection, arrived.record, shut, parts, body)).await
             }
             Ruling::BadBody(arrived, fault) => {
-                bad_body(arrived.record, fault, &Asked::of(&parts.method, &parts.headers))
+                let id = self.ids.of(&connection.facts, &parts.headers);
+                bad_body(arrived.record, fault, &Asked::of(&parts.method, &parts.headers), id)
             }
             Ruling::Turn(turn) => self.turn_away(&connection.facts, turn, Head::of(parts)),
         })
+    }
+
+    /// Answers a request that is refused: who was let in by the waiting room gets a new time instead.
+    async fn turn_back(
+        &self,
+        connection: &Connection,
+        arrived: Arrived,
+        refused: Refused,
+        parts: &Parts,
+        body: &mut ClientBody,
+    ) -> Response<ResponseBody> {
+        let Arrived { record, visit, .. } = arrived;
+        match owed(connection, &record, visit.as_deref(), refused.refusal, Head::of(parts)) {
+            Some(shut) => Box::pin(self.shut_out(connection, record, shut, parts, body)).await,
+            None => {
+                let visit = visit.as_deref().filter(|_| !refused.refusal.is_overload());
+                let application = Rc::clone(record.application());
+                let id = self.ids.of(&connection.facts, &parts.headers);
+                let asked = Asked::of(&parts.method, &parts.headers);
+                let mut response = refuse(record, refused, &asked, id);
+                used_up(&connection.facts, &application, visit, &parts.headers, &mut response);
+                response
+            }
+        }
+    }
+
+    /// Tells a visitor when to come back; a form goes along with that, where there is memory for it.
+    async fn shut_out(
+        &self,
+        connection: &Connection,
+        mut record: Box<Record>,
+        mut shut: Box<Shut>,
+        parts: &Parts,
+        body: &mut ClientBody,
+    ) -> Response<ResponseBody> {
+        let asked = Asked::of(&parts.method, &parts.headers);
+        let mut spooled = self.spool().account();
+        let form = match shut.wants_form(&asked) {
+            Some(reader) => {
+                let (form, bytes) = read_form(body, reader, &mut spooled).await;
+                record.add_bytes_in(bytes);
+                shut.is_told_at(record.application().application.state.waiting_room().now());
+                form
+            }
+            None => None,
+        };
+        let id = self.ids.of(&connection.facts, &parts.headers);
+        answer::shut(record, &shut, &asked, id, form, spooled)
     }
 
     /// Gathers a body, unless it `converses`; gives it with a permit to go on.
@@ -305,7 +364,7 @@ impl Service {
         record.note_would_refuse(held.finish(Outcome::Ignore).would_refuse);
         let began = self.now();
         gathering.fill().await.map_err(|_| Ungathered::Failed)?;
-        record.gathered(self.now().since(began));
+        record.gathered(began, self.now());
         let held = match application.gate.arrive_again(exchange) {
             Entry::Start(held) => held,
             Entry::Refuse(refusal) => return Err(Ungathered::Refused(refusal)),
@@ -317,9 +376,12 @@ impl Service {
         Ok((gathering.into_body(), held))
     }
 
-    /// A head that broke the protocol or a bound before it became a request.
-    pub(crate) fn bad_request(&self, connection: &Connection, fault: HeadFault) {
-        self.unserved(&connection.facts, None, fault.status(), fault.reason(), fault.body_bytes());
+    /// A head that broke the protocol or a bound before it became a request; gives the answer as it goes over the wire.
+    pub(crate) fn bad_request(&self, connection: &Connection, fault: HeadFault) -> Vec<u8> {
+        let id = self.ids.next();
+        let answer = fault.answer(&id);
+        self.unserved(&connection.facts, None, id, fault.status(), fault.reason(), fault.body_bytes());
+        answer
     }
 
     fn log(&self, entry: access_log::Entry) {
@@ -393,28 +455,6 @@ enum Ungathered {
     Left,
 }
 
-/// Answers a request that is refused: who was let in by the waiting room gets a new time instead.
-async fn turn_back(
-    connection: &Connection,
-    arrived: Arrived,
-    refused: Refused,
-    parts: &Parts,
-    body: &mut ClientBody,
-    spooled: Spooled,
-) -> Response<ResponseBody> {
-    let Arrived { record, visit, .. } = arrived;
-    match owed(connection, &record, visit.as_deref(), refused.refusal, Head::of(parts)) {
-        Some(shut) => Box::pin(shut_out(record, shut, parts, body, spooled)).await,
-        None => {
-            let visit = visit.as_deref().filter(|_| !refused.refusal.is_overload());
-            let application = Rc::clone(record.application());
-            let mut response = refuse(record, refused, &Asked::of(&parts.method, &parts.headers));
-            used_up(&connection.facts, &application, visit, &parts.headers, &mut response);
-            response
-        }
-    }
-}
-
 /// Who was let in by the waiting room and got no answer of a server's: his turn is used up all the same, and he is to come
 /// again as one who is in.
 fn used_up(
@@ -445,27 +485,6 @@ fn owed(
     let host = forwarded::host(facts, head);
     let visitor = Visitor { head, client, class: record.class(), host, is_secure };
     waiting_room::missed(record.application(), visitor, visit)
-}
-
-/// Tells a visitor when to come back; a form goes along with that, where there is memory for it.
-async fn shut_out(
-    mut record: Box<Record>,
-    mut shut: Box<Shut>,
-    parts: &Parts,
-    body: &mut ClientBody,
-    mut spooled: Spooled,
-) -> Response<ResponseBody> {
-    let asked = Asked::of(&parts.method, &parts.headers);
-    let form = match shut.wants_form(&asked) {
-        Some(reader) => {
-            let (form, bytes) = read_form(body, reader, &mut spooled).await;
-            record.add_bytes_in(bytes);
-            shut.is_told_at(record.application().application.state.waiting_room().now());
-            form
-        }
-        None => None,
-    };
-    answer::shut(record, &shut, &asked, form, spooled)
 }
 
 /// A form that is whole within bounds of size, memory and time, and how much of it came.

@@ -32,6 +32,8 @@ pub(super) struct Record {
     application: Rc<CoreApplication>,
     class: ClassId,
     arrived: Timestamp,
+    /// When it asked for admission the last time.
+    asked: Timestamp,
     /// When it was sent on to a server.
     started: Option<Timestamp>,
     /// When that was, of a request that was refused after it.
@@ -162,6 +164,7 @@ impl Record {
             application: Rc::clone(application),
             class,
             arrived,
+            asked: arrived,
             started: None,
             sent_on: None,
             shadow: None,
@@ -186,13 +189,24 @@ impl Record {
         self.class
     }
 
+    /// When it arrived.
+    pub(super) const fn arrived(&self) -> Timestamp {
+        self.arrived
+    }
+
     pub(super) fn cells(&self) -> &Cells {
         self.application.class(self.class)
     }
 
-    /// Its body was gathered for this long.
-    pub(super) fn gathered(&mut self, time: Duration) {
-        self.gathering = time;
+    /// When it asked for the permit it is sent on with.
+    pub(super) const fn asked(&self) -> Timestamp {
+        self.asked
+    }
+
+    /// Its body was gathered meanwhile, and it asks again.
+    pub(super) fn gathered(&mut self, from: Timestamp, to: Timestamp) {
+        self.gathering = to.since(from);
+        self.asked = to;
     }
 
     /// It is sent on; its shadow, if that waits.

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
 
-use super::{accept::Form, hop_by_hop::find, response_body::ResponseBody};
+use super::{accept::Form, hop_by_hop::find, request_id, response_body::ResponseBody};
 use crate::http1::date;
 
 pub(super) const REASON: HeaderName = HeaderName::from_static("tidegate-reason");
@@ -71,8 +71,8 @@ impl Message<'_> {
     }
 
     /// The same on the wire, for a connection of HTTP/1 that ends with it: nothing is known of what
-    /// its client likes, so it is a problem document.
-    pub(super) fn last_words(&self) -> Vec<u8> {
+    /// its client likes, so it is a problem document. `id` is that of a request which has none in the log otherwise.
+    pub(super) fn last_words(&self, id: Option<&HeaderValue>) -> Vec<u8> {
         let Self { status, reason, .. } = *self;
         let body = self.last_words_body();
         let (code, title, length) =
@@ -84,6 +84,11 @@ impl Message<'_> {
         )
         .into_bytes();
         date::write(&mut bytes);
+        if let Some(id) = id {
+            for part in [request_id::FIELD.as_str().as_bytes(), b": ", id.as_bytes(), b"\r\n"] {
+                bytes.extend_from_slice(part);
+            }
+        }
         bytes.extend_from_slice(b"\r\n");
         bytes.extend_from_slice(&body);
         bytes

@@ -3,7 +3,9 @@
 use std::cell::RefCell;
 
 use bytes::BytesMut;
-use http::{HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::facts::ConnectionFacts;
 
 pub(super) const FIELD: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -38,6 +40,11 @@ impl RequestIds {
         }
     }
 
+    /// The id of a request that does not go on: a trusted peer's, else the next.
+    pub(super) fn of(&self, facts: &ConnectionFacts, headers: &HeaderMap) -> HeaderValue {
+        given(facts, headers).cloned().unwrap_or_else(|| self.next())
+    }
+
     /// The next id.
     pub(super) fn next(&self) -> HeaderValue {
         let State { last, block } = &mut *self.state.borrow_mut();
@@ -64,8 +71,13 @@ fn count_up(digits: &mut [u8]) {
     }
 }
 
+/// The id that a trusted peer has given.
+pub(super) fn given<'a>(facts: &ConnectionFacts, headers: &'a HeaderMap) -> Option<&'a HeaderValue> {
+    headers.get(FIELD).filter(|id| facts.trusted && is_acceptable(id))
+}
+
 /// Whether an id of a trusted peer is taken over: short, and nothing that would need quoting in a log.
-pub(super) fn is_acceptable(id: &HeaderValue) -> bool {
+fn is_acceptable(id: &HeaderValue) -> bool {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:/+=@".contains(byte);
     !id.is_empty() && id.len() <= LENGTH_MAX && id.as_bytes().iter().all(plain)
 }

@@ -1,6 +1,6 @@
 //! What a client is told whose request never became one: its head could not be read, or took too long.
 
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 use tidegate_control::meters::BadRequest;
 
 use super::{error::ClientFault, refusal::Message};
@@ -54,8 +54,8 @@ impl HeadFault {
     }
 
     /// The answer as it goes over the wire; the connection ends with it.
-    pub(crate) fn answer(self) -> Vec<u8> {
-        self.message().last_words()
+    pub(super) fn answer(self, id: &HeaderValue) -> Vec<u8> {
+        self.message().last_words(Some(id))
     }
 
     /// Bytes of that answer's body.
@@ -71,7 +71,7 @@ impl HeadFault {
 /// The answer on the wire to a client that has stopped sending its request's body.
 pub(crate) fn stalled() -> Vec<u8> {
     let fault = ClientFault::TooSlow;
-    message(fault.status(), fault.name(), fault.public()).last_words()
+    message(fault.status(), fault.name(), fault.public()).last_words(None)
 }
 
 const fn message(status: StatusCode, reason: &'static str, public: &'static str) -> Message<'static> {

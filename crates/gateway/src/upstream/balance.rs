@@ -59,29 +59,35 @@ impl Upstreams {
     }
 
     /// Resolves when it is worth asking again after [`Upstreams::choose`] found nobody: a server has
-    /// room again, or the set has changed. False at once if no server is in service that could
-    /// come to have room.
-    pub(crate) async fn vacancy(&self, application: &CoreApplication, exclude: &[ServerId]) -> bool {
+    /// room again, first for the highest `priority`, or the set has changed. False if no server is in service that
+    /// could come to have room.
+    pub(crate) async fn vacancy(
+        &self,
+        application: &CoreApplication,
+        exclude: &[ServerId],
+        priority: u8,
+    ) -> bool {
         let servers = self.servers(application);
         let snapshot = servers.application();
-        let vacancy = snapshot.state.servers().vacancy();
-        let mut vacancy = std::pin::pin!(vacancy);
-        // Registered before looking, so that nothing is missed in between.
-        vacancy.as_mut().enable();
-        servers.refresh(&self.core);
-        {
-            let mut choices = servers.choices.borrow_mut();
-            choices.refresh_loads();
-            let mut wanted = choices.candidates.iter().filter(|candidate| !exclude.contains(&candidate.id));
-            if wanted.clone().next().is_none() {
-                return false;
+        // Taken before looking, so that nothing is missed in between.
+        let mut vacancy = snapshot.state.servers().vacancy(priority);
+        loop {
+            servers.refresh(&self.core);
+            {
+                let mut choices = servers.choices.borrow_mut();
+                choices.refresh_loads();
+                let mut wanted =
+                    choices.candidates.iter().filter(|candidate| !exclude.contains(&candidate.id));
+                if wanted.clone().next().is_none() {
+                    return false;
+                }
+                if wanted.any(|candidate| candidate.is_open()) {
+                    return true;
+                }
             }
-            if wanted.any(|candidate| candidate.is_open()) {
-                return true;
-            }
+            // Who comes meanwhile may take the room; the place stays.
+            (&mut vacancy).await;
         }
-        vacancy.await;
-        true
     }
 
     fn choose_by_policy(&self, choices: &mut Choices, hint: ChooseHint<'_>) -> Option<Rc<CoreServer>> {

@@ -3,6 +3,7 @@
 mod server;
 #[cfg(test)]
 mod tests;
+mod vacancy;
 
 use std::{
     collections::BTreeMap,
@@ -24,6 +25,8 @@ use tidegate_control::{
 
 use server::Ties;
 pub use server::{Endpoint, Server, ServerStatus, Standing};
+use vacancy::Vacancies;
+pub use vacancy::Vacancy;
 
 use crate::Clock;
 
@@ -42,8 +45,8 @@ pub struct ServerSet {
     clock: Clock,
     /// Shared with the members, whose health and knobs are part of what a version stands for.
     version: Arc<AtomicU64>,
-    /// Shared with the members: tells who waits that one of them has room again.
-    vacancy: Arc<Notify>,
+    /// Shared with the members: who waits until one of them has room again.
+    vacancies: Arc<Vacancies>,
     /// Tells who follows what is in service that it may have changed.
     changed: Arc<Notify>,
     locked: Mutex<Locked>,
@@ -105,7 +108,7 @@ impl ServerSet {
             application,
             clock,
             version: Arc::new(AtomicU64::new(0)),
-            vacancy: Arc::new(Notify::new()),
+            vacancies: Arc::default(),
             changed: Arc::new(Notify::new()),
             locked: Mutex::new(Locked {
                 configured: Vec::new(),
@@ -167,9 +170,10 @@ impl ServerSet {
         Arc::clone(&self.lock().members)
     }
 
-    /// Resolves when a member that was full has room, or the set has changed.
-    pub fn vacancy(&self) -> Notified<'_> {
-        self.vacancy.notified()
+    /// A place among those who wait, from now on; it resolves when a member that was full has room for it, or the set
+    /// has changed.
+    pub fn vacancy(&self, priority: u8) -> Vacancy<'_> {
+        self.vacancies.wait(priority)
     }
 
     /// Resolves when what is in service may have changed since the last time; for one follower.
@@ -274,7 +278,7 @@ impl ServerSet {
         }
         locked.members = members.into();
         self.version.fetch_add(1, Ordering::Release);
-        self.vacancy.notify_waiters();
+        self.vacancies.call_all();
         self.changed.notify_one();
     }
 
@@ -305,7 +309,7 @@ impl ServerSet {
         };
         let ties = Ties {
             version: Arc::clone(&self.version),
-            vacancy: Arc::clone(&self.vacancy),
+            vacancies: Arc::clone(&self.vacancies),
             changed: Arc::clone(&self.changed),
         };
         let server = Arc::new(Server::new(ServerId(id), settings, endpoint, now, locked.health, ties));

@@ -21,6 +21,8 @@ use tidegate_control::{
 };
 use tokio::sync::Notify;
 
+use super::vacancy::Vacancies;
+
 /// One address of a server.
 #[derive(Debug)]
 pub struct Server {
@@ -61,8 +63,8 @@ struct Keeping {
 pub(super) struct Ties {
     /// The set's version, moved on whenever a server's health changes.
     pub(super) version: Arc<AtomicU64>,
-    /// Told when a server that was full has room again.
-    pub(super) vacancy: Arc<Notify>,
+    /// Who waits until a server that is full has room again.
+    pub(super) vacancies: Arc<Vacancies>,
     /// Told when a server's health changes: who follows what is in service.
     pub(super) changed: Arc<Notify>,
 }
@@ -218,7 +220,7 @@ impl Server {
     pub fn end(&self) {
         let before = self.in_flight.fetch_sub(1, Ordering::Relaxed);
         if before >= self.in_flight_max.load(Ordering::Relaxed) {
-            self.ties.vacancy.notify_one();
+            self.ties.vacancies.call_next();
         }
     }
 
@@ -388,7 +390,7 @@ impl Server {
         if before != after {
             self.ties.version.fetch_add(1, Ordering::Release);
             // One that is back may have room.
-            self.ties.vacancy.notify_waiters();
+            self.ties.vacancies.call_all();
             self.ties.changed.notify_one();
             match after {
                 Condition::Up => tracing::info!(server = self.name, at = %self.endpoint, "in service again"),

@@ -1,6 +1,12 @@
 //! Members come, stay and go without their ids changing.
 
-use std::{net::IpAddr, path::Path, pin::pin, time::Duration};
+use std::{
+    net::IpAddr,
+    path::Path,
+    pin::pin,
+    task::{Context, Waker},
+    time::Duration,
+};
 
 use tidegate_config::{Application, ProtectOptions, Server, ServerAddress, Settings};
 use tidegate_control::{
@@ -10,7 +16,7 @@ use tidegate_control::{
     knobs::{KeepAlivePolicy, Knob, Scope, Value, Values},
 };
 
-use super::{Endpoint, HostPort, ServerSet};
+use super::{Endpoint, HostPort, ServerSet, Vacancy};
 use crate::Clock;
 
 fn application(servers: &[(&str, &str, u16)]) -> Application {
@@ -98,19 +104,49 @@ fn a_full_server_takes_no_more_and_says_when_it_has_room_again() {
     let server = set.members()[0].clone();
     assert!(server.try_begin() && server.try_begin());
     assert!(!server.try_begin());
-    let mut vacancy = pin!(set.vacancy());
-    assert!(!vacancy.as_mut().enable());
+    let mut vacancy = set.vacancy(3);
+    assert!(!is_called(&mut vacancy));
     server.end();
-    assert!(vacancy.as_mut().enable(), "it was full");
-    let mut vacancy = pin!(set.vacancy());
+    assert!(is_called(&mut vacancy), "it was full");
     server.end();
-    assert!(!vacancy.as_mut().enable(), "it was not");
+    assert!(!is_called(&mut vacancy), "it was not");
     assert_eq!(server.in_flight(), 0);
     set.configure(&settings);
-    assert!(!vacancy.as_mut().enable(), "nothing has changed");
+    assert!(!is_called(&mut vacancy), "nothing has changed");
     settings.servers[0].values.set(knob, Value::Count(3)).expect("in range");
     set.configure(&settings);
-    assert!(vacancy.as_mut().enable(), "the set has changed");
+    assert!(is_called(&mut vacancy), "the set has changed");
+}
+
+#[test]
+fn room_goes_to_the_highest_priority_and_on_if_its_owner_has_left() {
+    let mut settings = application(&[("a", "10.0.0.1", 80)]);
+    let knob = Knob::find(Scope::Server, "in_flight.max").expect("a knob");
+    settings.servers[0].values.set(knob, Value::Count(1)).expect("in range");
+    let set = ServerSet::new(ApplicationId(0), Clock::start(), &settings);
+    let server = set.members()[0].clone();
+    let mut waiting: Vec<_> = [3, 5, 1, 5].map(|priority| set.vacancy(priority)).into();
+    let called =
+        |waiting: &mut Vec<Vacancy<'_>>| -> Vec<bool> { waiting.iter_mut().map(is_called).collect() };
+    let end = || {
+        assert!(server.try_begin());
+        server.end();
+    };
+    end();
+    assert_eq!(called(&mut waiting), [false, true, false, false]);
+    drop(waiting.remove(1));
+    end();
+    // The other of that priority was called and leaves before it looks.
+    drop(waiting.remove(2));
+    assert_eq!(called(&mut waiting), [true, false]);
+    drop(waiting.remove(0));
+    end();
+    assert_eq!(called(&mut waiting), [true]);
+}
+
+/// Whether it has been called since it was last asked.
+fn is_called(vacancy: &mut Vacancy<'_>) -> bool {
+    pin!(vacancy).poll(&mut Context::from_waker(Waker::noop())).is_ready()
 }
 
 #[test]

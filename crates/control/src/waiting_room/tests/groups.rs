@@ -82,7 +82,7 @@ proptest! {
         // Lanes, as their documentation says.
         let budget = u64::from(per_s) * 1000;
         let mut lanes = vec![0; classes.len()];
-        let mut naive = Naive { budgets: vec![budget], due: Vec::new(), over: 0 };
+        let mut budgets = vec![budget];
         let kept: Vec<usize> = (1..classes.len())
             .filter(|at| leaders[*at] == *at && classes[*at].share.is_some())
             .collect();
@@ -90,14 +90,14 @@ proptest! {
         let sum = shares.iter().sum::<f64>().max(1.0);
         for (lane, (at, share)) in (1..).zip(kept.iter().zip(&shares)) {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "small")]
-            naive.budgets.push((budget as f64 * (share / sum)) as Work);
+            budgets.push((budget as f64 * (share / sum)) as Work);
             lanes[*at] = lane;
         }
         for at in 1..classes.len() {
             lanes[at] = lanes[leaders[at]];
         }
-        naive.budgets[0] -= naive.budgets[1..].iter().sum::<Work>();
-        naive.due = vec![vec![0; HORIZON + 1]; naive.budgets.len()];
+        budgets[0] -= budgets[1..].iter().sum::<Work>();
+        let mut naive = Naive::new(budgets, HORIZON + 1);
 
         // Lots, in turn, so that classes of a group mix; then people who are promised a time.
         let mut lots: Vec<Promise> = Vec::new();

@@ -355,7 +355,7 @@ fn while_people_wait_at_a_steady_capacity_newcomers_come_after_all_of_them() {
             while line.front().is_some_and(|promise| promise.at <= now)
                 && let Some(due) = line.pop_front()
             {
-                assert_eq!(how(room.come_back(now, ONE, &due)), Some(How::Kept));
+                assert!(matches!(how(room.come_back(now, ONE, &due)), Some(How::Kept | How::Late)));
             }
             let newcomer = promise(room.ask(now, ONE)).unwrap_or_else(|| panic!("{per_s}/s: overtakes at {now:?}"));
             let last = line.back().expect("people wait").at;
@@ -375,14 +375,11 @@ fn a_capacity_that_rises_by_chance_opens_no_slot_before_the_end_of_the_line() {
         for per_s in rises {
             tell(&mut room, START, *per_s);
         }
-        let newcomer = ask(&mut room, START, 1)[0];
-        assert_eq!(newcomer.at < last, is_opened, "{rises:?}: {:?}, {last:?}", newcomer.at);
+        let overtakes = ask(&mut room, START, 1).first().is_none_or(|newcomer| newcomer.at < last);
+        assert_eq!(overtakes, is_opened, "{rises:?}");
         room.check_invariants();
-        // Once nobody waits any more, slots are those of the capacity as it is.
-        room.advance(s(100.0));
+        // Once nobody waits any more, all slots are open.
         tell(&mut room, s(100.0), 10.9);
-        let in_next = |promise: &&Promise| promise.at < s(102.0);
-        let placed = ask(&mut room, s(100.0), 40).iter().filter(in_next).count();
-        assert!((10..=11).contains(&placed), "{placed}");
+        assert_eq!(how(room.ask(s(100.0), ONE)), Some(How::Direct));
     }
 }

@@ -257,7 +257,7 @@ impl<'a> Codec<'a> {
                 Order::Park if len == 0 => return Poll::Ready(Err(Stop::Parked)),
                 Order::Close => return Poll::Ready(Err(Stop::Ended)),
                 Order::HeadLate => return Poll::Ready(Err(Stop::Bad(HeadFault::Late))),
-                Order::Park | Order::Stalled | Order::ReadAhead | Order::Drain | Order::ResetFlood => {}
+                Order::Park | Order::Stalled | Order::ReadAhead | Order::Drain | Order::Flood => {}
             }
         }
     }
@@ -327,7 +327,7 @@ impl<'a> Codec<'a> {
                 match ready!(connection.pulse().poll_order(context)) {
                     Order::Stalled => return Poll::Ready(Err(Stop::Broken)),
                     Order::ReadAhead => connection.read_ahead(context.waker()),
-                    Order::Park | Order::Close | Order::HeadLate | Order::Drain | Order::ResetFlood => {}
+                    Order::Park | Order::Close | Order::HeadLate | Order::Drain | Order::Flood => {}
                 }
             }
         })
@@ -422,8 +422,7 @@ impl<'a> Codec<'a> {
 
 /// Ends a connection on which no head came that can be read.
 async fn bad_head(worker: &Worker, connection: &Connection, mut io: ClientIo, fault: HeadFault) {
-    worker.service.bad_request(connection, fault);
-    say(&mut io, &fault.answer()).await;
+    say(&mut io, &worker.service.bad_request(connection, fault)).await;
     close(io, connection.pulse()).await;
 }
 

@@ -100,7 +100,7 @@ fn full_servers_are_not_chosen_and_say_when_they_have_room() {
         let second = bench.choose();
         assert_ne!(first.server().id(), second.server().id());
         assert!(bench.try_choose(ChooseHint::default()).is_none());
-        let vacancy = bench.upstreams.vacancy(&application, &[]);
+        let vacancy = bench.upstreams.vacancy(&application, &[], 3);
         tokio::pin!(vacancy);
         assert!(futures_poll(vacancy.as_mut()).await.is_none(), "both are full");
         let freed = first.server().id();
@@ -108,9 +108,9 @@ fn full_servers_are_not_chosen_and_say_when_they_have_room() {
         assert!(vacancy.await);
         assert_eq!(bench.choose().server().id(), freed);
         // Nobody to wait for.
-        assert!(!bench.upstreams.vacancy(&application, &[ServerId(0), ServerId(1)]).await);
+        assert!(!bench.upstreams.vacancy(&application, &[ServerId(0), ServerId(1)], 3).await);
         bench.edit(|app| app.servers.clear());
-        assert!(!bench.upstreams.vacancy(&bench.application(), &[]).await);
+        assert!(!bench.upstreams.vacancy(&bench.application(), &[], 3).await);
     });
 }
 
