@@ -6,7 +6,7 @@
 //!
 //! | what | file |
 //! |---|---|
-//! | the earliest slot with room, quotas, capacity that rises and falls | `slot_table.rs` |
+//! | the earliest slot with room, quotas, capacity that rises and falls | `slot_table.rs`, `order.rs` |
 //! | people who do not come back, slots filled beyond by as many | `no_shows.rs` |
 //! | promises used twice | `replay.rs` |
 //! | promises that have no credit when they come late | `spent.rs` |
@@ -32,6 +32,7 @@ mod checks;
 mod draws;
 pub mod grammar;
 mod no_shows;
+mod order;
 mod passage;
 mod promises;
 mod replay;

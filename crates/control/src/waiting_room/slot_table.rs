@@ -32,7 +32,7 @@
 
 use std::time::Duration;
 
-use super::tree::Tree;
+use super::{order::Order, tree::Tree};
 use crate::Timestamp;
 
 /// Thousandths of a work unit.
@@ -43,9 +43,6 @@ pub const SLOTS_MAX: u64 = 86_400;
 
 /// Slots in which a place is looked for that is owed, beyond those known to be full.
 const LOOK_AHEAD: u64 = 64;
-
-/// A budget so many times what it was opens slots before the end of the line.
-const RISE: f64 = 1.1;
 
 /// Lanes there may be at most, that of everybody included.
 pub const LANES_MAX: usize = 9;
@@ -143,12 +140,7 @@ pub struct SlotTable {
     booked: Vec<Vec<Work>>,
     /// No slot of the lane after the present one and before this has room.
     cursors: Vec<u64>,
-    /// No place of the lane is looked for before this slot: others wait for later ones, whom who got it would overtake.
-    ends: Vec<u64>,
-    /// No slot of the lane from there to before this has room.
-    looked: Vec<u64>,
-    /// The least budget since slots before that were last opened.
-    opened: Work,
+    order: Order,
     /// Where the next place of those who are owed one is looked for.
     owed: u64,
     /// People promised, by slot.
@@ -186,9 +178,7 @@ impl SlotTable {
             due: vec![vec![0; slots]; lanes],
             booked: vec![vec![0; slots]; lanes],
             cursors: vec![present + 1; lanes],
-            ends: vec![present + 1; lanes],
-            looked: vec![present + 1; lanes],
-            opened: 0,
+            order: Order::new(lanes, present + 1),
             owed: present + 1,
             people: Tree::new(slots),
         }
@@ -282,31 +272,17 @@ impl SlotTable {
     pub fn set_budget(&mut self, budget: Work, present: Work) {
         self.present_budget = present;
         if budget != self.budget {
-            self.keep_order(budget);
+            let first = self.present + 1;
+            let end = |lane: usize| match self.budgets[lane] {
+                // Nobody waits for what there is none of.
+                0 => first,
+                _ => self.search(lane).unwrap_or(first + self.horizon),
+            };
+            let ends = (0..self.budgets.len()).map(end).collect();
+            self.order.keep(budget, ends, first);
             self.budget = budget;
             self.split();
             self.pour();
-        }
-    }
-
-    /// Slots before the end of the line have room again where the budget rises by [`RISE`]; who gets a place there overtakes
-    /// all who wait for later ones. Less may be chance: an estimate is never quite the same.
-    #[expect(clippy::cast_precision_loss, reason = "a ratio of budgets")]
-    fn keep_order(&mut self, budget: Work) {
-        let first = self.present + 1;
-        let end = |lane: usize| match self.budgets[lane] {
-            // Nobody waits for what there is none of.
-            0 => first,
-            _ => self.search(lane).unwrap_or(first + self.horizon),
-        };
-        let ends: Vec<u64> = (0..self.ends.len()).map(end).collect();
-        let nobody_waits = ends.iter().all(|end| *end == first);
-        if nobody_waits || budget as f64 > self.opened as f64 * RISE {
-            self.opened = budget;
-            self.ends.fill(first);
-        } else {
-            self.opened = self.opened.min(budget);
-            self.ends = ends;
         }
     }
 
@@ -332,7 +308,7 @@ impl SlotTable {
             let last = self.index(self.present + self.horizon);
             self.booked[lane][last] = self.booked[lane][last].saturating_add(rest);
             self.cursors[lane] = self.present + 1;
-            self.looked[lane] = self.present + 1;
+            self.order.look_again(lane, self.present + 1);
         }
         self.owed = self.present + 1;
     }
@@ -615,7 +591,7 @@ impl SlotTable {
     /// The earliest slot of a lane after the present one with room.
     fn search(&self, lane: usize) -> Option<u64> {
         let last = self.present + self.horizon;
-        let mut slot = self.cursors[lane].max(self.ends[lane]).max(self.looked[lane]);
+        let mut slot = self.cursors[lane].max(self.order.begin(lane));
         while slot <= last && self.booked[lane][self.index(slot)] >= self.budgets[lane] {
             slot += 1;
         }
@@ -666,8 +642,7 @@ impl Places for SlotTable {
         let end = self.present + self.horizon + 1;
         let [own_slot, common_slot] = [own, 0].map(|lane| {
             let slot = self.search(lane).unwrap_or(end);
-            self.looked[lane] = slot;
-            if self.ends[lane] <= self.cursors[lane] {
+            if self.order.look(lane, slot, self.cursors[lane]) {
                 self.cursors[lane] = slot;
             }
             slot

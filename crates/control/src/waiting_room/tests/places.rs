@@ -357,7 +357,8 @@ fn while_people_wait_at_a_steady_capacity_newcomers_come_after_all_of_them() {
             {
                 assert!(matches!(how(room.come_back(now, ONE, &due)), Some(How::Kept | How::Late)));
             }
-            let newcomer = promise(room.ask(now, ONE)).unwrap_or_else(|| panic!("{per_s}/s: overtakes at {now:?}"));
+            let newcomer =
+                promise(room.ask(now, ONE)).unwrap_or_else(|| panic!("{per_s}/s: overtakes at {now:?}"));
             let last = line.back().expect("people wait").at;
             assert!(newcomer.at >= last, "{per_s}/s: {:?} before {last:?}", newcomer.at);
             line.push_back(newcomer);

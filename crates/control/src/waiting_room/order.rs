@@ -1,0 +1,54 @@
+//! The order of the line: before which slot newcomers are given no place, lest they overtake those who wait for later ones.
+
+use super::Work;
+
+/// A budget so many times what it was opens slots before the end of the line. Less may be chance: an estimate is never quite
+/// the same.
+const RISE: f64 = 1.1;
+
+/// The ends of a line, by lane.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Order {
+    /// No place of the lane is looked for before this slot.
+    ends: Vec<u64>,
+    /// No slot of the lane from there to before this has room.
+    looked: Vec<u64>,
+    /// The least budget since slots before that were last opened.
+    opened: Work,
+}
+
+impl Order {
+    /// All slots from `first` on are open.
+    pub(super) fn new(lanes: usize, first: u64) -> Self {
+        Self { ends: vec![first; lanes], looked: vec![first; lanes], opened: 0 }
+    }
+
+    /// The slot from which on a place of the lane is looked for.
+    pub(super) fn begin(&self, lane: usize) -> u64 {
+        self.ends[lane].max(self.looked[lane])
+    }
+
+    /// No slot of the lane that is open has room before this one; whether that is so of all from `cursor` on.
+    pub(super) fn look(&mut self, lane: usize, slot: u64, cursor: u64) -> bool {
+        self.looked[lane] = slot;
+        self.ends[lane] <= cursor
+    }
+
+    /// Slots have been poured anew.
+    pub(super) fn look_again(&mut self, lane: usize, first: u64) {
+        self.looked[lane] = first;
+    }
+
+    /// The budget becomes another. `ends`: the earliest slots with room under the one before, of which `first` is the next.
+    #[expect(clippy::cast_precision_loss, reason = "a ratio of budgets")]
+    pub(super) fn keep(&mut self, budget: Work, ends: Vec<u64>, first: u64) {
+        let nobody_waits = ends.iter().all(|end| *end == first);
+        if nobody_waits || budget as f64 > self.opened as f64 * RISE {
+            self.opened = budget;
+            self.ends.fill(first);
+        } else {
+            self.opened = self.opened.min(budget);
+            self.ends = ends;
+        }
+    }
+}
