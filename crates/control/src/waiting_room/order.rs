@@ -1,6 +1,6 @@
 //! The order of the line: before which slot newcomers are given no place, lest they overtake those who wait for later ones.
 
-use super::Work;
+use super::{LANES_MAX, Work};
 
 /// A budget so many times what it was opens slots before the end of the line. Less may be chance: an estimate is never quite
 /// the same.
@@ -10,17 +10,17 @@ const RISE: f64 = 1.1;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Order {
     /// No place of the lane is looked for before this slot.
-    ends: Vec<u64>,
+    ends: [u64; LANES_MAX],
     /// No slot of the lane from there to before this has room.
-    looked: Vec<u64>,
+    looked: [u64; LANES_MAX],
     /// The least budget since slots before that were last opened.
     opened: Work,
 }
 
 impl Order {
     /// All slots from `first` on are open.
-    pub(super) fn new(lanes: usize, first: u64) -> Self {
-        Self { ends: vec![first; lanes], looked: vec![first; lanes], opened: 0 }
+    pub(super) const fn new(first: u64) -> Self {
+        Self { ends: [first; LANES_MAX], looked: [first; LANES_MAX], opened: 0 }
     }
 
     /// The slot from which on a place of the lane is looked for.
@@ -41,7 +41,7 @@ impl Order {
 
     /// The budget becomes another. `ends`: the earliest slots with room under the one before, of which `first` is the next.
     #[expect(clippy::cast_precision_loss, reason = "a ratio of budgets")]
-    pub(super) fn keep(&mut self, budget: Work, ends: Vec<u64>, first: u64) {
+    pub(super) fn keep(&mut self, budget: Work, ends: [u64; LANES_MAX], first: u64) {
         let nobody_waits = ends.iter().all(|end| *end == first);
         if nobody_waits || budget as f64 > self.opened as f64 * RISE {
             self.opened = budget;

@@ -178,7 +178,7 @@ impl SlotTable {
             due: vec![vec![0; slots]; lanes],
             booked: vec![vec![0; slots]; lanes],
             cursors: vec![present + 1; lanes],
-            order: Order::new(lanes, present + 1),
+            order: Order::new(present + 1),
             owed: present + 1,
             people: Tree::new(slots),
         }
@@ -273,12 +273,13 @@ impl SlotTable {
         self.present_budget = present;
         if budget != self.budget {
             let first = self.present + 1;
-            let end = |lane: usize| match self.budgets[lane] {
+            let mut ends = [first; LANES_MAX];
+            for (lane, end) in ends.iter_mut().enumerate().take(self.budgets.len()) {
                 // Nobody waits for what there is none of.
-                0 => first,
-                _ => self.search(lane).unwrap_or(first + self.horizon),
-            };
-            let ends = (0..self.budgets.len()).map(end).collect();
+                if self.budgets[lane] > 0 {
+                    *end = self.search(lane).unwrap_or(first + self.horizon);
+                }
+            }
             self.order.keep(budget, ends, first);
             self.budget = budget;
             self.split();
