@@ -17,11 +17,30 @@ impl Settings {
         doubts.extend(
             self.applications.iter().filter_map(|application| room_without_capacity(self, application)),
         );
+        doubts.extend(nothing_leads_there(self));
         doubts.extend(room_without_state(self));
         doubts.extend(ports_taken_twice(self));
         doubts.extend(access_log_without_directory(self));
         doubts
     }
+}
+
+/// Applications without hosts of their own that neither a listener nor a route names.
+fn nothing_leads_there(settings: &Settings) -> impl Iterator<Item = Fault> {
+    let is_named = |name: &String| {
+        settings.listeners.iter().any(|listener| listener.application.as_ref() == Some(name))
+            || settings.routes.iter().any(|route| route.verdict == *name)
+    };
+    let applications = settings.applications.iter();
+    applications.filter(move |known| known.hosts.as_deref() == Some(&[]) && !is_named(&known.name)).map(
+        |known| Fault {
+            place: None,
+            key: format!("application.{}.hosts", known.name),
+            what: "is empty, and no listener or route names the application: no request can reach it"
+                .to_owned(),
+            mend: format!("write a host, or a [[route]] with application = \"{}\"", known.name),
+        },
+    )
 }
 
 /// Ports that two listeners want, or a listener and the admin interface: one of an address, the other of all. Only with
@@ -192,6 +211,23 @@ mod tests {
         for taken in [ADMIN, "0.0.0.0:9900", "[::]:9900"] {
             assert_eq!(told(ADMIN, &[taken]), ["admin"], "{taken}");
         }
+    }
+
+    #[test]
+    fn an_application_that_nothing_leads_to_is_told() {
+        let told = |more: &str| -> Vec<String> {
+            let text = format!(
+                "[[listener]]\naddress = \"127.0.0.1:8000\"\n[application.app]\n[application.api]\nhosts = []\n{more}"
+            );
+            let read = crate::parse(&text, std::path::Path::new("/"), "test");
+            let doubts = read.unwrap_or_else(|faults| panic!("{faults}")).doubts();
+            doubts.into_iter().map(|doubt| doubt.key).collect()
+        };
+        assert_eq!(told(""), ["application.api.hosts"]);
+        assert_eq!(told("[[route]]\napplication = \"app\"\n"), ["application.api.hosts"]);
+        assert!(told("[[route]]\napplication = \"api\"\npath_prefix = \"/api\"\n").is_empty());
+        let listener = "[[listener]]\naddress = \"127.0.0.1:8001\"\napplication = \"api\"\n";
+        assert!(told(listener).is_empty());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, path::Path};
 
 use tidegate_control::{
-    classify::{FieldSpec, PathSpec, RuleSpec, ValueSpec},
+    classify::{FieldSpec, PathSpec, RouteSpec, RuleSpec, ValueSpec},
     knobs::{ChoiceSet as _, Value, Values},
 };
 
@@ -36,6 +36,9 @@ pub fn print(settings: &Settings) -> String {
     }
     for controller in &settings.controllers {
         file.controller(controller);
+    }
+    for route in &settings.routes {
+        file.route(route);
     }
     for application in &settings.applications {
         file.application(application);
@@ -184,7 +187,10 @@ impl Printer {
     fn application(&mut self, application: &Application) {
         let table = format!("application.{}", quoted_key(&application.name));
         self.line(&format!("\n[{table}]"));
-        self.texts("hosts", application.hosts.iter().cloned());
+        match application.hosts.as_deref() {
+            Some([]) => self.pair("hosts", "[]"),
+            hosts => self.texts("hosts", hosts.into_iter().flatten().cloned()),
+        }
         let tls = application.upstream.tls.is_some();
         self.items("servers", application.servers.iter().map(|known| server(known, tls)));
         self.upstream(&application.upstream);
@@ -248,12 +254,27 @@ impl Printer {
         }
     }
 
+    fn route(&mut self, route: &RouteSpec) {
+        self.line("\n[[route]]");
+        self.pair("application", &quoted(&route.verdict));
+        self.conditions(route);
+    }
+
     fn rule(&mut self, rule: &RuleSpec) {
         let verdict = &rule.verdict;
         self.maybe(
             "class",
             Some(&verdict.class).filter(|class| !class.is_empty()).map(|class| quoted(class)),
         );
+        self.conditions(rule);
+        self.maybe("priority", verdict.priority.map(|priority| priority.to_string()));
+        self.maybe("weight", verdict.weight.map(|weight| weight.to_string()));
+        self.maybe("deadline", verdict.deadline.map(|deadline| knob_value(Value::Span(deadline))));
+        self.maybe("deadline_header", verdict.deadline_header.as_deref().map(quoted));
+        self.pair("priority_header", &verdict.priority_header.to_string());
+    }
+
+    fn conditions<V>(&mut self, rule: &RuleSpec<V>) {
         self.paths(
             "path_exact",
             rule,
@@ -280,17 +301,12 @@ impl Printer {
         self.maybe("resumed", rule.tls.resumed.map(|flag| flag.to_string()));
         self.maybe("client_certificate", rule.tls.client_certificate.map(|flag| flag.to_string()));
         self.texts("server_name", rule.tls.server_names.iter().cloned());
-        self.maybe("priority", verdict.priority.map(|priority| priority.to_string()));
-        self.maybe("weight", verdict.weight.map(|weight| weight.to_string()));
-        self.maybe("deadline", verdict.deadline.map(|deadline| knob_value(Value::Span(deadline))));
-        self.maybe("deadline_header", verdict.deadline_header.as_deref().map(quoted));
-        self.pair("priority_header", &verdict.priority_header.to_string());
     }
 
-    fn paths<'r>(
+    fn paths<'r, V>(
         &mut self,
         key: &str,
-        rule: &'r RuleSpec,
+        rule: &'r RuleSpec<V>,
         of_kind: impl Fn(&'r PathSpec) -> Option<&'r String>,
     ) {
         self.texts(key, rule.paths.iter().filter_map(of_kind).cloned());

@@ -123,7 +123,7 @@ impl Settings {
         };
         let application = Application {
             name: "app".to_owned(),
-            hosts: Vec::new(),
+            hosts: None,
             values: Values::defaults(Scope::Application),
             classes: vec![Class {
                 name: "default".to_owned(),
@@ -160,6 +160,7 @@ impl Settings {
             }],
             workers: vec![workers],
             applications: vec![application],
+            routes: Vec::new(),
             access_log: None,
             telemetry: None,
             controllers: Vec::new(),

@@ -55,6 +55,7 @@ fn settings(root: &Section<'_>) -> Settings {
     let applications = application::applications(root);
     let (admin, admin_access) = admin::admin(root, &applications);
     let listeners = listener::listeners(root, &workers, &applications);
+    let routes = rule::routes(root, &applications);
     Settings {
         host: knobs(root, Scope::Host),
         admin,
@@ -62,6 +63,7 @@ fn settings(root: &Section<'_>) -> Settings {
         workers,
         listeners,
         applications,
+        routes,
         access_log: access_log(root),
         telemetry: telemetry::telemetry(root),
         controllers: controller::controllers(root),

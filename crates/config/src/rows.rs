@@ -10,6 +10,7 @@ mod rules;
 use std::time::Duration;
 
 use application::APPLICATION;
+use rules::ROUTE;
 pub(crate) use rules::{CONDITION, CONDITION_EXPECTED};
 use tidegate_control::{
     archive::Layout,
@@ -167,6 +168,12 @@ pub(crate) static ROOT: Table = Table {
             shape: Shape::Tables { table: &CONTROLLER, max: 64 },
             absent: Absent::Means("none"),
             doc: "Control laws as scripts, see docs/controllers.md.",
+        },
+        Row {
+            name: "route",
+            shape: Shape::Tables { table: &ROUTE, max: 1024 },
+            absent: Absent::Means("its host says which application serves a request"),
+            doc: "Which application serves a request, where its host does not say; in order, the first that holds decides.",
         },
         Row {
             name: "application",

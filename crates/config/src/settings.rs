@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration}
 use ipnet::IpNet;
 use tidegate_control::{
     archive::Layout,
-    classify::RuleSpec,
+    classify::{RouteSpec, RuleSpec},
     controller::OnFailure,
     knobs::{Knob, Values},
     waiting_room::LANES_MAX,
@@ -26,6 +26,9 @@ pub struct Settings {
     pub listeners: Vec<Listener>,
     /// Who is served; at least one.
     pub applications: Vec<Application>,
+    /// Which of them serves a request where its host does not say, in order; names refer to
+    /// [`Settings::applications`].
+    pub routes: Vec<RouteSpec>,
     /// Where requests are logged; `None`: nowhere.
     pub access_log: Option<AccessLog>,
     /// Export of metrics and traces; `None`: nothing is exported.
@@ -285,9 +288,9 @@ pub enum CipherOrder {
 pub struct Application {
     /// Its name: the first part of knob paths.
     pub name: String,
-    /// Host names served, lower case, `*.` for any subdomain; empty: every host no other
-    /// application names. At most one application has none.
-    pub hosts: Vec<String>,
+    /// Host names served, lower case, `*.` for any subdomain; `None`: every host no other
+    /// application names, which at most one application has.
+    pub hosts: Option<Vec<String>>,
     /// Its knobs.
     pub values: Values,
     /// Its classes; the first is the default class, named `default` unless written otherwise.

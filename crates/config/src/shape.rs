@@ -18,7 +18,7 @@ pub(crate) struct Table {
 }
 
 /// A key that is not a knob.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
     /// Name within its table, such as `tls.http2`.
     pub(crate) name: &'static str,
@@ -31,7 +31,7 @@ pub(crate) struct Row {
 }
 
 /// What holds when a key is not written.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Absent {
     /// It must be written; with an example of what to write.
     Required(&'static str),
@@ -42,7 +42,7 @@ pub(crate) enum Absent {
 }
 
 /// What may be written as the value of a key.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Shape {
     /// `true` or `false`.
     Flag,

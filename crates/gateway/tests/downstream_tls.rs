@@ -26,7 +26,10 @@ use rustls::{
 };
 
 use tidegate_config::{AdminTls, Certificate, Settings};
-use tidegate_control::meters::Meter;
+use tidegate_control::{
+    classify::{PathSpec, RouteSpec},
+    meters::Meter,
+};
 
 use crate::support::{Bed, connect, get, rest, write_certificate};
 
@@ -757,6 +760,22 @@ fn a_host_of_another_application_is_misdirected() {
     let mut client = tls.client(&client_config(&tls, &[]), "two.example");
     let response = crate::support::exchange(&mut client, "GET / HTTP/1.1\r\nhost: two.example\r\n\r\n");
     assert_eq!((response.status, response.field("tidegate-reason")), (503, Some("no_server")));
+    // A route leads there from the first one's connection, and none from a host of the other.
+    tls.bed
+        .shared
+        .edit(|settings| {
+            let path = PathSpec::Prefix("/two".to_owned());
+            settings.routes =
+                vec![RouteSpec { paths: vec![path], verdict: "other".to_owned(), ..RouteSpec::default() }];
+        })
+        .unwrap();
+    let mut client = tls.client(&client_config(&tls, &[]), "one.example");
+    for (host, path, status) in
+        [("one.example", "/two/x", 503), ("one.example", "/one", 200), ("two.example", "/two/x", 421)]
+    {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\n\r\n");
+        assert_eq!(crate::support::exchange(&mut client, &request).status, status, "{host}{path}");
+    }
     // A name that no application serves ends at the hello.
     let mut client = tls.client(&client_config(&tls, &[]), "nobody.example");
     assert!(client.flush().unwrap_err().to_string().contains("UnrecognisedName"));

@@ -37,7 +37,8 @@ impl House {
         let directory = tempfile::tempdir().unwrap();
         let (host, listeners, application) = lines(directory.path());
         let servers = format!("servers = \"http://{}\"\n", origin.address);
-        let servers = if application.contains("servers =") { String::new() } else { servers };
+        let own = application.split("\n[").next().unwrap_or_default();
+        let servers = if own.contains("servers =") { String::new() } else { servers };
         let text = format!(
             "admin = \"none\"\n{host}\n[[workers]]\nthreads = 1\n{listeners}\n[application.app]\n{servers}{application}\n"
         );

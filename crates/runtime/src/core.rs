@@ -31,6 +31,8 @@ pub struct CoreApplication {
     pub application: Arc<Application>,
     /// Its admission.
     pub gate: Gate,
+    /// Whether a route leads to it.
+    pub is_routed: bool,
     /// This core's cells of its classes, dense by [`ClassId`].
     classes: Vec<Rc<Cells>>,
 }
@@ -88,6 +90,7 @@ impl View {
                 Rc::new(CoreApplication {
                     application: Arc::clone(application),
                     gate: application.state.gate().clone(),
+                    is_routed: snapshot.router.applications().contains(&application.settings.name),
                     classes: (0..application.classes.len())
                         .map(|index| meters.cells(Subject::Class(application.id, class(index))))
                         .collect(),

@@ -9,7 +9,7 @@ use tidegate_config::{Settings, read_file};
 use tidegate_control::{
     ApplicationId, Timestamp,
     archive::Archives,
-    classify::Classifier,
+    classify::{Classifier, Router},
     connections::{ConnectionSettings, Connections},
     knobs::keys,
     rewrite::Rewriter,
@@ -81,6 +81,9 @@ pub enum PublishError {
         /// Every fault, a line each.
         message: String,
     },
+    /// Routes that do not compile, which validated settings never hold; every fault, a line each.
+    #[error("{0}")]
+    Routes(String),
 }
 
 impl Shared {
@@ -345,6 +348,12 @@ fn build(
 ) -> Result<Snapshot, PublishError> {
     let mut parts = Vec::with_capacity(settings.applications.len());
     // Everything that can fail comes before anything that takes effect.
+    let router = match before {
+        Some((snapshot, _)) if snapshot.settings.routes == settings.routes => Arc::clone(&snapshot.router),
+        _ => Arc::new(
+            Router::compile(&settings.routes).map_err(|faults| PublishError::Routes(lines(&faults)))?,
+        ),
+    };
     for application in &settings.applications {
         let before = before.and_then(|(snapshot, files)| {
             let position = snapshot.application_named(&application.name)?;
@@ -387,7 +396,12 @@ fn build(
             state.retire();
         }
     }
-    Ok(Snapshot::new(version, Arc::new(settings), applications))
+    Ok(Snapshot::new(version, Arc::new(settings), applications, router))
+}
+
+/// Faults, a line each.
+fn lines(faults: &[impl ToString]) -> String {
+    faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 enum Part {
@@ -413,16 +427,13 @@ impl Compiled {
     ) -> Result<Self, PublishError> {
         let name = &application.name;
         let rules = |message: String| PublishError::Rules { application: name.clone(), message };
-        let lines = |faults: Vec<String>| rules(faults.join("\n"));
         let classifier = match before {
             Some((before, _)) if before.settings.rules == application.rules => Arc::clone(&before.classifier),
             _ => {
                 let classes = known
                     .map_or_else(|| application.classes.clone(), |state| state.merged_classes(application));
                 let classifier = Classifier::compile(&application.rules, |class| class_id(&classes, class));
-                Arc::new(
-                    classifier.map_err(|faults| lines(faults.iter().map(ToString::to_string).collect()))?,
-                )
+                Arc::new(classifier.map_err(|faults| rules(lines(&faults)))?)
             }
         };
         let rewriter = match before {
@@ -436,7 +447,7 @@ impl Compiled {
                     .map(|r| (r.pattern.as_str(), r.replacement.as_str()))
                     .collect();
                 let rewriter = Rewriter::compile(&patterns);
-                Arc::new(rewriter.map_err(|faults| lines(faults.iter().map(ToString::to_string).collect()))?)
+                Arc::new(rewriter.map_err(|faults| rules(lines(&faults)))?)
             }
         };
         let maintenance_page = match (&application.maintenance_page, before) {

@@ -14,7 +14,12 @@ use std::{collections::BTreeMap, sync::Arc};
 pub(crate) use published::Published;
 use published::Versioned;
 use tidegate_config::{self as config, Settings};
-use tidegate_control::{ApplicationId, ClassId, classify::Classifier, knobs::Values, rewrite::Rewriter};
+use tidegate_control::{
+    ApplicationId, ClassId,
+    classify::{Classifier, Router},
+    knobs::Values,
+    rewrite::Rewriter,
+};
 
 use tidegate_tokens::Signer;
 
@@ -29,6 +34,10 @@ pub struct Snapshot {
     pub settings: Arc<Settings>,
     /// The applications served, in the order of the settings.
     pub applications: Vec<Arc<Application>>,
+    /// The compiled routes; the same as long as no route changes.
+    pub router: Arc<Router>,
+    /// Positions of the applications that routes lead to.
+    routed: Vec<Option<usize>>,
     hosts: Hosts,
 }
 
@@ -56,9 +65,23 @@ pub struct Application {
 }
 
 impl Snapshot {
-    pub(crate) fn new(version: u64, settings: Arc<Settings>, applications: Vec<Arc<Application>>) -> Self {
+    pub(crate) fn new(
+        version: u64,
+        settings: Arc<Settings>,
+        applications: Vec<Arc<Application>>,
+        router: Arc<Router>,
+    ) -> Self {
         let hosts = Hosts::new(&applications);
-        Self { version, settings, applications, hosts }
+        let mut snapshot = Self { version, settings, applications, router, routed: Vec::new(), hosts };
+        snapshot.routed =
+            snapshot.router.applications().iter().map(|name| snapshot.application_named(name)).collect();
+        snapshot
+    }
+
+    /// The position of the application to which the router leads, by what it says.
+    #[must_use]
+    pub fn routed(&self, target: usize) -> Option<usize> {
+        self.routed.get(target).copied().flatten()
     }
 
     /// The position of the application that serves a host (lower case, without port): the one
@@ -118,10 +141,11 @@ impl Hosts {
     fn new(applications: &[Arc<Application>]) -> Self {
         let mut hosts = Self::default();
         for (position, application) in applications.iter().enumerate() {
-            if application.settings.hosts.is_empty() {
+            let Some(named) = &application.settings.hosts else {
                 hosts.fallback = Some(position);
-            }
-            for host in &application.settings.hosts {
+                continue;
+            };
+            for host in named {
                 match host.strip_prefix('*') {
                     Some(suffix) => hosts.wildcard.insert(suffix.to_owned(), position),
                     None => hosts.exact.insert(host.clone(), position),

@@ -30,7 +30,7 @@ pub(super) fn applications(root: &Section<'_>) -> Vec<Application> {
             fault_name(section, name, "application");
         }
         claim_hosts(section, name, &mut hosts);
-        if !section.is_written("hosts") || section.texts("hosts", |_| Some(())).is_empty() {
+        if !section.is_written("hosts") {
             let line = section.document().line(&section.span);
             match without_hosts {
                 Some((first, first_line)) if section.document().is_whole() => section.fault(
@@ -39,7 +39,7 @@ pub(super) fn applications(root: &Section<'_>) -> Vec<Application> {
                         "names no host, and neither does application {} (line {first_line})",
                         first.escape_debug()
                     ),
-                    "write hosts in all applications but one",
+                    "write hosts in all applications but one; hosts = [] where only a listener or a [[route]] leads to it",
                 ),
                 _ => without_hosts = Some((name, line)),
             }
@@ -89,7 +89,7 @@ fn application(name: &str, section: &Section<'_>) -> Application {
     let (servers, tls) = servers(section);
     Application {
         name: name.to_owned(),
-        hosts: section.texts("hosts", names::host_pattern),
+        hosts: section.is_written("hosts").then(|| section.texts("hosts", names::host_pattern)),
         values: knobs(section, Scope::Application),
         rules: rule::rules(section, &classes),
         classes,

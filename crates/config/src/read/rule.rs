@@ -1,35 +1,66 @@
-//! Classification rules.
+//! Rules: of an application, which say what class a request is of; and routes, which say whose it is.
 
 use std::{collections::BTreeSet, ops::Range};
 
 use ipnet::IpNet;
 use tidegate_control::{
     ClassId,
-    classify::{Classifier, FieldSpec, PathSpec, RuleSpec, TlsSpec, ValueSpec, VerdictSpec},
+    classify::{
+        Classifier, FieldSpec, PathSpec, RouteSpec, Router, RuleFault, RuleSpec, TlsSpec, ValueSpec,
+        VerdictSpec,
+    },
     knobs::Value,
 };
 use toml::de::DeValue;
 
 use super::{in_one_line, no_such};
-use crate::{document::Section, entry::Entry, names, rows, settings::Class};
+use crate::{
+    document::Section,
+    entry::Entry,
+    names, rows,
+    settings::{Application, Class},
+};
 
 /// Every `[[application.NAME.rule]]`, in order. Whether they make sense, the classifier's own
 /// compilation judges.
 pub(super) fn rules(application: &Section<'_>, classes: &[Class]) -> Vec<RuleSpec> {
     let sections = application.tables("rule");
-    let specs: Vec<_> = sections.iter().map(|section| rule(section, classes)).collect();
+    let specs: Vec<_> = sections.iter().map(|section| rule(section, verdict(section, classes))).collect();
     // Class names are judged here, where the mend is known; the compiler is told that all exist.
-    for fault in Classifier::compile(&specs, |_| Some(ClassId::default())).err().into_iter().flatten() {
+    tell(Classifier::compile(&specs, |_| Some(ClassId::default())).err(), &sections, &specs);
+    specs
+}
+
+/// Every `[[route]]`, in order, as rules are.
+pub(super) fn routes(root: &Section<'_>, applications: &[Application]) -> Vec<RouteSpec> {
+    let sections = root.tables("route");
+    let specs: Vec<_> = sections.iter().map(|section| rule(section, target(section, applications))).collect();
+    tell(Router::compile(&specs).err(), &sections, &specs);
+    specs
+}
+
+/// The application that a route names.
+fn target(section: &Section<'_>, applications: &[Application]) -> String {
+    let name = section.text("application").unwrap_or_default();
+    if section.is_written("application") && applications.iter().all(|known| known.name != name) {
+        let (what, mend) = no_such("application", name, applications.iter().map(|known| known.name.as_str()));
+        section.fault("application", what, mend);
+    }
+    name.to_owned()
+}
+
+/// Reports what the compiler found, where it is written.
+fn tell<V>(faults: Option<Vec<RuleFault>>, sections: &[Section<'_>], specs: &[RuleSpec<V>]) {
+    for fault in faults.into_iter().flatten() {
         if let (Some(section), Some(spec)) = (sections.get(fault.rule), specs.get(fault.rule)) {
             let (key, span) = place(section, spec, &fault.field);
             let (what, mend) = in_one_line(&fault.message);
             section.document().fault(&key, &span, what, mend);
         }
     }
-    specs
 }
 
-fn rule(section: &Section<'_>, classes: &[Class]) -> RuleSpec {
+fn rule<V>(section: &Section<'_>, verdict: V) -> RuleSpec<V> {
     // A condition that names nothing is none: the rule would hold where it was meant to hold nowhere.
     let of_paths = PATHS.iter().map(|(key, _)| *key);
     for key in ["method", "host", "client", "server_name"].into_iter().chain(of_paths) {
@@ -55,7 +86,7 @@ fn rule(section: &Section<'_>, classes: &[Class]) -> RuleSpec {
             client_certificate: section.flag("client_certificate"),
             server_names: section.texts("server_name", |text| Some(text.to_ascii_lowercase())),
         },
-        verdict: verdict(section, classes),
+        verdict,
     }
 }
 
@@ -94,7 +125,7 @@ const PATHS: &[PathKey] = &[
 ];
 
 /// Key and place of what the classifier calls `paths[1]`, `headers[0].value` or `tls.secure`.
-fn place(section: &Section<'_>, spec: &RuleSpec, field: &str) -> (String, Range<usize>) {
+fn place<V>(section: &Section<'_>, spec: &RuleSpec<V>, field: &str) -> (String, Range<usize>) {
     let (list, rest) = field.split_once('[').unwrap_or((field, ""));
     let at: usize = rest.split(']').next().and_then(|digits| digits.parse().ok()).unwrap_or_default();
     let text = |keys: &[&'static str]| {

@@ -24,7 +24,7 @@ pub(crate) static APPLICATION: Table = Table {
                 max: 1024,
             },
             absent: Absent::Means("every host that no other application names"),
-            doc: "Host names served; `*.` stands for any subdomain.",
+            doc: "Host names served; `*.` stands for any subdomain. An empty list: none, only listeners and routes that name the application lead to it.",
         },
         Row {
             name: "servers",

@@ -64,140 +64,174 @@ pub(crate) static REWRITE: Table = Table {
     ],
 };
 
+/// Conditions of a rule: it holds when every one that is written holds.
+const CONDITIONS: [Row; 14] = [
+    Row {
+        name: "path",
+        shape: Shape::Texts { each: "a glob such as \"/cart/**\"", max: 256 },
+        absent: Absent::Means("not asked"),
+        doc: "Path as a glob: `*` within a segment, `**` across segments.",
+    },
+    Row {
+        name: "path_exact",
+        shape: Shape::Texts { each: "a path such as \"/cart\"", max: 256 },
+        absent: Absent::Means("not asked"),
+        doc: "Path, as a whole.",
+    },
+    Row {
+        name: "path_prefix",
+        shape: Shape::Texts { each: "a path such as \"/cart\"", max: 256 },
+        absent: Absent::Means("not asked"),
+        doc: "Path and everything below it, in whole segments.",
+    },
+    Row {
+        name: "path_regex",
+        shape: Shape::Texts { each: "a regular expression such as \"/item/[0-9]+\"", max: 256 },
+        absent: Absent::Means("not asked"),
+        doc: "Path as a regular expression, anchored at both ends.",
+    },
+    Row {
+        name: "method",
+        shape: Shape::Texts { each: "a method such as \"POST\"", max: 64 },
+        absent: Absent::Means("not asked"),
+        doc: "Method.",
+    },
+    Row {
+        name: "host",
+        shape: Shape::Texts { each: "a host name such as \"shop.example\" or \"*.shop.example\"", max: 256 },
+        absent: Absent::Means("not asked"),
+        doc: "Host name.",
+    },
+    Row {
+        name: "header",
+        shape: Shape::Conditions { max: 64 },
+        absent: Absent::Means("not asked"),
+        doc: "Header fields; all must hold.",
+    },
+    Row {
+        name: "query",
+        shape: Shape::Conditions { max: 64 },
+        absent: Absent::Means("not asked"),
+        doc: "Query parameters; all must hold.",
+    },
+    Row {
+        name: "cookie",
+        shape: Shape::Conditions { max: 64 },
+        absent: Absent::Means("not asked"),
+        doc: "Cookies; all must hold.",
+    },
+    Row {
+        name: "client",
+        shape: Shape::Texts { each: "a network such as \"10.0.0.0/8\"", max: 1024 },
+        absent: Absent::Means("not asked"),
+        doc: "Networks of the client's address.",
+    },
+    Row {
+        name: "secure",
+        shape: Shape::Flag,
+        absent: Absent::Means("not asked"),
+        doc: "Whether the connection is TLS at all.",
+    },
+    Row {
+        name: "resumed",
+        shape: Shape::Flag,
+        absent: Absent::Means("not asked"),
+        doc: "Whether the TLS session was resumed.",
+    },
+    Row {
+        name: "client_certificate",
+        shape: Shape::Flag,
+        absent: Absent::Means("not asked"),
+        doc: "Whether the client showed a certificate that was verified.",
+    },
+    Row {
+        name: "server_name",
+        shape: Shape::Texts { each: "a host name such as \"shop.example\" or \"*.shop.example\"", max: 256 },
+        absent: Absent::Means("not asked"),
+        doc: "Server name the client asked for in TLS.",
+    },
+];
+
 /// A classification rule.
 pub(crate) static RULE: Table = Table {
     title: "[[application.NAME.rule]]",
     doc: "A classification rule: it holds when every condition written in it holds; of a list, one is enough.",
     scope: None,
-    rows: &[
-        Row {
+    rows: &with_conditions::<{ CONDITIONS.len() + 6 }>(
+        &[Row {
             name: "class",
             shape: Shape::Text("the name of a class"),
             absent: Absent::Means("the default class"),
             doc: "The class of requests for which the rule holds.",
-        },
-        Row {
-            name: "path",
-            shape: Shape::Texts { each: "a glob such as \"/cart/**\"", max: 256 },
-            absent: Absent::Means("not asked"),
-            doc: "Path as a glob: `*` within a segment, `**` across segments.",
-        },
-        Row {
-            name: "path_exact",
-            shape: Shape::Texts { each: "a path such as \"/cart\"", max: 256 },
-            absent: Absent::Means("not asked"),
-            doc: "Path, as a whole.",
-        },
-        Row {
-            name: "path_prefix",
-            shape: Shape::Texts { each: "a path such as \"/cart\"", max: 256 },
-            absent: Absent::Means("not asked"),
-            doc: "Path and everything below it, in whole segments.",
-        },
-        Row {
-            name: "path_regex",
-            shape: Shape::Texts { each: "a regular expression such as \"/item/[0-9]+\"", max: 256 },
-            absent: Absent::Means("not asked"),
-            doc: "Path as a regular expression, anchored at both ends.",
-        },
-        Row {
-            name: "method",
-            shape: Shape::Texts { each: "a method such as \"POST\"", max: 64 },
-            absent: Absent::Means("not asked"),
-            doc: "Method.",
-        },
-        Row {
-            name: "host",
-            shape: Shape::Texts {
-                each: "a host name such as \"shop.example\" or \"*.shop.example\"",
-                max: 256,
+        }],
+        &[
+            Row {
+                name: "priority",
+                shape: Shape::Value(Knob::PRIORITY.kind()),
+                absent: Absent::Means("the class's"),
+                doc: "Priority of requests for which the rule holds.",
             },
-            absent: Absent::Means("not asked"),
-            doc: "Host name.",
-        },
-        Row {
-            name: "header",
-            shape: Shape::Conditions { max: 64 },
-            absent: Absent::Means("not asked"),
-            doc: "Header fields; all must hold.",
-        },
-        Row {
-            name: "query",
-            shape: Shape::Conditions { max: 64 },
-            absent: Absent::Means("not asked"),
-            doc: "Query parameters; all must hold.",
-        },
-        Row {
-            name: "cookie",
-            shape: Shape::Conditions { max: 64 },
-            absent: Absent::Means("not asked"),
-            doc: "Cookies; all must hold.",
-        },
-        Row {
-            name: "client",
-            shape: Shape::Texts { each: "a network such as \"10.0.0.0/8\"", max: 1024 },
-            absent: Absent::Means("not asked"),
-            doc: "Networks of the client's address.",
-        },
-        Row {
-            name: "secure",
-            shape: Shape::Flag,
-            absent: Absent::Means("not asked"),
-            doc: "Whether the connection is TLS at all.",
-        },
-        Row {
-            name: "resumed",
-            shape: Shape::Flag,
-            absent: Absent::Means("not asked"),
-            doc: "Whether the TLS session was resumed.",
-        },
-        Row {
-            name: "client_certificate",
-            shape: Shape::Flag,
-            absent: Absent::Means("not asked"),
-            doc: "Whether the client showed a certificate that was verified.",
-        },
-        Row {
-            name: "server_name",
-            shape: Shape::Texts {
-                each: "a host name such as \"shop.example\" or \"*.shop.example\"",
-                max: 256,
+            Row {
+                name: "weight",
+                shape: Shape::Value(Knob::WEIGHT.kind()),
+                absent: Absent::Means("the class's"),
+                doc: "Weight units one request takes of the in-flight limit.",
             },
-            absent: Absent::Means("not asked"),
-            doc: "Server name the client asked for in TLS.",
-        },
-        Row {
-            name: "priority",
-            shape: Shape::Value(Knob::PRIORITY.kind()),
-            absent: Absent::Means("the class's"),
-            doc: "Priority of requests for which the rule holds.",
-        },
-        Row {
-            name: "weight",
-            shape: Shape::Value(Knob::WEIGHT.kind()),
-            absent: Absent::Means("the class's"),
-            doc: "Weight units one request takes of the in-flight limit.",
-        },
-        Row {
-            name: "deadline",
-            shape: Shape::Value(Knob::DEADLINE.kind()),
-            absent: Absent::Means("the class's"),
-            doc: "From arrival until the latest start.",
-        },
-        Row {
-            name: "deadline_header",
-            shape: Shape::Text("a header's name"),
-            absent: Absent::Means("none is read"),
-            doc: "Header with the time in milliseconds the client will still wait; the earlier of it and deadline counts.",
-        },
-        Row {
-            name: "priority_header",
-            shape: Shape::Flag,
-            absent: Absent::Value("false"),
-            doc: "Whether the Priority header's urgency (RFC 9218) moves the priority, within 1 to 6.",
-        },
-    ],
+            Row {
+                name: "deadline",
+                shape: Shape::Value(Knob::DEADLINE.kind()),
+                absent: Absent::Means("the class's"),
+                doc: "From arrival until the latest start.",
+            },
+            Row {
+                name: "deadline_header",
+                shape: Shape::Text("a header's name"),
+                absent: Absent::Means("none is read"),
+                doc: "Header with the time in milliseconds the client will still wait; the earlier of it and deadline counts.",
+            },
+            Row {
+                name: "priority_header",
+                shape: Shape::Flag,
+                absent: Absent::Value("false"),
+                doc: "Whether the Priority header's urgency (RFC 9218) moves the priority, within 1 to 6.",
+            },
+        ],
+    ),
 };
+
+/// A rule of which application serves a request.
+pub(crate) static ROUTE: Table = Table {
+    title: "[[route]]",
+    doc: "Which application serves a request, where its host does not say: the first route that holds, as a classification rule does. Listeners that have an application of their own do not ask. The host must be one that an application serves.",
+    scope: None,
+    rows: &with_conditions::<{ CONDITIONS.len() + 1 }>(
+        &[Row {
+            name: "application",
+            shape: Shape::Text("the name of an application"),
+            absent: Absent::Required("application = \"api\""),
+            doc: "The application that serves requests for which the route holds.",
+        }],
+        &[],
+    ),
+};
+
+/// The conditions between rows of a table's own; `N` of all together.
+const fn with_conditions<const N: usize>(before: &[Row], after: &[Row]) -> [Row; N] {
+    assert!(before.len() + CONDITIONS.len() + after.len() == N, "every row has its place");
+    let mut rows = [CONDITIONS[0]; N];
+    let mut at = 0;
+    while at < N {
+        rows[at] = if at < before.len() {
+            before[at]
+        } else if at < before.len() + CONDITIONS.len() {
+            CONDITIONS[at - before.len()]
+        } else {
+            after[at - before.len() - CONDITIONS.len()]
+        };
+        at += 1;
+    }
+    rows
+}
 
 /// What a condition on a field may be, in words.
 pub(crate) const CONDITION_EXPECTED: &str =

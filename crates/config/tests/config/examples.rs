@@ -124,6 +124,17 @@ fn several_applications() {
 }
 
 #[test]
+fn routes() {
+    let settings = example("routes.toml");
+    let led: Vec<_> = settings.routes.iter().map(|route| route.verdict.as_str()).collect();
+    assert_eq!(led, ["next", "api"]);
+    assert_eq!(settings.routes[0].cookies[0].value, ValueSpec::Exact("next".to_owned()));
+    assert_eq!(settings.routes[1].paths, [PathSpec::Prefix("/api".to_owned())]);
+    assert_eq!(settings.applications[1].hosts, Some(Vec::new()));
+    assert_eq!(settings.doubts(), []);
+}
+
+#[test]
 fn client_limits() {
     let settings = example("client-limits.toml");
     let [site, api] = settings.applications.as_slice() else { panic!("two applications") };

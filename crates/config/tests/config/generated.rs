@@ -6,9 +6,9 @@ use proptest::{collection::vec, option, prelude::*, sample::select};
 use tidegate_config::*;
 use tidegate_control::{
     archive::{Layout, Resolution},
-    classify::{FieldSpec, PathSpec, RuleSpec, TlsSpec, ValueSpec, VerdictSpec},
+    classify::{FieldSpec, PathSpec, RouteSpec, RuleSpec, TlsSpec, ValueSpec, VerdictSpec},
     controller::OnFailure,
-    knobs::{Kind, Knob, Scope, Value, Values},
+    knobs::{Kind, Knob, Scope, Value, Values, keys},
 };
 
 /// A value that the row allows, chosen by two numbers.
@@ -195,14 +195,6 @@ fn paths() -> impl Strategy<Value = Vec<PathSpec>> {
 }
 
 fn rule() -> impl Strategy<Value = RuleSpec> {
-    let hosts = || vec(select(vec!["a.example".to_owned(), "*.b.example".to_owned()]), 0..2);
-    let tls = (option::of(Just(true)), option::of(any::<bool>()), option::of(any::<bool>()), hosts())
-        .prop_map(|(secure, resumed, client_certificate, server_names)| TlsSpec {
-            secure,
-            resumed,
-            client_certificate,
-            server_names,
-        });
     let deadline = option::of((1_000_000..3_600_000_000_000_u64).prop_map(Duration::from_nanos));
     let verdict =
         (
@@ -216,6 +208,22 @@ fn rule() -> impl Strategy<Value = RuleSpec> {
             .prop_map(|(class, priority, weight, deadline, deadline_header, priority_header)| {
                 VerdictSpec { class, priority, weight, deadline, deadline_header, priority_header }
             });
+    rule_with(verdict)
+}
+
+fn route() -> impl Strategy<Value = RouteSpec> {
+    rule_with(select(vec!["app-0".to_owned(), "app-1".to_owned()]))
+}
+
+fn rule_with<V: std::fmt::Debug>(verdict: impl Strategy<Value = V>) -> impl Strategy<Value = RuleSpec<V>> {
+    let hosts = || vec(select(vec!["a.example".to_owned(), "*.b.example".to_owned()]), 0..2);
+    let tls = (option::of(Just(true)), option::of(any::<bool>()), option::of(any::<bool>()), hosts())
+        .prop_map(|(secure, resumed, client_certificate, server_names)| TlsSpec {
+            secure,
+            resumed,
+            client_certificate,
+            server_names,
+        });
     let methods = vec(select(vec!["GET".to_owned(), "BREW".to_owned()]), 0..2);
     (methods, hosts(), paths(), fields(), fields(), fields(), networks(), tls, verdict).prop_map(
         |(methods, hosts, paths, headers, query, cookies, clients, tls, verdict)| RuleSpec {
@@ -274,10 +282,10 @@ fn application(number: u16) -> impl Strategy<Value = Application> {
                 (request_headers, response_headers, rewrites, maintenance_page, waiting_room),
             )| Application {
                 name: format!("app-{number}"),
-                hosts: if number == 0 {
-                    Vec::new()
-                } else {
-                    vec![format!("*.h{number}.example"), "[::1]".to_owned()]
+                hosts: match (number, values.get(keys::MAINTENANCE)) {
+                    (0, _) => None,
+                    (_, true) => Some(Vec::new()),
+                    _ => Some(vec![format!("*.h{number}.example"), "[::1]".to_owned()]),
                 },
                 values,
                 classes,
@@ -386,7 +394,7 @@ fn settings() -> impl Strategy<Value = Settings> {
             option::of(telemetry()),
         ),
         (listener(0), listener(1)),
-        (application(0), application(1)),
+        (application(0), application(1), vec(route(), 0..3)),
     )
         .prop_map(
             |((host, admin, threads, access_log, controllers, state, telemetry), listeners, applications)| {
@@ -396,7 +404,8 @@ fn settings() -> impl Strategy<Value = Settings> {
                     admin_access: admin.1,
                     workers: vec![WorkerGroup { name: "group".to_owned(), threads }],
                     listeners: <[_; 2]>::from(listeners).into(),
-                    applications: <[_; 2]>::from(applications).into(),
+                    applications: vec![applications.0, applications.1],
+                    routes: applications.2,
                     access_log,
                     telemetry,
                     controllers,

@@ -1,16 +1,8 @@
-//! Ordered rules at work: the first whose conditions all hold decides.
+//! Classification: what the first rule that holds says of a request.
 
-use std::{borrow::Cow, cell::OnceCell, net::IpAddr, time::Duration};
+use std::{net::IpAddr, time::Duration};
 
-use ipnet::IpNet;
-use regex::bytes::Regex;
-
-use super::{
-    HostPattern, RuleFault, RuleSpec, TlsSpec, canonical_path, compile,
-    fields::{ValueCondition, cookie_values, query_values},
-    index::Index,
-    path::path_with_dots,
-};
+use super::{RuleFault, RuleSpec, compile, rules::Rules};
 use crate::{ClassId, priority_header::PriorityHeader};
 
 /// What a request shows to rules; implemented by the gateway over its own request head.
@@ -140,8 +132,9 @@ impl Verdict {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Classifier {
-    rules: Box<[Rule]>,
-    index: Index,
+    rules: Rules,
+    /// By the position of their rule.
+    outcomes: Box<[Outcome]>,
 }
 
 impl Classifier {
@@ -154,93 +147,41 @@ impl Classifier {
         rules: &[RuleSpec],
         class_id: impl Fn(&str) -> Option<ClassId>,
     ) -> Result<Self, Vec<RuleFault>> {
-        let rules = compile::rules(rules, class_id)?;
-        Ok(Self { index: Index::new(&rules), rules })
+        let (rules, outcomes) = compile::rules(rules, |faults, verdict| faults.outcome(verdict, &class_id))?;
+        Ok(Self { rules, outcomes })
     }
 
     /// What the rules say of a request.
     pub fn classify(&self, facts: &impl RequestFacts) -> Verdict {
-        if self.rules.is_empty() {
-            return Verdict::default();
-        }
-        self.judge(&Seen { facts, path: OnceCell::new() })
+        self.verdict(facts, self.rules.first(facts))
     }
 
     /// Whether the rules would say something else if the path's dot segments were names: a server that removes none of them,
     /// as many frameworks do, sees a request of another class than `verdict`.
     #[must_use]
     pub fn is_two_ways(&self, facts: &impl RequestFacts, verdict: Verdict) -> bool {
-        if self.rules.is_empty() {
-            return false;
-        }
-        let Some(path) = path_with_dots(facts.path()) else { return false };
-        let other = self.judge(&Seen { facts, path: OnceCell::from(Cow::Owned(path)) });
-        Verdict { rule: None, ..other } != Verdict { rule: None, ..verdict }
+        self.rules.first_with_dots(facts).is_some_and(|first| {
+            let other = self.verdict(facts, first);
+            Verdict { rule: None, ..other } != Verdict { rule: None, ..verdict }
+        })
     }
 
-    fn judge<F: RequestFacts>(&self, seen: &Seen<'_, F>) -> Verdict {
-        let facts = seen.facts;
-        self.index
-            .candidates(|| seen.path(), facts.host(), facts.method())
-            .find_map(|position| self.rules.get(position).filter(|rule| rule.holds(seen)).zip(Some(position)))
-            .map_or_else(Verdict::default, |(rule, position)| rule.outcome.verdict(facts, position))
+    fn verdict(&self, facts: &impl RequestFacts, rule: Option<usize>) -> Verdict {
+        let outcome = rule.and_then(|rule| Some((rule, self.outcomes.get(rule)?)));
+        outcome.map_or_else(Verdict::default, |(rule, outcome)| outcome.verdict(facts, rule))
     }
 
     /// Number of rules.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.rules.len()
+        self.outcomes.len()
     }
 
     /// Whether there are no rules.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.rules.is_empty()
+        self.outcomes.is_empty()
     }
-}
-
-/// A rule, compiled. An empty list of alternatives always holds.
-#[derive(Clone, Debug)]
-pub(super) struct Rule {
-    pub(super) tls: Option<TlsCondition>,
-    pub(super) methods: Box<[Box<str>]>,
-    pub(super) hosts: Box<[HostPattern]>,
-    pub(super) clients: Box<[IpNet]>,
-    pub(super) paths: Box<[PathCondition]>,
-    pub(super) query: Box<[FieldCondition]>,
-    pub(super) cookies: Box<[FieldCondition]>,
-    pub(super) headers: Box<[FieldCondition]>,
-    pub(super) outcome: Outcome,
-}
-
-/// Conditions on the TLS session; at least one is set.
-#[derive(Clone, Debug)]
-pub(super) struct TlsCondition {
-    pub(super) spec: TlsSpec,
-    pub(super) server_names: Box<[HostPattern]>,
-}
-
-/// A condition on the canonical path.
-#[derive(Clone, Debug)]
-pub(super) enum PathCondition {
-    Exact(Box<str>),
-    /// Without final slash: the path is this or goes on with `/`.
-    Prefix(Box<str>),
-    /// With final slash: the path begins so.
-    Below(Box<str>),
-    /// A glob or regular expression, and the text that all it matches begins with: most paths
-    /// differ there already.
-    Pattern {
-        prefix: Box<str>,
-        regex: Regex,
-    },
-}
-
-/// A condition on a named field.
-#[derive(Clone, Debug)]
-pub(super) struct FieldCondition {
-    pub(super) name: Box<str>,
-    pub(super) value: ValueCondition,
 }
 
 /// What follows when a rule holds.
@@ -252,81 +193,6 @@ pub(super) struct Outcome {
     pub(super) deadline: Option<Duration>,
     pub(super) deadline_header: Option<Box<str>>,
     pub(super) priority_header: bool,
-}
-
-/// A request under examination, with what was worked out of it so far.
-struct Seen<'f, F> {
-    facts: &'f F,
-    path: OnceCell<Cow<'f, str>>,
-}
-
-impl<F: RequestFacts> Seen<'_, F> {
-    fn path(&self) -> &str {
-        self.path.get_or_init(|| canonical_path(self.facts.path()))
-    }
-}
-
-impl Rule {
-    /// Whether every condition holds: cheap ones first.
-    fn holds(&self, seen: &Seen<'_, impl RequestFacts>) -> bool {
-        let facts = seen.facts;
-        any_or_none(&self.methods, |method| **method == *facts.method())
-            && any_or_none(&self.paths, |path| path.holds(seen.path()))
-            && any_or_none(&self.hosts, |host| host.matches(facts.host()))
-            && self.tls.as_ref().is_none_or(|tls| tls.holds(facts.tls()))
-            && self.holds_for_client(facts.client())
-            && self.headers.iter().all(|field| {
-                let lines = facts.header_values(&field.name);
-                field.value.holds(lines.map(|value| Cow::Borrowed(value.trim_ascii())))
-            })
-            && self
-                .query
-                .iter()
-                .all(|field| field.value.holds(query_values(facts.query().unwrap_or_default(), &field.name)))
-            && self.cookies.iter().all(|field| {
-                let lines = facts.header_values("cookie");
-                field.value.holds(lines.flat_map(|line| cookie_values(line, &field.name)).map(Cow::Borrowed))
-            })
-    }
-
-    fn holds_for_client(&self, client: Option<IpAddr>) -> bool {
-        self.clients.is_empty()
-            || client.is_some_and(|address| {
-                let address = address.to_canonical();
-                self.clients.iter().any(|network| network.contains(&address))
-            })
-    }
-}
-
-fn any_or_none<T>(alternatives: &[T], holds: impl FnMut(&T) -> bool) -> bool {
-    alternatives.is_empty() || alternatives.iter().any(holds)
-}
-
-impl TlsCondition {
-    fn holds(&self, session: Option<TlsFacts<'_>>) -> bool {
-        let Some(session) = session else {
-            return self.spec.secure == Some(false);
-        };
-        self.spec.secure != Some(false)
-            && self.spec.resumed.is_none_or(|wanted| wanted == session.resumed)
-            && self.spec.client_certificate.is_none_or(|wanted| wanted == session.client_certificate)
-            && any_or_none(&self.server_names, |pattern| {
-                session.server_name.is_some_and(|name| pattern.matches(name))
-            })
-    }
-}
-
-impl PathCondition {
-    fn holds(&self, path: &str) -> bool {
-        match self {
-            Self::Exact(wanted) => *path == **wanted,
-            Self::Prefix(wanted) => {
-                path.strip_prefix(&**wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-            }
-            Self::Below(wanted) => path.starts_with(&**wanted),
-            Self::Pattern { prefix, regex } => path.starts_with(&**prefix) && regex.is_match(path.as_bytes()),
-        }
-    }
 }
 
 impl Outcome {

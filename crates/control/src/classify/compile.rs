@@ -6,8 +6,9 @@ use regex::bytes::{Regex, RegexBuilder};
 
 use super::{
     FieldSpec, HostPattern, PathSpec, RuleSpec, TlsSpec, ValueSpec, VerdictSpec, canonical_path,
-    classifier::{FieldCondition, Outcome, PathCondition, Rule, TlsCondition},
+    classifier::Outcome,
     fields::ValueCondition,
+    rules::{FieldCondition, PathCondition, Rule, Rules, TlsCondition},
 };
 use crate::ClassId;
 
@@ -26,35 +27,30 @@ pub struct RuleFault {
     pub message: String,
 }
 
-/// Compiles every rule, or gives every fault.
-pub(super) fn rules(
-    specs: &[RuleSpec],
-    class_id: impl Fn(&str) -> Option<ClassId>,
-) -> Result<Box<[Rule]>, Vec<RuleFault>> {
-    let mut all = Vec::new();
-    let rules: Vec<Option<Rule>> = specs
-        .iter()
-        .enumerate()
-        .map(|(rule, spec)| {
-            let mut faults = Faults { rule, found: Vec::new() };
-            let compiled = faults.rule(spec, &class_id);
-            let sound = faults.found.is_empty();
-            all.append(&mut faults.found);
-            compiled.filter(|_| sound)
-        })
-        .collect();
-    if all.is_empty() { Ok(rules.into_iter().flatten().collect()) } else { Err(all) }
+/// Compiles every rule and, by `outcome`, what follows from each; or gives every fault.
+pub(super) fn rules<V, O>(
+    specs: &[RuleSpec<V>],
+    outcome: impl Fn(&mut Faults, &V) -> Option<O>,
+) -> Result<(Rules, Box<[O]>), Vec<RuleFault>> {
+    let (mut rules, mut outcomes, mut all) = (Vec::new(), Vec::new(), Vec::new());
+    for (rule, spec) in specs.iter().enumerate() {
+        let mut faults = Faults { rule, found: Vec::new() };
+        rules.push(faults.rule(spec));
+        outcomes.extend(outcome(&mut faults, &spec.verdict));
+        all.append(&mut faults.found);
+    }
+    if all.is_empty() { Ok((Rules::new(rules.into()), outcomes.into())) } else { Err(all) }
 }
 
 /// Collects the faults of one rule.
-struct Faults {
+pub(super) struct Faults {
     rule: usize,
     found: Vec<RuleFault>,
 }
 
 impl Faults {
-    fn rule(&mut self, spec: &RuleSpec, class_id: impl Fn(&str) -> Option<ClassId>) -> Option<Rule> {
-        Some(Rule {
+    fn rule<V>(&mut self, spec: &RuleSpec<V>) -> Rule {
+        Rule {
             tls: self.tls(&spec.tls),
             methods: self.each("methods", &spec.methods, |text| method(text)),
             hosts: self.each("hosts", &spec.hosts, |text| HostPattern::parse(text)),
@@ -63,8 +59,7 @@ impl Faults {
             query: self.fields("query", &spec.query, named),
             cookies: self.fields("cookies", &spec.cookies, token),
             headers: self.fields("headers", &spec.headers, lower_case_token),
-            outcome: self.outcome(&spec.verdict, class_id)?,
-        })
+        }
     }
 
     fn tls(&mut self, spec: &TlsSpec) -> Option<TlsCondition> {
@@ -114,7 +109,12 @@ impl Faults {
             .collect()
     }
 
-    fn outcome(&mut self, spec: &VerdictSpec, class_id: impl Fn(&str) -> Option<ClassId>) -> Option<Outcome> {
+    /// What follows from a rule of an application, which knows its classes by name.
+    pub(super) fn outcome(
+        &mut self,
+        spec: &VerdictSpec,
+        class_id: impl Fn(&str) -> Option<ClassId>,
+    ) -> Option<Outcome> {
         if spec.priority.is_some_and(|priority| priority > 7) {
             self.add("verdict.priority", "priorities go from 0 (least) to 7: write one of them".into());
         }

@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    classifier::{PathCondition, Rule},
     host::without_root,
+    rules::{PathCondition, Rule},
 };
 
 /// Positions of rules, ascending.

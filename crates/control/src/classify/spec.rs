@@ -1,4 +1,4 @@
-//! Classification rules as written, before they are compiled.
+//! Rules as written, before they are compiled.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use ipnet::IpNet;
 /// A condition with several alternatives holds when one of them does; a rule without conditions
 /// always holds.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct RuleSpec {
+pub struct RuleSpec<V = VerdictSpec> {
     /// Methods, upper case.
     pub methods: Vec<String>,
     /// Host names, lower case, without port; a leading `*.` stands for any subdomain
@@ -29,8 +29,11 @@ pub struct RuleSpec {
     /// Facts of the TLS session.
     pub tls: TlsSpec,
     /// What follows when the rule holds.
-    pub verdict: VerdictSpec,
+    pub verdict: V,
 }
+
+/// A rule of which application serves a request; its verdict is that application's name.
+pub type RouteSpec = RuleSpec<String>;
 
 /// A condition on the path.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -505,3 +505,60 @@ fn fuzz_classifier() {
         },
     );
 }
+
+fn route(application: &str, path: PathSpec) -> RouteSpec {
+    RouteSpec { paths: vec![path], verdict: application.into(), ..RouteSpec::default() }
+}
+
+#[test]
+fn the_first_route_that_holds_names_the_application() {
+    let router = Router::compile(&[
+        route("static", PathSpec::Glob("/api/**/*.css".into())),
+        route("api", PathSpec::Prefix("/api".into())),
+        route("api", PathSpec::Prefix("/rpc".into())),
+    ])
+    .expect("sound routes");
+    let led = |path: &str| {
+        router.route(&Request::get(path)).and_then(|at| router.applications().get(at)).map(String::as_str)
+    };
+    for (path, application) in [
+        ("/", None),
+        ("/apis", None),
+        ("/api", Some("api")),
+        ("/api/a/b.css", Some("static")),
+        ("/rpc/x", Some("api")),
+        ("/%61pi/x", Some("api")),
+        ("/x/../api", Some("api")),
+    ] {
+        assert_eq!(led(path), application, "{path}");
+    }
+    assert!(Router::default().is_empty() && Router::default().route(&Request::get("/api")).is_none());
+}
+
+/// Two applications may read the same path differently: one of them serves what was meant for the other.
+#[test]
+fn a_path_that_two_servers_read_as_two_applications_is_told() {
+    let routes =
+        [route("api", PathSpec::Prefix("/api".into())), route("api", PathSpec::Prefix("/rpc".into()))];
+    let router = Router::compile(&routes).expect("sound routes");
+    for (path, two_ways) in [
+        ("/api/../x", true),
+        ("/x/../api", true),
+        ("/api/../rpc", false),
+        ("/api/x", false),
+        ("/a/../b", false),
+    ] {
+        let request = Request::get(path);
+        assert_eq!(router.is_two_ways(&request, router.route(&request)), two_ways, "{path}");
+    }
+}
+
+#[test]
+fn faults_of_routes_have_their_place() {
+    let bad = route("api", PathSpec::Regex("(".into()));
+    let faults = Router::compile(&[route("api", PathSpec::Prefix("/a".into())), bad]).unwrap_err();
+    assert_eq!(
+        faults.iter().map(|fault| (fault.rule, fault.field.as_str())).collect::<Vec<_>>(),
+        [(1, "paths[0]")]
+    );
+}

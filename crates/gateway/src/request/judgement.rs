@@ -25,7 +25,6 @@ use super::{
     error::ClientFault,
     forwarded,
     head::{BadHead, Examined, Head},
-    host::Host,
     intake::Bounds,
     record::{Record, Sender},
     trace_context,
@@ -106,28 +105,27 @@ impl Service {
                 return Ruling::Turn(Turn::Bad(BadHead::TooLarge));
             }
         }
-        let application = match find_application(&view, facts, &examined.host) {
-            Ok(application) => application,
-            Err(turn) => return Ruling::Turn(turn),
-        };
         let client = forwarded::client(facts, head.headers);
-        self.admit(connection, application, head, &examined, client, &view)
+        let seen = Seen { head, host: &examined.host.name, client, facts };
+        match find_application(&view, &seen) {
+            Ok(application) => self.admit(connection, application, &seen, &examined, &view),
+            Err(turn) => Ruling::Turn(turn),
+        }
     }
 
     fn admit(
         self: &Rc<Self>,
         connection: &Rc<Connection>,
         application: &Rc<CoreApplication>,
-        head: Head<'_>,
+        seen: &Seen<'_>,
         examined: &Examined<'_>,
-        client: Option<IpAddr>,
         view: &View,
     ) -> Ruling {
+        let Seen { head, client, .. } = *seen;
         let snapshot = &application.application;
         let values = &snapshot.settings.values;
-        let seen = Seen { head, host: &examined.host.name, client, facts: &connection.facts };
-        let verdict = snapshot.classifier.classify(&seen);
-        if snapshot.classifier.is_two_ways(&seen, verdict) {
+        let verdict = snapshot.classifier.classify(seen);
+        if snapshot.classifier.is_two_ways(seen, verdict) {
             return Ruling::Turn(Turn::Bad(BadHead::Target));
         }
         let class = snapshot.class_values(verdict.class);
@@ -247,25 +245,35 @@ enum Decision {
     BadBody(ClientFault),
 }
 
-/// The application that serves a request: the listener's, else by host. Over TLS the name the
-/// connection was opened for must belong to the same one (RFC 9110, section 7.4).
-fn find_application<'v>(
-    view: &'v View,
-    facts: &ConnectionFacts,
-    host: &Host<'_>,
-) -> Result<&'v Rc<CoreApplication>, Turn> {
-    if let Some(name) = &facts.listener.application {
-        let position = view.snapshot.application_named(name).ok_or(Turn::Unknown)?;
-        return view.applications.get(position).ok_or(Turn::Unknown);
+/// The application that serves a request: the listener's, else by host, unless a route leads elsewhere. Over
+/// TLS the name the connection was opened for must belong to the same one by host (RFC 9110, section 7.4).
+fn find_application<'v>(view: &'v View, seen: &Seen<'_>) -> Result<&'v Rc<CoreApplication>, Turn> {
+    let snapshot = &view.snapshot;
+    let at = |position: usize| view.applications.get(position).ok_or(Turn::Unknown);
+    if let Some(name) = &seen.facts.listener.application {
+        return at(snapshot.application_named(name).ok_or(Turn::Unknown)?);
     }
-    let found = view.snapshot.application_for_host(&host.name);
-    if let Some(name) = facts.tls.as_ref().and_then(|tls| tls.server_name.as_deref())
-        && *name != *host.name
-        && view.snapshot.application_for_host(name) != found
+    let found = snapshot.application_for_host(seen.host);
+    if let Some(name) = seen.facts.tls.as_ref().and_then(|tls| tls.server_name.as_deref())
+        && *name != *seen.host
+        && snapshot.application_for_host(name) != found
     {
         return Err(Turn::Misdirected);
     }
-    found.and_then(|position| view.applications.get(position)).ok_or(Turn::Unknown)
+    let by_host = found.ok_or(Turn::Unknown)?;
+    let router = &snapshot.router;
+    if router.is_empty() {
+        return at(by_host);
+    }
+    if let Some(asked_of) = waiting_room::asked_of(seen.head.uri) {
+        let target = asked_of.and_then(|name| router.applications().iter().position(|known| known == name));
+        return at(target.and_then(|target| snapshot.routed(target)).unwrap_or(by_host));
+    }
+    let target = router.route(seen);
+    if router.is_two_ways(seen, target) {
+        return Err(Turn::Bad(BadHead::Target));
+    }
+    at(target.and_then(|target| snapshot.routed(target)).unwrap_or(by_host))
 }
 
 /// A request as rules see it.

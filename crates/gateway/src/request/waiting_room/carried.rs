@@ -27,6 +27,10 @@ pub(in crate::request) const PASS: &str = "tidegate_pass";
 
 /// The class a script asks about where the token is in a cookie.
 const CLASS: &str = "class";
+
+/// The parameter by which it names the application, where its host does not say which it is.
+const APPLICATION: &str = "application";
+
 /// Classes in which one browser may have promises at once; a further one takes the place of the first.
 const PROMISES_MAX: usize = 16;
 
@@ -189,12 +193,22 @@ pub(super) fn displaced(headers: &HeaderMap, turn_cookie: &str) -> Option<String
     (others.count() + 1 >= PROMISES_MAX).then_some(first)
 }
 
-/// Where a script asks how things stand, for a promise that is in a cookie of that class.
-pub(super) fn ask_about(path: &str, class: &str) -> String {
-    match class {
-        "default" => path.to_owned(),
-        class => format!("{path}?{CLASS}={class}"),
+/// Where a script asks how things stand, for a promise that is in a cookie of that class; with the application where
+/// its host does not say which it is.
+pub(super) fn ask_about(path: &str, application: Option<&str>, class: &str) -> String {
+    let of_class = Some((CLASS, class)).filter(|(_, class)| *class != "default");
+    let parameters = application.map(|name| (APPLICATION, name)).into_iter().chain(of_class);
+    let mut target = path.to_owned();
+    for (at, (name, value)) in parameters.enumerate() {
+        target.push(if at == 0 { '?' } else { '&' });
+        target.extend([name, "=", value]);
     }
+    target
+}
+
+/// The application of which a script asks how things stand, where it names one.
+pub(super) fn asked_of(uri: &Uri) -> Option<&str> {
+    parameter(uri.query()?, APPLICATION)
 }
 
 /// The class of which a script asks how things stand.
@@ -333,7 +347,7 @@ mod tests {
             let name = turn_cookie(class);
             let turns = Carried::of(&uri, &fields, &name).turns;
             assert_eq!(turns.iter().next().map(|text| text.bytes), token, "{class}");
-            let ask: Uri = ask_about("/ask", class).parse().unwrap();
+            let ask: Uri = ask_about("/ask", None, class).parse().unwrap();
             assert_eq!(asked_about(&ask), class);
         }
         assert_eq!(asked_about(&"/ask?x=1&class=a.b-c_d".parse().unwrap()), "a.b-c_d");

@@ -64,6 +64,12 @@ pub(super) struct Visitor<'a> {
     pub(super) is_secure: bool,
 }
 
+/// Of which application a page asks how things stand, if a target is that question: `Some(None)` of the one that its host
+/// names.
+pub(super) fn asked_of(uri: &Uri) -> Option<Option<&str>> {
+    (uri.path() == ASK).then(|| carried::asked_of(uri))
+}
+
 /// Asks whether a request goes on. Costs two looks where there is no room and was none.
 pub(super) fn ask(application: &CoreApplication, visitor: Visitor<'_>) -> Door {
     let snapshot = &application.application;
@@ -72,10 +78,10 @@ pub(super) fn ask(application: &CoreApplication, visitor: Visitor<'_>) -> Door {
     let is_off = values.get(keys::ROOM_METHOD).0 == RoomMethod::Off || mode == Mode::Off;
     let is_generator = values.get(keys::ROOM_ROLE).0 == RoomRole::Generate;
     if is_off && !is_generator {
-        return without_room(snapshot, visitor);
+        return without_room(application, visitor);
     }
     let bound_to = bound_to(&snapshot.settings, visitor);
-    let desk = Desk { application: snapshot, class: visitor.class, bound_to: &bound_to };
+    let desk = Desk::new(application, visitor.class, &bound_to);
     if head.uri.path() == ASK {
         // Who has a time of a generator's would be early at the check.
         let is_open = mode == Mode::Watch && !is_generator;
@@ -111,15 +117,16 @@ pub(super) fn ask(application: &CoreApplication, visitor: Visitor<'_>) -> Door {
 
 /// Everybody goes on. Of a room that was switched off tokens and passes are out, of which the application is to see nothing,
 /// and people wait who are to hear that they may come.
-fn without_room(application: &Application, visitor: Visitor<'_>) -> Door {
+fn without_room(application: &CoreApplication, visitor: Visitor<'_>) -> Door {
     let head = visitor.head;
-    if !application.state.waiting_room().has_been_on() {
+    let snapshot = &application.application;
+    if !snapshot.state.waiting_room().has_been_on() {
         // Partners send it whether there is a room or not, and it is none of the application's business.
         let has_token = hop_by_hop::find(head.headers, &BYPASS_FIELD).is_some();
         return Door::Open(has_token.then(|| Box::new(Visit::new(None, Identity::default()).exempted())));
     }
-    let bound_to = bound_to(&application.settings, visitor);
-    let desk = Desk { application, class: visitor.class, bound_to: &bound_to };
+    let bound_to = bound_to(&snapshot.settings, visitor);
+    let desk = Desk::new(application, visitor.class, &bound_to);
     if head.uri.path() == ASK {
         return Door::Shut(Box::new(Shut::status(&desk, visitor, true)));
     }
@@ -154,7 +161,7 @@ pub(super) fn missed(
         promise => room.missed(now, class, promise),
     });
     let bound_to = visit.bound_to().clone();
-    let desk = Desk { application: snapshot, class, bound_to: &bound_to };
+    let desk = Desk::new(application, class, &bound_to);
     let out = match answer {
         Answer::Enter(_) | Answer::Elsewhere { .. } => return None,
         Answer::Wait(place) => Out::Wait(place),
@@ -209,6 +216,8 @@ fn read_pass(signer: &Signer, text: &[u8], bound_to: &Identity) -> Option<Pass> 
 /// What the door needs to know of an application to judge a visitor.
 struct Desk<'a> {
     application: &'a Application,
+    /// Whether a route leads to the application, so that its host does not say which it is.
+    is_routed: bool,
     class: ClassId,
     bound_to: &'a Identity,
 }
@@ -235,6 +244,12 @@ struct Read<'a> {
     text: Option<&'a [u8]>,
     /// The first that a key signed which is not known here.
     of_unknown_key: Option<&'a [u8]>,
+}
+
+impl<'a> Desk<'a> {
+    fn new(application: &'a CoreApplication, class: ClassId, bound_to: &'a Identity) -> Self {
+        Self { application: &application.application, is_routed: application.is_routed, class, bound_to }
+    }
 }
 
 impl Desk<'_> {

@@ -232,7 +232,11 @@ impl Shut {
             carry: values.get(keys::ROOM_CARRY).0,
             turn_cookie: desk.turn_cookie(),
             displaced: None,
-            ask: carried::ask_about(ASK, application.class_name(desk.class)),
+            ask: carried::ask_about(
+                ASK,
+                desk.is_routed.then_some(application.settings.name.as_str()),
+                application.class_name(desk.class),
+            ),
             every: values.get(keys::ROOM_POLL),
             form_bytes_max: values.get(keys::ROOM_FORM_BYTES_MAX).0,
             form_files_max: values.get(keys::ROOM_FORM_FILES_MAX).0,
@@ -538,7 +542,7 @@ impl Shut {
     fn ask(&self, token: &str) -> String {
         match self.carry {
             RoomCarry::Cookie => self.ask.clone(),
-            RoomCarry::Query => with_turn(ASK, token),
+            RoomCarry::Query => with_turn(&self.ask, token),
         }
     }
 }
