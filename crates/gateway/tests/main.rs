@@ -12,6 +12,7 @@ mod request_house;
 mod request_log;
 mod request_permits;
 mod request_refusal;
+mod request_slow;
 mod request_upgrade;
 mod support;
 mod truncated;
