@@ -28,6 +28,9 @@ pub enum BodyError {
     /// The client sends less of the request body than `body.idle_timeout` or `body.rate.min` asks.
     #[error("client: the body comes too slowly")]
     TooSlow,
+    /// The client takes less of the response than `response.rate.min` asks.
+    #[error("client: it takes the response too slowly")]
+    TakenTooSlowly,
     /// The server's side: it broke off, fell silent or contradicted its own length.
     #[error("server: {0}")]
     Upstream(String),

@@ -13,6 +13,7 @@ mod request_log;
 mod request_permits;
 mod request_refusal;
 mod request_route;
+mod request_slow;
 mod request_upgrade;
 mod support;
 mod truncated;

@@ -286,6 +286,53 @@ fn a_grpc_call_may_wait_for_an_answer_before_its_next_message() {
     }
 }
 
+/// A call whose client is silent counts until it is a long stream by its age; another upload rests after a second.
+#[test]
+fn a_request_that_comes_slowly_over_http2_holds_no_permit_for_long() {
+    for (media, after) in [("application/grpc", "2s"), ("application/octet-stream", "1h")] {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let server = runtime.block_on(serve(|request| async {
+            let body = request.into_body().collect().await.unwrap().to_bytes();
+            Response::new(http_body_util::Full::new(body))
+        }));
+        let house = before(
+            server,
+            &format!(
+                "upstream.protocol = \"http2\"\nspool = \"0B\"\nlong_streams.after = \"{after}\"\n\
+                 in_flight.algorithm = \"fixed\"\nin_flight.limit = 1\n"
+            ),
+        );
+        let gate = house.gate();
+        runtime.block_on(async {
+            let mut sender = client(&house).await;
+            let (say, said) = tokio::sync::mpsc::channel::<Bytes>(1);
+            let pieces = stream::unfold(said, |mut said| async {
+                let piece = said.recv().await?;
+                Some((Ok::<_, Infallible>(Frame::data(piece)), said))
+            });
+            let request = Request::post(format!("http://{}/", house.address()))
+                .header("content-type", media)
+                .body(StreamBody::new(Box::pin(pieces)))
+                .unwrap();
+            say.send(Bytes::from_static(b"hello")).await.unwrap();
+            let response = tokio::spawn(sender.send_request(request));
+            until(|| (gate.held(), gate.levels().long_streams) == (0, 1)).await;
+            let mut other = client(&house).await;
+            let request = Request::get(format!("http://{}/", house.address()))
+                .body(http_body_util::Empty::<Bytes>::new())
+                .unwrap();
+            assert_eq!(other.send_request(request).await.unwrap().status(), 200);
+            say.send(Bytes::from_static(b"world")).await.unwrap();
+            drop(say);
+            let response = response.await.unwrap().unwrap();
+            assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "helloworld");
+            until(|| (gate.held(), gate.levels().long_streams) == (0, 0)).await;
+        });
+        drop(runtime);
+        house.finish();
+    }
+}
+
 /// Two streams of one connection: the one that is reset while it waits never reaches the server.
 #[test]
 fn a_stream_that_is_reset_while_it_waits_leaves_the_queue() {

@@ -302,14 +302,14 @@ impl Held {
             .unwrap_or_else(|| Ended { at: self.gate.shared.clock.now(), would_refuse: None })
     }
 
-    /// Gives the weight back and goes on as a long stream.
+    /// Gives the weight back with what has come of the exchange so far, and goes on as a long stream.
     ///
     /// # Errors
     ///
     /// The permit itself when as many streams are open as `long_streams.max` allows.
-    pub fn into_stream(mut self) -> Result<HeldStream, Self> {
+    pub fn into_stream(mut self, outcome: Outcome) -> Result<HeldStream, Self> {
         let Some(permit) = self.permit.take() else { return Err(self) };
-        match self.gate.with(|admission, now| admission.begin_stream(now, permit)) {
+        match self.gate.with(|admission, now| admission.begin_stream(now, permit, outcome)) {
             Ok(stream) => {
                 self.gate.shared.held.fetch_sub(1, Ordering::Relaxed);
                 Ok(HeldStream { gate: self.gate.clone(), permit: Some(stream) })

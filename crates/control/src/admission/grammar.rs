@@ -48,7 +48,7 @@ pub enum Op {
     /// The client of an exchange leaves.
     Abandon(usize),
     /// An exchange becomes a long stream.
-    Stream(usize),
+    Stream(usize, Outcome),
     /// A long stream ends.
     EndStream,
     /// Knobs change.
@@ -115,18 +115,19 @@ impl Op {
             8 => Self::Collect(usize::from(next())),
             9 => Self::Leave(usize::from(next())),
             13 if kind >= 128 => Self::Abandon(usize::from(next())),
-            10..=13 => Self::Depart(
-                usize::from(next()),
-                pick(next(), &[Outcome::Success, Outcome::Success, Outcome::Ignore, Outcome::Drop]),
-            ),
+            10..=13 => Self::Depart(usize::from(next()), outcome(next())),
             14 => match next() % 4 {
                 0 => Self::EndStream,
-                1 => Self::Stream(usize::from(next())),
+                1 => Self::Stream(usize::from(next()), outcome(next())),
                 _ => Self::Advance(Duration::from_millis(u64::from(next()) * 20)),
             },
             _ => Self::Configure(Box::new(settings(&mut next))),
         })
     }
+}
+
+fn outcome(byte: u8) -> Outcome {
+    pick(byte, &[Outcome::Success, Outcome::Success, Outcome::Ignore, Outcome::Drop])
 }
 
 /// Reads settings with one to four classes; any bytes are settings.
@@ -354,7 +355,7 @@ impl Driver {
                 let shadow = self.permits[position].shadow();
                 Event::Abandoned(shadow.and_then(|shadow| self.admission.abandon(self.now, shadow)))
             }
-            Op::Stream(position) => self.stream(position),
+            Op::Stream(position, outcome) => self.stream(position, outcome),
             Op::EndStream => {
                 if !self.streams.is_empty() {
                     self.admission.end_stream(self.streams.remove(0));
@@ -446,10 +447,10 @@ impl Driver {
         Event::Started(in_flight)
     }
 
-    fn stream(&mut self, position: usize) -> Event {
+    fn stream(&mut self, position: usize, outcome: Outcome) -> Event {
         let Some(position) = position.checked_rem(self.permits.len()) else { return Event::Nothing };
         let permit = self.permits.swap_remove(position);
-        match self.admission.begin_stream(self.now, permit) {
+        match self.admission.begin_stream(self.now, permit, outcome) {
             Ok(stream) => {
                 self.streams.push(stream);
                 Event::Streams

@@ -341,17 +341,22 @@ impl Admission {
     }
 
     /// Moves an exchange from the in-flight limit to the limit of long streams: its connection was
-    /// upgraded, or its response goes on and on. It is no sample of response times.
+    /// upgraded, its response goes on and on, or its client keeps it waiting. What has come of it so far is the outcome.
     ///
     /// # Errors
     ///
     /// The permit, if as many streams are open as may be; it stays in flight.
-    pub fn begin_stream(&mut self, now: Timestamp, permit: Permit) -> Result<StreamPermit, Permit> {
+    pub fn begin_stream(
+        &mut self,
+        now: Timestamp,
+        permit: Permit,
+        outcome: Outcome,
+    ) -> Result<StreamPermit, Permit> {
         if self.streams.refuses() {
             return Err(permit);
         }
         let class = permit.class;
-        let by_another = self.depart(now, permit, Outcome::Ignore);
+        let by_another = self.depart(now, permit, outcome);
         let opened = self.streams.begin(by_another.is_some());
         let would_refuse = by_another.or((opened == Opened::Beyond).then_some(Refusal::LongStreams));
         if by_another.is_none() && would_refuse.is_some() {

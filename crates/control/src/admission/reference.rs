@@ -481,14 +481,14 @@ impl Reference {
                 }
                 None => Event::Nothing,
             },
-            Op::Stream(position) => match position.checked_rem(self.permits.len()) {
+            Op::Stream(position, outcome) => match position.checked_rem(self.permits.len()) {
                 Some(position)
                     if self.settings.long_streams_mode != Mode::Enforce
                         || (self.streams.len() as u64) < self.settings.long_streams_max =>
                 {
                     self.advance();
                     let class = self.permits[position].class;
-                    let is_refused = self.depart(position, Outcome::Ignore);
+                    let is_refused = self.depart(position, outcome);
                     self.open_stream(class, is_refused);
                     Event::Streams
                 }

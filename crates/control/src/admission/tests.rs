@@ -443,15 +443,31 @@ fn long_streams_leave_the_limit_for_a_bound_of_their_own() {
     let mut bench = Bench::new(&settings);
     bench.start(0, request(0, 3, 1));
     let permit = bench.permits.remove(0);
-    let stream = bench.admission.begin_stream(at(1), permit).unwrap();
+    let stream = bench.admission.begin_stream(at(1), permit, Outcome::Ignore).unwrap();
     bench.start(1, request(0, 3, 1));
     let permit = bench.permits.remove(0);
-    let permit = bench.admission.begin_stream(at(2), permit).unwrap_err();
+    let permit = bench.admission.begin_stream(at(2), permit, Outcome::Ignore).unwrap_err();
     assert_eq!((bench.admission.levels().in_flight, bench.admission.levels().long_streams), (1, 1));
     bench.admission.end_stream(stream);
-    let stream = bench.admission.begin_stream(at(3), permit).unwrap();
+    let stream = bench.admission.begin_stream(at(3), permit, Outcome::Ignore).unwrap();
     assert_eq!((bench.admission.levels().in_flight, bench.admission.levels().long_streams), (0, 1));
     bench.admission.end_stream(stream);
+}
+
+#[test]
+fn what_becomes_a_long_stream_is_a_sample_if_that_is_its_outcome() {
+    for (outcome, limit) in [(Outcome::Ignore, 1), (Outcome::Success, 2)] {
+        let mut settings = settings(1, 1);
+        (settings.algorithm, settings.long_streams_max) = (Algorithm::Aimd, 1);
+        let mut bench = Bench::new(&settings);
+        bench.start(0, request(0, 3, 1));
+        let waiting = bench.admission.arrive(at(0), request(0, 3, 1));
+        assert!(matches!(waiting, Arrival::Wait(_)), "{waiting:?}");
+        let permit = bench.permits.remove(0);
+        let stream = bench.admission.begin_stream(at(1), permit, outcome).unwrap();
+        assert_eq!(bench.admission.levels().limit, limit);
+        bench.admission.end_stream(stream);
+    }
 }
 
 #[test]
@@ -462,7 +478,7 @@ fn a_bound_of_long_streams_that_watches_counts_those_that_would_not_be_open() {
     let open = |bench: &mut Bench| {
         bench.start(0, request(0, 3, 1));
         let permit = bench.permits.remove(0);
-        bench.admission.begin_stream(at(1), permit).unwrap()
+        bench.admission.begin_stream(at(1), permit, Outcome::Ignore).unwrap()
     };
     let (within, beyond) = (open(&mut bench), open(&mut bench));
     assert_eq!([within.would_refuse(), beyond.would_refuse()], [None, Some(Refusal::LongStreams)]);
@@ -480,9 +496,9 @@ fn a_bound_of_long_streams_that_watches_counts_those_that_would_not_be_open() {
     bench.admission.end_stream(within);
     bench.start(3, request(0, 3, 1));
     let permit = bench.permits.remove(0);
-    let permit = bench.admission.begin_stream(at(3), permit).unwrap_err();
+    let permit = bench.admission.begin_stream(at(3), permit, Outcome::Ignore).unwrap_err();
     bench.admission.end_stream(beyond);
-    let last = bench.admission.begin_stream(at(4), permit).unwrap();
+    let last = bench.admission.begin_stream(at(4), permit, Outcome::Ignore).unwrap();
     bench.admission.end_stream(last);
 }
 

@@ -128,6 +128,8 @@ knobs! {
             "How long a client may send nothing of a body, or take nothing of a response or of what comes by an upgraded connection.";
         BODY_RATE_MIN: Option<Bytes> = "body.rate.min", size(1, GIB), Value::Size(64),
             "Bytes per second a client must send of a body on average once 10 s have passed; a slower one is answered 408.";
+        RESPONSE_RATE_MIN: Option<Bytes> = "response.rate.min", size(1, GIB), Value::None,
+            "Bytes per second a client must take of a response on average while spool is full of it, once it was waited for 10 s in all; one that takes less is cut off.";
         H2_STREAMS_MAX: u64 = "h2.streams.max", count(1, 100_000), Value::Count(128),
             "Concurrent streams of one HTTP/2 client connection. Connections that are open keep what was in force when they were opened.";
         H2_STREAM_WINDOW: Bytes = "h2.stream.window", size(64 * KIB - 1, 16 * MIB), Value::Size(64 * KIB),
@@ -189,11 +191,11 @@ knobs! {
         POWER_RATIO_CHANGE: f64 = "power_ratio.change", ratio(0.1, 100.0), Value::Ratio(2.0),
             "power_ratio: how many times the largest error of the discovery an observation must be off to be a change of capacity.";
         LONG_STREAMS_MAX: u64 = "long_streams.max", count(1, 10_000_000), Value::Count(10_000),
-            "Upgraded connections, server-sent events and other long streams open at once; they hold no weight of the in-flight limit.";
+            "Upgraded connections, server-sent events, other long streams, and exchanges that wait for slow clients, open at once; they hold no weight of the in-flight limit.";
         LONG_STREAMS_MODE: Option<Chosen<Mode>> = "long_streams.mode", choice::<Mode>(), Value::None,
             "Whether long_streams.max acts, only counts what it would refuse, or is not consulted; none: as mode says.";
         LONG_STREAM_AFTER: Span = "long_streams.after", span(S, DAY), Value::Span(Duration::from_secs(60)),
-            "A response still streaming after this long counts as a long stream.";
+            "A response still streaming after this long counts as a long stream, and so does a gRPC call whose client is silent.";
         SCHEDULER: Chosen<SchedulerKind> = "scheduler", choice::<SchedulerKind>(), Value::Choice("strict"),
             "The order in which classes are served.";
         STARVATION_MAX: Option<Span> = "starvation.max", span(MS, HOUR), Value::None,

@@ -252,7 +252,7 @@ meters! {
         IN_FLIGHT_DORMANT = "in_flight_dormant", Level, Weight, "" &[], "Weight in flight that stays much longer than others do, as long polls, and counts no more towards an adaptive limit.";
         CAPACITY = "capacity", Level, None, "" &[], "The capacity found or given, in thousandths of work units per second; a request of the default class is one unit of work.";
         CAPACITY_CHANGES = "capacity_changes", Count, None, "cause" CAUSES, "Times the capacity moved, by cause.";
-        LONG_STREAMS = "long_streams", Level, None, "" &[], "Upgraded connections and long streams open.";
+        LONG_STREAMS = "long_streams", Level, None, "" &[], "Upgraded connections and long streams open, and exchanges that wait for slow clients.";
         AWAITING_SERVER = "awaiting_server", Level, None, "" &[], "Requests that hold a permit and wait for a server, since each has its in_flight.max.";
         LINGERING = "lingering", Level, None, "" &[], "Permits of clients that left, held until their server has finished.";
         ROOM_WAITING = "room_waiting", Level, None, "" &[], "People in the waiting room with a time to come, or a lot.";
@@ -272,7 +272,7 @@ meters! {
         WOULD_WAIT = "would_wait", Level, None, "" &[], "Requests that would be waiting, had what only watches acted; 0 while nothing watches.";
         COST = "cost", Level, None, "" &[], "What a request of the class costs the servers as learnt, in thousandths of one of the default class.";
         WAITING_TIME = "waiting_time", Distribution, Seconds, "" &[], "From arrival until let go on to a server.";
-        SERVICE_TIME = "service_time", Distribution, Seconds, "" &[], "From sent on until the server's end of message.";
+        SERVICE_TIME = "service_time", Distribution, Seconds, "" &[], "From sent on until the server's end of message, without what a slow client was waited for beyond spool.";
         RESPONSE_TIME = "response_time", Distribution, Seconds, "" &[], "From arrival until the response's last byte was handed to the client's socket.";
         BYTES_IN = "bytes_in", Count, Bytes, "" &[], "Bytes of request bodies.";
         BYTES_OUT = "bytes_out", Count, Bytes, "" &[], "Bytes of response bodies.";

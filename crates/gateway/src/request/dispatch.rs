@@ -98,7 +98,9 @@ impl Errand {
                 return Err(Failure::Client(match client {
                     BodyError::TooLarge(_) => ClientFault::TooLarge,
                     BodyError::TooSlow => ClientFault::TooSlow,
-                    BodyError::Client(_) | BodyError::Upstream(_) => ClientFault::Broken,
+                    BodyError::Client(_) | BodyError::Upstream(_) | BodyError::TakenTooSlowly => {
+                        ClientFault::Broken
+                    }
                 }));
             }
             failure = Failure::Upstream { kind: error.kind, message: error.message };

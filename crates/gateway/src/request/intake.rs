@@ -7,8 +7,8 @@
 //! A body that then is still not whole would keep a server waiting at its client's speed: the permit
 //! goes back, up to `spool` bytes are gathered without it, and the request asks again, as a newcomer
 //! whose ingress tokens are taken already.
-//! What is longer than `spool` streams from there on, in step with the server, under the permit. So does a gRPC
-//! call (over HTTP/2) from its first message on: its server may have to answer that before the client sends the next.
+//! What is longer than `spool` streams from there on, in step with the server, under the permit but while it rests. So does a
+//! gRPC call (over HTTP/2) from its first message on: its server may have to answer that before the client sends the next.
 
 use std::{
     cell::Cell,
@@ -54,7 +54,7 @@ pub(super) struct Intake {
     received: Rc<Received>,
 }
 
-/// Bounds of a body.
+/// Bounds of a body, either way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     bytes_max: u64,
@@ -94,9 +94,23 @@ impl Bounds {
         }
     }
 
+    /// Bounds of how a client takes a response.
+    pub(super) fn of_response(host: &Values) -> Self {
+        Self {
+            bytes_max: u64::MAX,
+            idle_timeout: host.get(keys::BODY_IDLE_TIMEOUT),
+            rate_min_bytes_per_s: host.get(keys::RESPONSE_RATE_MIN).map(|bytes| bytes.0),
+        }
+    }
+
     /// The same of a body that waits for answers: its client is not slow.
     pub(super) fn of_conversation(self) -> Self {
         Self { rate_min_bytes_per_s: None, ..self }
+    }
+
+    /// For how long nothing may come, or be taken.
+    pub(super) const fn idle_timeout(&self) -> Duration {
+        self.idle_timeout
     }
 
     /// Whether an announced length is allowed.
@@ -104,8 +118,8 @@ impl Bounds {
         length.is_none_or(|length| length <= self.bytes_max)
     }
 
-    /// How long a client may still be waited for, having been waited for before and sent so much.
-    fn patience(&self, bytes: u64, waited: Duration) -> Duration {
+    /// How long a client may still be waited for, having been waited for before and sent, or taken, so much.
+    pub(super) fn patience(&self, bytes: u64, waited: Duration) -> Duration {
         let by_rate = self.rate_min_bytes_per_s.map_or(Duration::MAX, |rate| {
             // The average falls below the rate once waiting has taken longer than this.
             let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));

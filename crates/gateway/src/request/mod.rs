@@ -44,7 +44,9 @@ mod trailers;
 mod turn;
 mod unread;
 mod upgrade;
+mod upstreaming;
 mod waiting_room;
+mod waits;
 
 use std::{
     cell::{Cell, RefCell},
@@ -62,6 +64,7 @@ use tidegate_control::{
     retry_budget::RetryBudget,
 };
 use tidegate_runtime::{Core, CoreApplication, Entry, Held, SpoolBudget, Spooled, Waiting};
+use tokio::time::Instant;
 
 pub(crate) use self::{
     access_log::AccessLog,
@@ -85,6 +88,7 @@ use self::{
     request_id::RequestIds,
     response::Unanswered,
     service_time::ServiceTime,
+    upstreaming::Uploading,
     waiting_room::{Kept, Shut, Visit, Visitor},
 };
 use crate::{
@@ -156,10 +160,10 @@ impl Service {
         let Arrived { mut record, exchange, hash, ends_here, wants_upgrade, bounds, visit } = arrived;
         let application = Rc::clone(record.application());
         let snapshot = &application.application;
+        let converses = Head::of(&parts).is_grpc();
         let (body, held) = if incoming.is_end_stream() {
             (RequestBody::Empty, held)
         } else {
-            let converses = Head::of(&parts).is_grpc();
             let bounds = if converses { bounds.of_conversation() } else { bounds };
             let intake = Intake::new(incoming, *self.core.shared().clock(), bounds);
             record.receive(intake.received());
@@ -212,7 +216,15 @@ impl Service {
         forwarded.visit = visit;
         forward::announce(&mut parts, &body);
         record.set_request_id(&forwarded.request_id);
-        let in_flight = InFlight::begin(&self, &mut record, held);
+        let in_flight = InFlight::begin(&self, &mut record, held, exchange);
+        let body = match body {
+            RequestBody::Stream(_) => {
+                let long_at = converses.then(|| in_flight.long_stream_at());
+                let long_at = long_at.map(|at| Instant::from_std(self.core.shared().clock().instant(at)));
+                RequestBody::Stream(Box::pin(Uploading::new(body, in_flight.upstreaming(), long_at)))
+            }
+            body => body,
+        };
         let left = Rc::new(Cell::new(false));
         let errand = Errand {
             service: Rc::clone(&self),

@@ -23,8 +23,10 @@ use tidegate_runtime::Spooled;
 
 use super::{
     frames::{Frames, length},
-    in_flight::InFlight,
+    in_flight::{AGAIN, InFlight, Rest, Standing},
+    intake::Bounds,
     linger,
+    waits::{Side, Waits},
 };
 use crate::{
     body::BodyError,
@@ -63,6 +65,8 @@ struct Buffer {
     frames: Frames,
     bytes: u64,
     bytes_max: u64,
+    /// Bytes that the client has taken.
+    taken: u64,
     spooled: Spooled,
     /// Whether the last frame had to be taken without memory being granted for it.
     in_step: bool,
@@ -93,8 +97,8 @@ pub(super) struct Reading {
     pub(super) half_closed: HalfClosed,
     /// Bytes read ahead at most.
     pub(super) bytes_max: u64,
-    /// How long the client may take nothing while the buffer is full.
-    pub(super) idle_timeout: Duration,
+    /// How slowly the client may take it while the buffer is full.
+    pub(super) bounds: Bounds,
     /// What was read before, and the memory granted for it.
     pub(super) frames: Frames,
     pub(super) spooled: Spooled,
@@ -230,7 +234,7 @@ impl Reading {
                 self.in_flight.fail(Outcome::Drop);
                 (Some(Err(error)), Source::Broken)
             }
-            Event::Left | Event::Stalled | Event::Long => {
+            Event::Left | Event::Stalled | Event::Long | Event::Waited => {
                 self.linger();
                 (Some(Err(left())), Source::Broken)
             }
@@ -254,6 +258,7 @@ impl Reading {
             bytes: frames.bytes(),
             frames,
             bytes_max: self.bytes_max,
+            taken: 0,
             spooled,
             in_step: false,
             is_all: is_all(&self.upstream),
@@ -302,18 +307,25 @@ impl Buffer {
     fn leave(buffer: &RefCell<Self>) {
         let mut this = buffer.borrow_mut();
         this.left = true;
-        this.frames = Frames::default();
-        let (bytes, writer) = (this.spooled.bytes(), this.writer.take());
-        this.spooled.shrink(bytes);
+        this.clear();
+        let writer = this.writer.take();
         drop(this);
         if let Some(writer) = writer {
             writer.wake();
         }
     }
 
+    /// What is there is not wanted any more.
+    fn clear(&mut self) {
+        self.frames = Frames::default();
+        let bytes = self.spooled.bytes();
+        self.spooled.shrink(bytes);
+    }
+
     /// The reader takes `bytes`; gives whom to wake.
     fn take(&mut self, bytes: u64) -> Option<Waker> {
         self.bytes -= bytes;
+        self.taken += bytes;
         let surplus = self.spooled.bytes().saturating_sub(self.bytes);
         self.spooled.shrink(surplus);
         if self.frames.is_empty() {
@@ -362,35 +374,52 @@ enum Event {
     Frame(Option<Result<Frame<Bytes>, BodyError>>),
     /// The client has left.
     Left,
-    /// The client has taken nothing for too long.
+    /// The client has taken nothing for too long, or too little.
     Stalled,
     /// The response has streamed for long enough to count as a long stream.
     Long,
+    /// The client, or while it rests the server, was waited for long enough.
+    Waited,
 }
 
-/// A stream that found the bound on long streams full looks again after this.
-const LONG_AGAIN: Duration = Duration::from_secs(1);
-
 async fn pump(reading: Reading, shared: Rc<RefCell<Buffer>>) {
-    let Reading { mut upstream, mut in_flight, status, connection, half_closed, idle_timeout, .. } = reading;
+    let Reading { mut upstream, in_flight, status, connection, half_closed, bounds, .. } = reading;
     let mut departed = pin!(connection.departed(half_closed));
     let clock = *in_flight.service().core.shared().clock();
     let long_at = tokio::time::Instant::from_std(clock.instant(in_flight.long_stream_at()));
     let mut long = pin!(tokio::time::sleep_until(long_at));
-    let mut may_become_long = !in_flight.is_stream();
+    let mut may_become_long = in_flight.standing() != Standing::Streams;
     let mut stalled = pin!(None::<tokio::time::Sleep>);
+    // Since when the buffer is full, and for how long it was before.
+    let (mut full_since, mut full) = (None, Duration::ZERO);
+    let mut waits = Waits::default();
+    let mut waited = pin!(tokio::time::sleep_until(long_at));
+    // While it asks for a permit, to go on with that.
+    let mut resuming: Option<Pin<Box<dyn Future<Output = ()>>>> = None;
     let end = loop {
         let event = std::future::poll_fn(|context| {
             if may_become_long && long.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Event::Long);
             }
+            let now = tokio::time::Instant::now();
             let room = shared.borrow_mut().poll_room(context);
             match room {
                 Poll::Ready(Room::Left) => return Poll::Ready(Event::Left),
-                Poll::Ready(Room::Yes) => stalled.set(None),
+                Poll::Ready(Room::Yes) => {
+                    if let Some(since) = full_since.take() {
+                        full += now.duration_since(since);
+                        stalled.set(None);
+                    }
+                }
                 Poll::Pending => {
-                    if stalled.is_none() {
-                        stalled.set(Some(tokio::time::sleep(idle_timeout)));
+                    waits.begin(Side::Client, now);
+                    if poll_due(&waits, &in_flight, waited.as_mut(), context).is_ready() {
+                        return Poll::Ready(Event::Waited);
+                    }
+                    if full_since.is_none() {
+                        full_since = Some(now);
+                        let patience = bounds.patience(shared.borrow().taken, full);
+                        stalled.set(Some(tokio::time::sleep_until(now + patience)));
                     }
                     if let Some(stalled) = stalled.as_mut().as_pin_mut() {
                         ready!(stalled.poll(context));
@@ -398,14 +427,28 @@ async fn pump(reading: Reading, shared: Rc<RefCell<Buffer>>) {
                     return Poll::Ready(Event::Stalled);
                 }
             }
-            match Pin::new(&mut upstream).poll_frame(context) {
-                Poll::Ready(frame) => Poll::Ready(Event::Frame(frame)),
-                Poll::Pending => {
-                    // Told when the client leaves while the server is silent.
-                    shared.borrow_mut().writer = Some(context.waker().clone());
-                    departed.as_mut().poll(context).map(|()| Event::Left)
+            let has_permit =
+                resuming.as_mut().is_none_or(|resuming| resuming.as_mut().poll(context).is_ready());
+            if has_permit {
+                if resuming.take().is_some() {
+                    waits.change(now);
+                }
+                if let Poll::Ready(frame) = Pin::new(&mut upstream).poll_frame(context) {
+                    waits.go_on(now);
+                    return Poll::Ready(Event::Frame(frame));
+                }
+                // What it waits for may be the client's to send.
+                match in_flight.is_owed() {
+                    true => waits.go_on(now),
+                    false => waits.begin(Side::Server, now),
+                }
+                if poll_due(&waits, &in_flight, waited.as_mut(), context).is_ready() {
+                    return Poll::Ready(Event::Waited);
                 }
             }
+            // Told when the client leaves while the server is silent.
+            shared.borrow_mut().writer = Some(context.waker().clone());
+            departed.as_mut().poll(context).map(|()| Event::Left)
         });
         match event.await {
             Event::Frame(Some(Ok(frame))) => {
@@ -430,19 +473,50 @@ async fn pump(reading: Reading, shared: Rc<RefCell<Buffer>>) {
             }
             Event::Stalled => {
                 in_flight.fail(Outcome::Ignore);
-                let error = BodyError::Client("it takes nothing of the response".into());
+                shared.borrow_mut().clear();
+                let is_silent = full_since.is_some_and(|since| since.elapsed() >= bounds.idle_timeout());
+                let error = match is_silent {
+                    true => BodyError::Client("it takes nothing of the response".into()),
+                    false => BodyError::TakenTooSlowly,
+                };
                 break End::Broken(Some(error));
             }
             Event::Long => {
                 // Where no more long streams may be, the permit stays with it until there may.
                 may_become_long = in_flight.become_stream().is_err();
-                long.as_mut().reset(tokio::time::Instant::now() + LONG_AGAIN);
+                long.as_mut().reset(tokio::time::Instant::now() + AGAIN);
+                resuming = None;
+            }
+            Event::Waited if in_flight.standing() == Standing::Rests => {
+                resuming = Some(Box::pin(in_flight.resume()));
+            }
+            Event::Waited => {
+                let now = tokio::time::Instant::now();
+                let mut rested = waits.clone();
+                match in_flight.rest(Rest::Response(status, rested.change(now))) {
+                    Ok(()) => waits = rested,
+                    Err(_) => waits.defer(now),
+                }
             }
         }
     };
     // The server is done with; its connection goes back before the client has read everything.
     drop(upstream);
     shared.borrow_mut().close(end);
+}
+
+/// Whether it is time to rest, or to go on.
+fn poll_due(
+    waits: &Waits,
+    in_flight: &InFlight,
+    mut timer: Pin<&mut tokio::time::Sleep>,
+    context: &mut Context<'_>,
+) -> Poll<()> {
+    let Some(due) = waits.due(in_flight.standing()) else { return Poll::Pending };
+    if timer.deadline() != due {
+        timer.as_mut().reset(due);
+    }
+    timer.poll(context)
 }
 
 /// Whether every byte that was announced has come.

@@ -308,6 +308,7 @@ impl Record {
             BodyError::Client(_) => ABANDONED,
             BodyError::TooLarge(_) => ClientFault::TooLarge.name(),
             BodyError::TooSlow => ClientFault::TooSlow.name(),
+            BodyError::TakenTooSlowly => "response_too_slow",
         };
         self.explain(reason, Some(error.to_string()));
     }
