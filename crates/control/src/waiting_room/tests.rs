@@ -691,7 +691,7 @@ fn what_is_not_written_is_no_more_than_was_promised_lately() {
 }
 
 #[test]
-fn a_million_are_promised_in_order_with_memory_for_slots_only() {
+fn a_million_are_promised_in_order() {
     let mut room = room_of(&settings(), 1000.0);
     let mut last = START;
     for _ in 0..1_000_000 {
