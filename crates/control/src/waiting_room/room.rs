@@ -172,6 +172,9 @@ impl Room {
             (self.checks, self.reported_excess) = (Vec::new(), 0.0);
             self.forget_others();
         }
+        if !old.weights().eq(settings.weights()) {
+            self.expect_costs();
+        }
         // Told of slots as they were.
         self.owed.clear();
         let (shares, lanes) = settings.lanes();
@@ -403,7 +406,9 @@ impl Room {
     /// Memory that depends on the horizon and the classes; sized once and at changes of knobs.
     fn make(&mut self) {
         let classes = self.settings.classes.len().max(1);
-        self.costs.resize(classes, UNIT);
+        if self.costs.len() != classes {
+            self.expect_costs();
+        }
         self.kept.resize(classes, 0);
         self.missed.resize(classes, 0);
         self.blocks = vec![None; classes];
@@ -412,6 +417,13 @@ impl Room {
         }
         self.no_shows = NoShows::new(classes, self.table.horizon(), self.behind());
         self.replay = Replay::new(self.behind() + self.ahead() + 2);
+    }
+
+    /// What requests take until admission has told what they cost, if it does.
+    fn expect_costs(&mut self) {
+        let default = self.settings.weights().next().unwrap_or(1).max(1);
+        self.costs = self.settings.weights().map(|weight| (UNIT * weight / default).max(1)).collect();
+        self.costs.resize(self.settings.classes.len().max(1), UNIT);
     }
 
     /// Goes on with what is known of promises in slots that lay otherwise and begin as `begin` says.

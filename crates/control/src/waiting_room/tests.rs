@@ -354,6 +354,40 @@ fn a_full_horizon_refuses_and_a_class_has_its_share() {
 }
 
 #[test]
+fn a_heavy_class_takes_by_its_weight_of_a_capacity_that_is_given_and_else_what_is_learnt() {
+    let heavy = ClassId(1);
+    let room_with = |algorithm: &'static str, weight: u64| {
+        let mut application = Values::defaults(Scope::Application);
+        for (knob, value) in [
+            (Knob::IN_FLIGHT_ALGORITHM, Value::Choice(algorithm)),
+            (Knob::ROOM_METHOD, Value::Choice("wait")),
+            (Knob::ROOM_FILL, Value::Ratio(1.0)),
+            (Knob::ROOM_SESSIONS, Value::Flag(false)),
+        ] {
+            application.set(knob, value).unwrap();
+        }
+        let classes = [2, weight].map(|weight| {
+            let mut class = Values::defaults(Scope::Class);
+            class.set(Knob::WEIGHT, Value::Count(weight)).unwrap();
+            class
+        });
+        RoomSettings::from_values(&application, &classes.each_ref())
+    };
+    let work = |room: &mut Room| promise(room.ask(s(0.5), heavy)).expect("a time").work;
+    for (algorithm, expected) in
+        [("fixed", 10_000), ("gradient2", 10_000), ("power_ratio", 1_000), ("knee_track", 1_000)]
+    {
+        let mut room = room_of(&room_with(algorithm, 20), 10.0);
+        assert_eq!(work(&mut room), expected, "{algorithm}");
+        room.configure(s(0.1), &room_with(algorithm, 4));
+        assert_eq!(work(&mut room), expected.min(2_000), "{algorithm}");
+        let costs = [(ONE, Some(1.0)), (heavy, Some(3.0))];
+        room.observe(s(0.2), Capacity { per_s: Some(10.0), pace: None }, costs.into_iter());
+        assert_eq!(work(&mut room), 3_000, "{algorithm}");
+    }
+}
+
+#[test]
 fn what_a_class_leaves_of_its_share_is_for_newcomers_only_where_they_overtake_nobody() {
     let mut settings = settings();
     settings.classes = vec![ClassRoom::default(), ClassRoom { share: Some(0.5), ..ClassRoom::default() }];
