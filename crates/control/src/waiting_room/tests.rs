@@ -533,6 +533,90 @@ fn sessions_are_counted_within_the_capacity() {
 }
 
 #[test]
+fn who_has_a_pass_and_was_not_served_comes_again_before_all_newcomers() {
+    let sessions = SessionSettings { idle: Duration::from_secs(60), total: Duration::from_secs(600) };
+    let settings = RoomSettings { sessions: Some(sessions), ..settings() };
+    let mut room = room_of(&settings, 10.0);
+    let Answer::Enter(Entry { pass: Some(pass), .. }) = room.ask(START, ONE) else { panic!("there is room") };
+    assert_eq!(slots(&ask(&mut room, START, 1000)).last(), Some(&100), "a long line");
+    assert!(matches!(room.pass(s(2.0), ONE, &pass), PassAnswer::Enter { .. }));
+    room.drain_counts(|_, _, _| {});
+    let again = promise(room.missed_with_pass(s(2.5), ONE)).expect("a time");
+    assert!(again.at.since(START) <= Duration::from_secs(4), "{}", again.at);
+    // He comes by his pass: no promise is left that nobody comes for.
+    assert!(matches!(room.pass(again.at, ONE, &pass), PassAnswer::Enter { .. }));
+    let mut counted = Vec::new();
+    room.drain_counts(|_, what, count| counted.push((what, count)));
+    assert_eq!(counted, [(RoomCount::Passed, 1)]);
+    // Where the room does not concern him he is refused like everybody.
+    room.configure(s(4.0), &RoomSettings { method: RoomMethod::Off, ..settings });
+    assert_eq!(how(room.missed_with_pass(s(4.0), ONE)), Some(How::Unconcerned));
+}
+
+#[test]
+fn who_was_let_in_and_not_served_began_no_session() {
+    let sessions = SessionSettings { idle: Duration::from_secs(60), total: Duration::from_secs(600) };
+    let settings = RoomSettings { sessions: Some(sessions), ..settings() };
+    // Of those let in half are not served and come again; each then does four requests more.
+    let follow = |missed: usize| {
+        let mut room = room_of(&settings, 1000.0);
+        for second in 0..300 {
+            let now = s(f64::from(second));
+            for _ in 0..10 {
+                let Answer::Enter(Entry { pass: Some(pass), .. }) = room.ask(now, ONE) else {
+                    panic!("there is room")
+                };
+                for _ in 0..4 {
+                    assert!(matches!(room.pass(now, ONE, &pass), PassAnswer::Enter { .. }));
+                }
+            }
+            for _ in 0..missed {
+                let Answer::Enter(Entry { pass: Some(pass), .. }) = room.ask(now, ONE) else {
+                    panic!("there is room")
+                };
+                let _ = room.missed(now, ONE, None);
+                assert!(matches!(room.pass(now, ONE, &pass), PassAnswer::Enter { .. }));
+                let _ = room.missed_with_pass(now, ONE);
+            }
+        }
+        room.advance(s(300.0));
+        room.follow()
+    };
+    assert_eq!(follow(10), follow(0));
+    assert!((3900..4000).contains(&follow(0)), "{}", follow(0));
+}
+
+#[test]
+fn newcomers_come_later_for_the_sessions_that_stand_in_the_short_queue() {
+    let sessions = SessionSettings { idle: Duration::from_secs(60), total: Duration::from_secs(600) };
+    let settings = RoomSettings { sessions: Some(sessions), ..settings() };
+    let next = |standing: f64, requests: usize| {
+        let mut room = room_of(&settings, 100.0);
+        for second in 0..60 {
+            let now = s(f64::from(second));
+            for _ in 0..10 {
+                let Answer::Enter(Entry { pass: Some(pass), .. }) = room.ask(now, ONE) else {
+                    panic!("there is room")
+                };
+                for _ in 0..requests {
+                    assert!(matches!(room.pass(now, ONE, &pass), PassAnswer::Enter { .. }));
+                }
+            }
+        }
+        let pace = crate::capacity::Pace { may_come_per_s: 100.0, departs_per_s: 100.0, standing };
+        room.observe(s(60.0), Capacity { per_s: Some(100.0), pace: Some(pace) }, std::iter::empty());
+        room.advance(s(61.0));
+        ask(&mut room, s(61.0), 200).last().map(|promise| promise.at.since(s(61.0)).as_secs())
+    };
+    assert_eq!(next(0.0, 0), Some(1));
+    // 50 requests are half a slot.
+    assert_eq!(next(50.0, 0), Some(2));
+    // 50 sessions of five requests each are two and a half.
+    let (before, after) = (next(0.0, 4).expect("a time"), next(50.0, 4).expect("a time"));
+    assert!((2..=3).contains(&(after - before)), "{before}, {after}");
+}
+
+#[test]
 fn a_pass_slides_ends_and_is_revoked() {
     let sessions = SessionSettings { idle: Duration::from_secs(60), total: Duration::from_secs(100) };
     let settings = RoomSettings { sessions: Some(sessions), ..settings() };
