@@ -15,34 +15,38 @@ use tidegate_control::{
     waiting_room::{Answer, Capacity, Room, RoomSettings},
 };
 
-/// Counts what the present thread allocates and hands on to the system.
+/// Counts what the present thread allocates and holds, and hands on to the system.
 struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    static HELD: Cell<usize> = const { Cell::new(0) };
 }
 
-fn count() {
+fn count(taken: usize, given_back: usize) {
     // A thread that is ending has no counter any more; nobody reads it then.
-    let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
+    let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + u64::from(taken > 0)));
+    // What another thread has taken may be given back by this one.
+    let _ = HELD.try_with(|held| held.set(held.get().wrapping_add(taken).wrapping_sub(given_back)));
 }
 
 #[expect(unsafe_code, reason = "GlobalAlloc is unsafe; every call is handed on to System unchanged")]
 // SAFETY: every method passes its arguments to the same method of `System` and returns its answer.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size(), 0);
         // SAFETY: the caller's promise is System's demand.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(0, layout.size());
         // SAFETY: as above; `pointer` came from System.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
+        count(size, layout.size());
         // SAFETY: as above; `pointer` came from System.
         unsafe { System.realloc(pointer, layout, size) }
     }
@@ -81,6 +85,11 @@ fn admission(algorithm: Algorithm) -> Admission {
 #[test]
 fn the_counter_counts() {
     assert_eq!(allocations(|| drop(std::hint::black_box(Box::new(1)))), 1);
+    let before = HELD.get();
+    let bytes = std::hint::black_box(vec![0_u8; 1000]);
+    assert_eq!(HELD.get().wrapping_sub(before), 1000);
+    drop(bytes);
+    assert_eq!(HELD.get(), before);
 }
 
 #[test]
@@ -121,6 +130,50 @@ fn waiting_allocates_nothing_once_the_tables_have_grown() {
     };
     (1..10).for_each(&mut round);
     assert_eq!(allocations(|| (10..10_000).for_each(&mut round)), 0);
+}
+
+/// A million promises are out at once, and come: numbers by slot and the filters of the slots whose people may come now are all
+/// that is held for them.
+#[test]
+fn a_million_promises_cost_memory_for_slots_only() {
+    let mut application = Values::defaults(Scope::Application);
+    application.set(Knob::ROOM_METHOD, Value::Choice("fifo")).unwrap();
+    let settings = RoomSettings::from_values(&application, &[&Values::defaults(Scope::Class)]);
+    let mut promises = Vec::with_capacity(1_000_000);
+    let before = HELD.get();
+    let held = || HELD.get() - before;
+    let mut room = Room::new(&settings, [1, 2], at(0));
+    let observe = |room: &mut Room, ms| {
+        room.observe(at(ms), Capacity { per_s: Some(1000.0), pace: None }, std::iter::empty());
+    };
+    observe(&mut room, 0);
+    let empty = held();
+    assert_eq!(
+        allocations(|| while promises.len() < 1_000_000 {
+            if let Answer::Wait(place) = room.ask(at(0), ClassId(0)) {
+                promises.push(place.promise);
+            }
+        }),
+        0
+    );
+    assert_eq!(held(), empty, "promises that are out");
+    let (mut most, mut entered) = (0, 0);
+    let mut promises = promises.into_iter().peekable();
+    for second in 1.. {
+        observe(&mut room, 1000 * second);
+        while let Some(promise) = promises.next_if(|promise| promise.at < at(1000 * (second + 1))) {
+            entered +=
+                u32::from(matches!(room.come_back(promise.at, ClassId(0), &promise), Answer::Enter(_)));
+        }
+        most = most.max(held());
+        if promises.peek().is_none() {
+            break;
+        }
+    }
+    assert!(entered > 999_000, "{entered} came in");
+    println!("{empty} bytes empty, {most} at most");
+    // Less than a byte each.
+    assert!(most - empty < 1_000_000, "{most} bytes while they come, {empty} without anybody");
 }
 
 #[test]

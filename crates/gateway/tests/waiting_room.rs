@@ -298,6 +298,37 @@ fn who_is_let_in_and_meets_no_server_has_his_pass() {
     assert_eq!(get(&mut client, "/").field("tidegate-reason"), Some("room_closed"), "and nobody else is");
 }
 
+/// Who shops with a pass and meets a full queue comes again in a moment, however many wait: his pass lets him in.
+#[test]
+fn who_has_a_pass_and_is_not_served_is_not_put_behind_everybody() {
+    let mut member = Member::new("in_flight.limit = 1\nwaiting_room.hold = \"50ms\"\n");
+    let shared = member.house.shared.clone();
+    let narrow = |settings: &mut tidegate_config::Settings| {
+        let values = &mut settings.applications[0].values;
+        values.set(Knob::CAPACITY_GIVEN, Value::Rate(1.0)).unwrap();
+        values.set(Knob::ROOM_METHOD, Value::Choice("wait")).unwrap();
+    };
+    shared.edit(narrow).unwrap();
+    let left_ms = |told: &Response| {
+        let said: Json = serde_json::from_str(&told.body).unwrap();
+        said["left_ms"].as_u64().unwrap()
+    };
+    let mut newcomer = member.house.connect();
+    eventually("a long line", || left_ms(&get(&mut newcomer, "/")) > 60_000);
+    let (slow, mut other) = (member.asking("/slow", ""), member.house.connect());
+    thread::scope(|scope| {
+        let served = scope.spawn(|| exchange(&mut other, &slow));
+        let mut at_origin = member.house.origin.next();
+        let cart = member.asking("/cart", "");
+        let again = exchange(&mut member.client, &cart);
+        assert_eq!((again.status, again.field("tidegate-reason")), (503, Some("waiting_room")));
+        assert!(left_ms(&again) < 10_000, "{}", again.body);
+        at_origin.ok("");
+        assert_eq!(served.join().unwrap().status, 200);
+    });
+    assert_eq!(member.ask("/cart", "", "").status, 200, "he is in");
+}
+
 /// So does he whose body is at fault, which is known only once he is in.
 #[test]
 fn who_is_let_in_and_sends_a_broken_body_has_his_pass() {

@@ -47,6 +47,7 @@ metrics! {
     "work_of_capacity", "", false, "work done / capacity", "Share of the server's processors that worked in the measured time, for whomever.";
     "told_share", "", false, "told a time / offered", "Visitors told to come later over requests offered.";
     "served_of_comers", "", false, "served / who came", "Replies over requests offered less those who did not come at their time.";
+    "broken_share", "", false, "visits broken off / visits", "Visits that ended because a request after the first was not answered, over visits that ended.";
     "overtaken_share", "", false, "overtaken / started", "Starts of requests that were overtaken by more than a second by somebody who first asked later.";
     "return_p50_ms", "ms", false, "median from return to reply", "Median time from coming at the promised time until the reply, the short queue included.";
     "return_p99_ms", "ms", false, "99th percentile from return to reply", "99th percentile of the time from coming at the promised time until the reply.";

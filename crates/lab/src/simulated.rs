@@ -363,11 +363,27 @@ fn draw(work: Work) -> Draw {
     }
 }
 
+fn class_id(position: usize) -> ClassId {
+    ClassId(u16::try_from(position).unwrap_or(u16::MAX))
+}
+
+/// Pages, and the pause between one and the next.
+fn site_of(think: Duration, pages: &[experiment::Page]) -> (tidegate_sim::Site, Draw) {
+    let page = |page: &experiment::Page| tidegate_sim::Page {
+        name: page.name.clone(),
+        class: class_id(page.class),
+        embedded: 0,
+        embedded_class: class_id(0),
+        next: page.next.clone(),
+    };
+    let site = tidegate_sim::Site { entry: 0, pages: pages.iter().map(page).collect(), pages_max: u32::MAX };
+    (site, Draw::Exponential { mean: think.as_secs_f64() })
+}
+
 /// Who comes: of open arrivals one population for each mix.
 fn populations(web: &Web, load: f64, capacity: f64) -> Vec<tidegate_sim::Population> {
-    let class = |position: usize| ClassId(u16::try_from(position).unwrap_or(u16::MAX));
     match &web.load.population {
-        Population::Open { poisson, phases, repeat, clients } => {
+        Population::Open { poisson, phases, repeat, clients, visit } => {
             let own: Vec<f64> = web.classes.iter().map(|class| class.share).collect();
             let shares = |phase: &Phase| phase.shares.clone().unwrap_or_else(|| own.clone());
             let mut mixes: Vec<Vec<f64>> = Vec::new();
@@ -376,34 +392,31 @@ fn populations(web: &Web, load: f64, capacity: f64) -> Vec<tidegate_sim::Populat
                     mixes.push(mix);
                 }
             }
+            let requests = visit.as_ref().map_or(1.0, site::requests_of);
             let of_mix = |mix: &Vec<f64>| {
+                let capacity = if visit.is_some() { capacity } else { site::capacity_for(web, mix) };
                 let per_s = |phase: &Phase| {
-                    if shares(phase) == *mix { phase.load * site::capacity_for(web, mix) } else { 0.0 }
+                    if shares(phase) == *mix { phase.load * capacity / requests } else { 0.0 }
                 };
                 let arrivals = if !phases.is_empty() {
                     let phases = phases.iter().map(|phase| (phase.length, per_s(phase))).collect();
                     Arrivals::Schedule { phases, repeat: *repeat, poisson: *poisson }
                 } else if *poisson {
-                    Arrivals::Poisson { per_s: load * capacity }
+                    Arrivals::Poisson { per_s: load * capacity / requests }
                 } else {
-                    Arrivals::Constant { per_s: load * capacity }
+                    Arrivals::Constant { per_s: load * capacity / requests }
                 };
-                let mix = mix.iter().enumerate().map(|(n, share)| (class(n), *share)).collect();
+                if let Some(experiment::Visit { think, pages }) = visit {
+                    let (site, think) = site_of(*think, pages);
+                    return tidegate_sim::Population::Sessions { arrivals, site, think };
+                }
+                let mix = mix.iter().enumerate().map(|(n, share)| (class_id(n), *share)).collect();
                 tidegate_sim::Population::Open { arrivals, mix, clients: *clients }
             };
             mixes.iter().map(of_mix).collect()
         }
         Population::Browsers { think, pages } => {
-            let page = |page: &experiment::Page| tidegate_sim::Page {
-                name: page.name.clone(),
-                class: class(page.class),
-                embedded: 0,
-                embedded_class: class(0),
-                next: page.next.clone(),
-            };
-            let site =
-                tidegate_sim::Site { entry: 0, pages: pages.iter().map(page).collect(), pages_max: u32::MAX };
-            let think = Draw::Exponential { mean: think.as_secs_f64() };
+            let (site, think) = site_of(*think, pages);
             let count = vec![(Duration::ZERO, site::browsers(web, load))];
             vec![tidegate_sim::Population::Browsers { count, site, think }]
         }

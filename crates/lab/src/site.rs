@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::experiment::{Page, Population, Web};
+use crate::experiment::{Page, Population, Visit, Web};
 
 /// Requests a second the server can do: its processors (or threads, if fewer) over the mean work.
 #[must_use]
@@ -50,12 +50,12 @@ pub fn browsers_at(think: Duration, capacity: f64, load: f64) -> usize {
 pub fn mix(web: &Web) -> Vec<f64> {
     let mut shares = vec![0.0; web.classes.len()];
     match &web.load.population {
-        Population::Open { .. } => {
+        Population::Open { visit: None, .. } => {
             for (share, class) in shares.iter_mut().zip(&web.classes) {
                 *share = class.share;
             }
         }
-        Population::Browsers { pages, .. } => {
+        Population::Browsers { pages, .. } | Population::Open { visit: Some(Visit { pages, .. }), .. } => {
             for (share, page) in visits(pages).into_iter().zip(pages) {
                 shares[page.class] += share;
             }
@@ -63,6 +63,16 @@ pub fn mix(web: &Web) -> Vec<f64> {
     }
     let sum: f64 = shares.iter().sum();
     shares.iter().map(|share| share / sum).collect()
+}
+
+/// Mean number of requests of a visit.
+#[must_use]
+pub fn requests_of(visit: &Visit) -> f64 {
+    let ends = visits(&visit.pages).into_iter().zip(&visit.pages).map(|(share, page)| {
+        let goes_on: f64 = page.next.iter().map(|(_, probability)| probability).sum();
+        share * (1.0 - goes_on)
+    });
+    1.0 / ends.sum::<f64>()
 }
 
 /// The long-run share of each page, a session that ends being followed by one at the first page.
@@ -103,5 +113,9 @@ mod tests {
         // Half of the visitors go on to the second page and leave there: 2/3 and 1/3.
         let left = visits(&[page(&[(1, 0.5)]), page(&[])]);
         assert!((left[0] - 2.0 / 3.0).abs() < 1e-9, "{left:?}");
+        // One and a half requests each; four fifths go on from a page to itself: five.
+        let requests = |pages: &[Page]| requests_of(&Visit { think: Duration::ZERO, pages: pages.to_vec() });
+        assert!((requests(&[page(&[(1, 0.5)]), page(&[])]) - 1.5).abs() < 1e-9);
+        assert!((requests(&[page(&[(0, 0.8)])]) - 5.0).abs() < 1e-9);
     }
 }

@@ -276,6 +276,22 @@ mod tests {
         assert_eq!(serve(&[0, 1], 2), 1.0, "never more than was given");
     }
 
+    /// docs/operations.md says so.
+    #[test]
+    fn a_server_that_is_removed_takes_its_part_of_a_given_capacity_until_another_stands_in_its_place() {
+        let track = CapacityTrack::default();
+        let serve = |ids: &[u16]| {
+            let in_service: Vec<(u16, u32)> = ids.iter().map(|id| (*id, 0)).collect();
+            let _ = track.set(&servers(&in_service));
+            track.parts_of_given([1, 0])[0]
+        };
+        assert_eq!(serve(&[0, 1]), 1.0);
+        assert!((serve(&[1]) - 0.5).abs() < 1e-9, "removed");
+        assert_eq!(serve(&[1, 2]), 1.0, "replaced");
+        assert_eq!(serve(&[1, 2, 3]), 1.0, "one more adds nothing");
+        assert!((serve(&[1, 2]) - 2.0 / 3.0).abs() < 1e-9, "and has its part from then on");
+    }
+
     #[test]
     fn history_is_bounded() {
         let track = CapacityTrack::default();

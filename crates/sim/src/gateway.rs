@@ -16,7 +16,7 @@ use std::{
 use host::Law;
 pub use host::Line;
 use measured::{Measured, Standing};
-use room::{Before, Hall};
+use room::{Before, Entered, Hall};
 
 use tidegate_control::{
     ClassId, Refusal, Ticket, Timestamp,
@@ -91,6 +91,7 @@ enum Held {
         class: ClassId,
         arrived: Timestamp,
         promise: Option<Promise>,
+        entered: Entered,
     },
     Permit {
         id: u64,
@@ -412,10 +413,10 @@ impl Front for Gateway {
             }
             self.measured.would_refuse(request.class, Refusal::ClientRate, 1);
         }
-        let mut priority = None;
+        let mut entered = Entered::default();
         if self.hall.is_on() && self.application.get(keys::MODE).0 == Mode::Enforce {
             match self.hall.arrive(now, &mut self.admission, request) {
-                Before::Enter(own) => priority = own,
+                Before::Enter(how) => entered = how,
                 Before::Later(promise) => return self.put_off(request.class, promise),
                 Before::Refuse(refusal) => return self.refuse(request.class, refusal),
             }
@@ -423,13 +424,16 @@ impl Front for Gateway {
         let class = &self.classes[request.class.index()].values;
         let exchange = Exchange {
             class: request.class,
-            priority: priority.unwrap_or_else(|| u8::try_from(class.get(keys::PRIORITY)).unwrap_or(u8::MAX)),
+            priority: entered
+                .priority
+                .unwrap_or_else(|| u8::try_from(class.get(keys::PRIORITY)).unwrap_or(u8::MAX)),
             weight: u32::try_from(class.get(keys::WEIGHT)).unwrap_or(u32::MAX),
             deadline: request.deadline,
             bytes: HEAD_BYTES,
         };
         match self.admission.arrive(now, exchange) {
             Arrival::Start(permit) => {
+                self.hall.give(entered.pass);
                 self.started(request.id, permit, now);
                 Verdict::Start
             }
@@ -443,12 +447,12 @@ impl Front for Gateway {
                 let promise = request.promise;
                 self.hold(
                     request.slot(),
-                    Held::Place { ticket, class: request.class, arrived: now, promise },
+                    Held::Place { ticket, class: request.class, arrived: now, promise, entered },
                 );
                 Verdict::Wait
             }
             Arrival::Refuse(refusal) => {
-                match self.hall.missed(now, request.class, request.promise, refusal) {
+                match self.hall.missed(now, request.class, request.promise, entered, refusal) {
                     Some(promise) => self.put_off(request.class, promise),
                     None => self.refuse(request.class, refusal),
                 }
@@ -522,7 +526,8 @@ impl Front for Gateway {
             let Some(&id) = self.waiting.get(ticket.index as usize) else { continue };
             // A client that has left may be among them.
             let slot = slot(id);
-            let Some(&Held::Place { ticket: own, class, arrived, promise }) = self.held.get(slot) else {
+            let Some(&Held::Place { ticket: own, class, arrived, promise, entered }) = self.held.get(slot)
+            else {
                 continue;
             };
             if own != ticket {
@@ -531,13 +536,14 @@ impl Front for Gateway {
             match self.admission.collect(self.now, ticket) {
                 Some(Ok(permit)) => {
                     self.queued -= 1;
+                    self.hall.give(entered.pass);
                     self.started(id, permit, arrived);
                     out.push((id, Verdict::Start));
                 }
                 Some(Err(refusal)) => {
                     self.queued -= 1;
                     self.held[slot] = Held::Nothing;
-                    let verdict = match self.hall.missed(self.now, class, promise, refusal) {
+                    let verdict = match self.hall.missed(self.now, class, promise, entered, refusal) {
                         Some(promise) => self.put_off(class, promise),
                         None => self.refuse(class, refusal),
                     };

@@ -140,6 +140,7 @@ pub fn settings(mut next: impl FnMut() -> u8) -> RoomSettings {
                     0 => None,
                     _ => Some(0.2),
                 },
+                weight: pick(&[1, 1, 5]),
             })
             .collect(),
     }

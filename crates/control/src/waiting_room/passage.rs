@@ -1,13 +1,17 @@
 //! What becomes of the room as time passes: slots that begin and end, filters that open, rounds that are drawn.
 
 use super::{
-    Kind, LANES_MAX, Promise, Room, RoomCount,
+    Kind, LANES_MAX, Promise, Room, RoomCount, Work,
+    budget::thousandths,
     draws::{AT_ONCE, Round},
     room::{PERSON, UNIT, nanos},
     settings::Group,
     slot_table::SLOTS_MAX,
 };
-use crate::{Timestamp, knobs::RoomMethod};
+use crate::{
+    Timestamp,
+    knobs::{RoomMethod, RoomRole},
+};
 
 impl Room {
     /// Fires what is due: slots that are over, doors that open.
@@ -20,6 +24,7 @@ impl Room {
             for slot in first + 1..=to {
                 self.slot_begins(slot);
             }
+            self.table.set_standing(self.standing_work());
             self.table.advance(self.now);
             if self.settings.is_on() {
                 self.spent.open(self.now, self.filter_places(to), self.table.length());
@@ -36,6 +41,17 @@ impl Room {
             self.set_budget(false);
         }
         self.draw();
+    }
+
+    /// Work by which newcomers come later for what stands in the short queue. Whose request stands there goes on with his session,
+    /// so that it is no longer before so many fewer sessions have begun.
+    fn standing_work(&self) -> Work {
+        // A check has no newcomers who could come later for it.
+        if self.settings.role == RoomRole::Check {
+            return 0;
+        }
+        let standing = self.capacity.pace.map_or(0, |pace| thousandths(pace.standing));
+        standing.saturating_mul(UNIT + self.follow()) / UNIT
     }
 
     /// When [`advance`](Self::advance) is to be called, if nothing else happens.

@@ -82,6 +82,19 @@ impl Room {
             *issued = issued.saturating_add(work);
         }
         self.count(class, RoomCount::Promised);
+        self.unnoted(class, slot, offset, work, since, renewed)
+    }
+
+    /// A promise of which nothing is kept.
+    pub(super) fn unnoted(
+        &mut self,
+        class: ClassId,
+        slot: u64,
+        offset: u32,
+        work: Work,
+        since: Timestamp,
+        renewed: u8,
+    ) -> Promise {
         Promise {
             kind: Kind::Place,
             class,

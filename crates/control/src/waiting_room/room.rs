@@ -172,6 +172,9 @@ impl Room {
             (self.checks, self.reported_excess) = (Vec::new(), 0.0);
             self.forget_others();
         }
+        if !old.weights().eq(settings.weights()) {
+            self.expect_costs();
+        }
         // Told of slots as they were.
         self.owed.clear();
         let (shares, lanes) = settings.lanes();
@@ -307,18 +310,21 @@ impl Room {
         }
     }
 
-    /// Somebody who was let in has waited in the short queue as long as he may, or was refused there: a new time, ahead
-    /// of all newcomers for one who had a promise.
+    /// Somebody who was let in, and not by a pass, has waited in the short queue as long as he may, or was refused there: a new
+    /// time, ahead of all newcomers for one who had a promise.
     pub fn missed(&mut self, now: Timestamp, class: ClassId, promise: Option<&Promise>) -> Answer {
         self.advance(now);
         let class = self.known(class);
         let is_check = self.settings.role == RoomRole::Check;
-        if promise.is_none() && !is_check {
+        if promise.is_none() && !is_check && !self.concerns(class) {
             // Who is no concern of the room is refused like everybody without one.
-            return match self.concerns(class) {
-                true => self.book(class, self.now, 0),
-                false => self.enter(class, How::Unconcerned, false),
-            };
+            return self.enter(class, How::Unconcerned, false);
+        }
+        if self.settings.sessions.is_some() {
+            self.sessions.did_not_begin(self.follow());
+        }
+        if promise.is_none() && !is_check {
+            return self.book(class, self.now, 0);
         }
         if promise.is_some() {
             self.count(class, RoomCount::Missed);
@@ -346,6 +352,22 @@ impl Room {
             }
             None => self.book(class, since, renewed),
         }
+    }
+
+    /// A request with a pass has waited in the short queue as long as it may, or was refused there: it is to come again ahead of
+    /// all newcomers. Nothing is promised, since its pass lets it in whenever it comes.
+    pub fn missed_with_pass(&mut self, now: Timestamp, class: ClassId) -> Answer {
+        self.advance(now);
+        let class = self.known(class);
+        if !self.concerns(class) {
+            return self.enter(class, How::Unconcerned, false);
+        }
+        let work = self.cost(class);
+        self.sessions.was_not_done(work);
+        let next = self.table.present() + 1;
+        let slot = self.table.take_again(work, self.owed_most()).unwrap_or(next);
+        let promise = self.unnoted(class, slot, 0, work, self.now, 0);
+        self.wait(promise)
     }
 
     /// Somebody who was let in as [`How::Replayed`] was refused in the short queue: it is no missed promise, and gains
@@ -403,7 +425,9 @@ impl Room {
     /// Memory that depends on the horizon and the classes; sized once and at changes of knobs.
     fn make(&mut self) {
         let classes = self.settings.classes.len().max(1);
-        self.costs.resize(classes, UNIT);
+        if self.costs.len() != classes {
+            self.expect_costs();
+        }
         self.kept.resize(classes, 0);
         self.missed.resize(classes, 0);
         self.blocks = vec![None; classes];
@@ -412,6 +436,13 @@ impl Room {
         }
         self.no_shows = NoShows::new(classes, self.table.horizon(), self.behind());
         self.replay = Replay::new(self.behind() + self.ahead() + 2);
+    }
+
+    /// What requests take until admission has told what they cost, if it does.
+    fn expect_costs(&mut self) {
+        let default = self.settings.weights().next().unwrap_or(1).max(1);
+        self.costs = self.settings.weights().map(|weight| (UNIT * weight / default).max(1)).collect();
+        self.costs.resize(self.settings.classes.len().max(1), UNIT);
     }
 
     /// Goes on with what is known of promises in slots that lay otherwise and begin as `begin` says.

@@ -65,16 +65,28 @@ impl Sessions {
         self.charged += charged as f64;
     }
 
+    /// A session that began has not: its first request was refused.
+    pub(super) const fn did_not_begin(&mut self, charged: Work) {
+        self.began -= 1.0;
+        self.charged -= charged as f64;
+    }
+
     /// A request came with a pass.
     pub(super) const fn used(&mut self, work: Work) {
         self.used += work as f64;
     }
 
+    /// A request that came with a pass was refused.
+    pub(super) const fn was_not_done(&mut self, work: Work) {
+        self.used -= work as f64;
+    }
+
     /// So many seconds are over.
     pub(super) fn step(&mut self, seconds: f64) {
         let (follow, rate) = ((-seconds / FOLLOW_S).exp(), (-seconds / RATE_S).exp());
-        self.work = self.work * follow + self.used;
-        self.begun = self.begun * follow + self.began;
+        // What was taken back had faded by then.
+        self.work = (self.work * follow + self.used).max(0.0);
+        self.begun = (self.begun * follow + self.began).max(0.0);
         self.used_per_s = self.used_per_s * rate + self.used / seconds * (1.0 - rate);
         self.charged_per_s = self.charged_per_s * rate + self.charged / seconds * (1.0 - rate);
         (self.used, self.charged, self.began) = (0.0, 0.0, 0.0);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{between::fingerprint, draws::GROUPS_MAX, slot_table::LANES_MAX};
 use crate::{
     ClassId, Timestamp,
-    knobs::{ClassRoomMethod, PerSecond, RoomMethod, RoomOrder, RoomRole, Values, keys},
+    knobs::{Algorithm, ClassRoomMethod, PerSecond, RoomMethod, RoomOrder, RoomRole, Values, keys},
 };
 
 /// Everything the room can be told while it runs.
@@ -79,6 +79,8 @@ pub struct ClassRoom {
     pub round: Option<Duration>,
     /// Share of each slot kept for it.
     pub share: Option<f64>,
+    /// Work of one of its requests over that of one of the other classes', where it is not learnt.
+    pub weight: u64,
 }
 
 impl Default for ClassRoom {
@@ -93,6 +95,7 @@ impl Default for ClassRoom {
             order: None,
             round: None,
             share: None,
+            weight: 1,
         }
     }
 }
@@ -117,6 +120,11 @@ impl RoomSettings {
     /// If the values belong to other scopes: a mistake in the program, not in its input.
     #[must_use]
     pub fn from_values(application: &Values, classes: &[&Values]) -> Self {
+        // What is found is in requests of the mix that came, or goes with costs that are learnt.
+        let finds_capacity = matches!(
+            application.get(keys::IN_FLIGHT_ALGORITHM).0,
+            Algorithm::KneeTrack | Algorithm::PowerRatio
+        );
         Self {
             method: application.get(keys::ROOM_METHOD).0,
             role: application.get(keys::ROOM_ROLE).0,
@@ -151,6 +159,7 @@ impl RoomSettings {
                     order: class.get(keys::CLASS_ROOM_ORDER).map(|chosen| chosen.0),
                     round: class.get(keys::CLASS_ROOM_ROUND),
                     share: class.get(keys::ROOM_SHARE),
+                    weight: if finds_capacity { 1 } else { class.get(keys::WEIGHT) },
                 })
                 .collect(),
         }
@@ -163,6 +172,11 @@ impl RoomSettings {
             (class.name, class.group) = (fingerprint(name), group);
         }
         self
+    }
+
+    /// Work of a request of each class.
+    pub(super) fn weights(&self) -> impl Iterator<Item = u64> + '_ {
+        self.classes.iter().map(|class| class.weight)
     }
 
     /// Whether there is a room at all.

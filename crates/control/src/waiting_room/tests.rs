@@ -354,6 +354,40 @@ fn a_full_horizon_refuses_and_a_class_has_its_share() {
 }
 
 #[test]
+fn a_heavy_class_takes_by_its_weight_of_a_capacity_that_is_given_and_else_what_is_learnt() {
+    let heavy = ClassId(1);
+    let room_with = |algorithm: &'static str, weight: u64| {
+        let mut application = Values::defaults(Scope::Application);
+        for (knob, value) in [
+            (Knob::IN_FLIGHT_ALGORITHM, Value::Choice(algorithm)),
+            (Knob::ROOM_METHOD, Value::Choice("wait")),
+            (Knob::ROOM_FILL, Value::Ratio(1.0)),
+            (Knob::ROOM_SESSIONS, Value::Flag(false)),
+        ] {
+            application.set(knob, value).unwrap();
+        }
+        let classes = [2, weight].map(|weight| {
+            let mut class = Values::defaults(Scope::Class);
+            class.set(Knob::WEIGHT, Value::Count(weight)).unwrap();
+            class
+        });
+        RoomSettings::from_values(&application, &classes.each_ref())
+    };
+    let work = |room: &mut Room| promise(room.ask(s(0.5), heavy)).expect("a time").work;
+    for (algorithm, expected) in
+        [("fixed", 10_000), ("gradient2", 10_000), ("power_ratio", 1_000), ("knee_track", 1_000)]
+    {
+        let mut room = room_of(&room_with(algorithm, 20), 10.0);
+        assert_eq!(work(&mut room), expected, "{algorithm}");
+        room.configure(s(0.1), &room_with(algorithm, 4));
+        assert_eq!(work(&mut room), expected.min(2_000), "{algorithm}");
+        let costs = [(ONE, Some(1.0)), (heavy, Some(3.0))];
+        room.observe(s(0.2), Capacity { per_s: Some(10.0), pace: None }, costs.into_iter());
+        assert_eq!(work(&mut room), 3_000, "{algorithm}");
+    }
+}
+
+#[test]
 fn what_a_class_leaves_of_its_share_is_for_newcomers_only_where_they_overtake_nobody() {
     let mut settings = settings();
     settings.classes = vec![ClassRoom::default(), ClassRoom { share: Some(0.5), ..ClassRoom::default() }];
@@ -496,6 +530,90 @@ fn sessions_are_counted_within_the_capacity() {
     }
     let mean = load[1_000..].iter().sum::<usize>() / 500;
     assert!((85..=112).contains(&mean), "{mean} requests a second of 100");
+}
+
+#[test]
+fn who_has_a_pass_and_was_not_served_comes_again_before_all_newcomers() {
+    let sessions = SessionSettings { idle: Duration::from_secs(60), total: Duration::from_secs(600) };
+    let settings = RoomSettings { sessions: Some(sessions), ..settings() };
+    let mut room = room_of(&settings, 10.0);
+    let Answer::Enter(Entry { pass: Some(pass), .. }) = room.ask(START, ONE) else { panic!("there is room") };
+    assert_eq!(slots(&ask(&mut room, START, 1000)).last(), Some(&100), "a long line");
+    assert!(matches!(room.pass(s(2.0), ONE, &pass), PassAnswer::Enter { .. }));
+    room.drain_counts(|_, _, _| {});
+    let again = promise(room.missed_with_pass(s(2.5), ONE)).expect("a time");
+    assert!(again.at.since(START) <= Duration::from_secs(4), "{}", again.at);
+    // He comes by his pass: no promise is left that nobody comes for.
+    assert!(matches!(room.pass(again.at, ONE, &pass), PassAnswer::Enter { .. }));
+    let mut counted = Vec::new();
+    room.drain_counts(|_, what, count| counted.push((what, count)));
+    assert_eq!(counted, [(RoomCount::Passed, 1)]);
+    // Where the room does not concern him he is refused like everybody.
+    room.configure(s(4.0), &RoomSettings { method: RoomMethod::Off, ..settings });
+    assert_eq!(how(room.missed_with_pass(s(4.0), ONE)), Some(How::Unconcerned));
+}
+
+#[test]
+fn who_was_let_in_and_not_served_began_no_session() {
+    let sessions = SessionSettings { idle: Duration::from_secs(60), total: Duration::from_secs(600) };
+    let settings = RoomSettings { sessions: Some(sessions), ..settings() };
+    // Of those let in half are not served and come again; each then does four requests more.
+    let follow = |missed: usize| {
+        let mut room = room_of(&settings, 1000.0);
+        for second in 0..300 {
+            let now = s(f64::from(second));
+            for _ in 0..10 {
+                let Answer::Enter(Entry { pass: Some(pass), .. }) = room.ask(now, ONE) else {
+                    panic!("there is room")
+                };
+                for _ in 0..4 {
+                    assert!(matches!(room.pass(now, ONE, &pass), PassAnswer::Enter { .. }));
+                }
+            }
+            for _ in 0..missed {
+                let Answer::Enter(Entry { pass: Some(pass), .. }) = room.ask(now, ONE) else {
+                    panic!("there is room")
+                };
+                let _ = room.missed(now, ONE, None);
+                assert!(matches!(room.pass(now, ONE, &pass), PassAnswer::Enter { .. }));
+                let _ = room.missed_with_pass(now, ONE);
+            }
+        }
+        room.advance(s(300.0));
+        room.follow()
+    };
+    assert_eq!(follow(10), follow(0));
+    assert!((3900..4000).contains(&follow(0)), "{}", follow(0));
+}
+
+#[test]
+fn newcomers_come_later_for_the_sessions_that_stand_in_the_short_queue() {
+    let sessions = SessionSettings { idle: Duration::from_secs(60), total: Duration::from_secs(600) };
+    let settings = RoomSettings { sessions: Some(sessions), ..settings() };
+    let next = |standing: f64, requests: usize| {
+        let mut room = room_of(&settings, 100.0);
+        for second in 0..60 {
+            let now = s(f64::from(second));
+            for _ in 0..10 {
+                let Answer::Enter(Entry { pass: Some(pass), .. }) = room.ask(now, ONE) else {
+                    panic!("there is room")
+                };
+                for _ in 0..requests {
+                    assert!(matches!(room.pass(now, ONE, &pass), PassAnswer::Enter { .. }));
+                }
+            }
+        }
+        let pace = crate::capacity::Pace { may_come_per_s: 100.0, departs_per_s: 100.0, standing };
+        room.observe(s(60.0), Capacity { per_s: Some(100.0), pace: Some(pace) }, std::iter::empty());
+        room.advance(s(61.0));
+        ask(&mut room, s(61.0), 200).last().map(|promise| promise.at.since(s(61.0)).as_secs())
+    };
+    assert_eq!(next(0.0, 0), Some(1));
+    // 50 requests are half a slot.
+    assert_eq!(next(50.0, 0), Some(2));
+    // 50 sessions of five requests each are two and a half.
+    let (before, after) = (next(0.0, 4).expect("a time"), next(50.0, 4).expect("a time"));
+    assert!((2..=3).contains(&(after - before)), "{before}, {after}");
 }
 
 #[test]
@@ -691,7 +809,7 @@ fn what_is_not_written_is_no_more_than_was_promised_lately() {
 }
 
 #[test]
-fn a_million_are_promised_in_order_with_memory_for_slots_only() {
+fn a_million_are_promised_in_order() {
     let mut room = room_of(&settings(), 1000.0);
     let mut last = START;
     for _ in 0..1_000_000 {

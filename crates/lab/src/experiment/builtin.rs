@@ -39,6 +39,7 @@ experiments![
     "webq-burst",
     "webq-again",
     "webq-people",
+    "webq-visits",
     "waiting-million",
     "webq-discovery",
     "webq-rise",

@@ -197,6 +197,8 @@ pub enum Population {
         repeat: bool,
         /// Distinct clients the requests come from, drawn evenly.
         clients: u32,
+        /// What each of those who come goes on to do; `None`: nothing more.
+        visit: Option<Visit>,
     },
     /// A closed loop of browsers; the x value is their number over the number that the idle
     /// server keeps up with, capacity · think.
@@ -206,6 +208,15 @@ pub enum Population {
         /// The pages, the first being where they enter.
         pages: Vec<Page>,
     },
+}
+
+/// A visit: from page to page, whatever becomes of other visits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Visit {
+    /// Mean of the exponential pause between a reply and the next request.
+    pub think: Duration,
+    /// The pages, the first being where it begins.
+    pub pages: Vec<Page>,
 }
 
 /// A load for a time.

@@ -433,11 +433,18 @@ fn check_web(top: &Section<'_>, web: &Web, loads: &[f64], arms: &[Arm]) {
             check_group(top, &class.name, group, web, arms);
         }
     }
-    if let Population::Open { phases, .. } = &web.load.population {
+    if let Population::Open { phases, visit, .. } = &web.load.population {
+        if visit.is_some() && phases.iter().any(|phase| phase.shares.is_some()) {
+            top.fault(
+                "load",
+                "the pages of visits say how many requests are of which class",
+                "leave out shares",
+            );
+        }
         if !phases.is_empty() && !loads.is_empty() {
             top.fault("vary", "the load has phases of its own", "leave out [vary] or [[load.phase]]");
         }
-        if web.classes.iter().all(|class| class.share <= 0.0) {
+        if visit.is_none() && web.classes.iter().all(|class| class.share <= 0.0) {
             top.fault("class", "no class has a share of the load", "give one a share above 0");
         }
     }
@@ -493,7 +500,14 @@ fn check_live(top: &Section<'_>, web: &Web, live: &Live, servers: &[StandardServ
             "make `within` as long as that, load.timeout shorter, or leave out [live]",
         );
     }
-    if let Population::Open { phases, repeat, .. } = &web.load.population {
+    if let Population::Open { phases, repeat, visit, .. } = &web.load.population {
+        if visit.is_some() {
+            top.fault(
+                "load",
+                "visits that arrive whatever becomes of others are simulated only",
+                "leave out load.arrivals, for browsers, or [live]",
+            );
+        }
         let phases = if live.phases.is_empty() { phases } else { &live.phases };
         if *repeat || phases.iter().any(|phase| phase.shares.is_some()) {
             top.fault("load", "live runs have one mix and go through their phases once", "leave out [live]");

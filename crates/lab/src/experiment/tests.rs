@@ -131,6 +131,39 @@ fn checks_and_plots_refer_to_what_is_there() {
     assert!(faults(&many).contains("returns.early: the shares add up to 1.2"), "{}", faults(&many));
 }
 
+#[test]
+fn visits_arrive_as_their_requests_load_the_server() {
+    let site = "arrivals = \"poisson\", think = \"1s\", page = [{ name = \"home\", class = \"home\", next = { home = 0.75 } }]";
+    let text = SOUND.replacen("arrivals = \"poisson\"", site, 1);
+    let experiment = Experiment::parse("mine", &text).unwrap_or_else(|faults| panic!("{faults}"));
+    let Subject::Web(web) = &experiment.subject else { panic!("clients and a server") };
+    let scenario = crate::simulated::scenario(web, 2.0, &experiment.run, 1);
+    let [clients] = &scenario.applications[0].clients[..] else { panic!("one kind of clients") };
+    let tidegate_sim::Population::Sessions { arrivals, .. } = &clients.population else { panic!("visits") };
+    // Twice the hundred a second, four requests each.
+    assert_eq!(*arrivals, tidegate_sim::Arrivals::Poisson { per_s: 50.0 });
+    assert!(faults(&format!("{text}[live]\n")).contains("leave out load.arrivals, for browsers, or [live]"));
+    let phases = text.replacen("vary = { load = [0.5, 2] }\n", "", 1).replacen(
+        "think =",
+        "phase = [{ load = 1, for = \"9s\", shares = { home = 1 } }], think =",
+        1,
+    );
+    assert!(faults(&phases).contains("the pages of visits say"), "{}", faults(&phases));
+}
+
+/// A few seeds: what all of them give is `tidegate lab run`.
+#[test]
+fn the_waiting_room_keeps_its_word_in_virtual_time() {
+    for name in ["webq-burst", "webq-visits"] {
+        let experiment = Experiment::find(name).expect("built in");
+        let options = crate::simulated::Options { seed: 1, seeds: Some(3), progress: &|_, _| {} };
+        let outcome = crate::simulated::run(&experiment, options).expect("it runs");
+        for verdict in crate::verdict::judge(&experiment, &outcome) {
+            assert!(verdict.pass, "{name}: {verdict:?}");
+        }
+    }
+}
+
 /// What only one kind of run can do is a fault where the other is asked for too, not a figure that never comes.
 #[test]
 fn live_runs_are_asked_for_what_they_can_do_alone() {

@@ -40,6 +40,11 @@ pub(super) fn figures(result: &RunResult, web: &Web, load: f64) -> Figures {
     }
     put("work_of_capacity", worked(result));
     of_returns(&mut put, &total);
+    let visits = result.sessions;
+    let ended = visits.completed + visits.turned_away + visits.broken;
+    if ended > 0 {
+        put("broken_share", ratio(visits.broken, ended));
+    }
     of_estimate(&mut put, result, web);
     let good: Vec<f64> = result.series.iter().map(tidegate_sim::Row::goodput).collect();
     let offered: Vec<f64> = result.series.iter().map(|row| per_s(row.total().offered, row.length)).collect();

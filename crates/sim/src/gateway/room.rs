@@ -1,12 +1,12 @@
 //! The waiting room before the simulated admission, as the gateway has it: asked first, told what admission knows.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use tidegate_control::{
     ClassId, Refusal, Timestamp,
     admission::Admission,
     knobs::{PerSecond, Values, keys},
-    waiting_room::{Answer, Capacity, Promise, Room, RoomCount, RoomSettings, Standing},
+    waiting_room::{Answer, Capacity, Pass, PassAnswer, Promise, Room, RoomCount, RoomSettings, Standing},
 };
 
 use super::Class;
@@ -14,6 +14,9 @@ use crate::{Request, scenario::START};
 
 /// How often the room is told what admission knows.
 const INTERVAL: Duration = Duration::from_millis(100);
+
+/// How often passes that are over are forgotten.
+const SWEEP: Duration = Duration::from_secs(60);
 
 /// The room, and when it is told next.
 #[derive(Debug)]
@@ -23,14 +26,27 @@ pub(super) struct Hall {
     next: Timestamp,
     /// The capacity told by knob: the room knows it whatever finds the limit.
     given: Option<f64>,
+    /// What browsers have in cookies, by session.
+    passes: BTreeMap<u32, Pass>,
+    sweep: Timestamp,
 }
 
 /// What becomes of a request before admission.
 pub(super) enum Before {
-    /// It goes on, perhaps with a priority of its own.
-    Enter(Option<u8>),
+    Enter(Entered),
     Later(Promise),
     Refuse(Refusal),
+}
+
+/// How a request goes on to admission.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Entered {
+    /// Whether it came with a pass.
+    pub(super) has_pass: bool,
+    /// Its priority, if it has one of its own.
+    pub(super) priority: Option<u8>,
+    /// The pass that its session gets with the answer.
+    pub(super) pass: Option<(u32, Pass)>,
 }
 
 pub(super) fn settings(application: &Values, classes: &[Class]) -> RoomSettings {
@@ -46,7 +62,14 @@ fn given(application: &Values) -> Option<f64> {
 impl Hall {
     pub(super) fn new(settings: &RoomSettings, application: &Values) -> Self {
         let room = Room::new(settings, [1, 2], START);
-        Self { room, is_on: settings.is_on(), next: START, given: given(application) }
+        Self {
+            room,
+            is_on: settings.is_on(),
+            next: START,
+            given: given(application),
+            passes: BTreeMap::new(),
+            sweep: START + SWEEP,
+        }
     }
 
     pub(super) fn configure(&mut self, now: Timestamp, settings: &RoomSettings, application: &Values) {
@@ -83,6 +106,10 @@ impl Hall {
             return;
         }
         self.next = now + INTERVAL;
+        if now >= self.sweep {
+            self.sweep = now + SWEEP;
+            self.passes.retain(|_, pass| pass.until > now);
+        }
         let pace = admission.pace(now, self.room.holds_back(now));
         let levels = admission.levels();
         let per_s = levels.capacity.or(self.given);
@@ -94,17 +121,32 @@ impl Hall {
         if request.forged {
             self.room.count(request.class, RoomCount::Forged);
         }
+        if let Some(session) = request.session
+            && let Some(pass) = self.passes.get(&session)
+            && let PassAnswer::Enter { renewed } = self.room.pass(now, request.class, pass)
+        {
+            let pass = renewed.map(|renewed| (session, renewed));
+            return Before::Enter(Entered { has_pass: true, priority: None, pass });
+        }
         let answer = match &request.promise {
             Some(promise) => self.room.come_back(now, request.class, promise),
             None => self.room.ask(now, request.class),
         };
         match answer {
-            Answer::Enter(entry) => Before::Enter(entry.priority),
+            Answer::Enter(entry) => {
+                let pass = request.session.zip(entry.pass);
+                Before::Enter(Entered { has_pass: false, priority: entry.priority, pass })
+            }
             Answer::Wait(place) => Before::Later(place.promise),
             Answer::Refuse(refusal) => Before::Refuse(refusal),
             // The simulated gateway has both roles.
             Answer::Elsewhere { .. } => Before::Refuse(Refusal::RoomClosed),
         }
+    }
+
+    /// Who was let in is on the way to the server: he has his pass.
+    pub(super) fn give(&mut self, pass: Option<(u32, Pass)>) {
+        self.passes.extend(pass);
     }
 
     /// A new time for who was let in and refused for want of room.
@@ -113,12 +155,17 @@ impl Hall {
         now: Timestamp,
         class: ClassId,
         promise: Option<Promise>,
+        entered: Entered,
         refusal: Refusal,
     ) -> Option<Promise> {
         if !self.is_on || !refusal.is_overload() {
             return None;
         }
-        match self.room.missed(now, class, promise.as_ref()) {
+        let answer = match entered.has_pass {
+            true => self.room.missed_with_pass(now, class),
+            false => self.room.missed(now, class, promise.as_ref()),
+        };
+        match answer {
             Answer::Wait(place) => Some(place.promise),
             _ => None,
         }

@@ -187,23 +187,13 @@ impl Kept {
     /// Reads a body of `application/x-www-form-urlencoded` (URL, section 5.1); `None` if it is none that could be sent
     /// again as it was.
     pub(super) fn url_decode(body: &[u8]) -> Option<Self> {
-        Self::url_decode_as(body, charset::UTF_8, |bytes| String::from_utf8(bytes).ok()).or_else(|| {
-            Self::url_decode_as(body, charset::WINDOWS_1252, |bytes| Some(charset::of_bytes(&bytes)))
-        })
-    }
-
-    fn url_decode_as(
-        body: &[u8],
-        charset: &'static str,
-        text: impl Fn(Vec<u8>) -> Option<String>,
-    ) -> Option<Self> {
-        let mut kept = Self { fields: Vec::new(), is_multipart: false, charset };
+        let mut kept = Self { fields: Vec::new(), is_multipart: false, charset: charset::UTF_8 };
         for pair in body.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
             let equals = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
             let (name, value) = pair.split_at(equals);
-            kept.add_text(text(decode(name))?, text(decode(value.get(1..).unwrap_or_default()))?)?;
+            kept.add_text(&decode(name), &decode(value.get(1..).unwrap_or_default()))?;
         }
-        Some(kept)
+        kept.whole()
     }
 
     /// A form of `multipart/form-data`, without fields yet.
@@ -212,18 +202,18 @@ impl Kept {
     }
 
     /// Adds a field; `None` if it would not be sent again as it is.
-    pub(super) fn add_text(&mut self, name: String, value: String) -> Option<()> {
+    pub(super) fn add_text(&mut self, name: &[u8], value: &[u8]) -> Option<()> {
+        let [name, value] = self.read_texts([name, value]);
         let is_changed = |text: &str| text.contains('\0') || text.replace("\r\n", "").contains(['\r', '\n']);
-        // A browser fills this one in by itself (HTML, section 4.10.21.4).
-        let is_charset = name.eq_ignore_ascii_case("_charset_") && value != self.charset;
-        if is_changed(&name) || is_changed(&value) || is_charset {
+        if is_changed(&name) || is_changed(&value) {
             return None;
         }
         self.add(name, Content::Text(value))
     }
 
     /// Adds a file of a field; `None` if the visitor could not choose it again in such a form.
-    pub(super) fn add_file(&mut self, name: String, file: String, is_empty: bool) -> Option<()> {
+    pub(super) fn add_file(&mut self, name: &[u8], file: &[u8], is_empty: bool) -> Option<()> {
+        let [name, file] = self.read_texts([name, file]);
         if file.is_empty() {
             return if is_empty { self.add(name, Content::NoFile) } else { None };
         }
@@ -236,6 +226,36 @@ impl Kept {
             _ => self.add(name, Content::Files(vec![file]))?,
         }
         Some(())
+    }
+
+    /// The form, all of it having come; `None` if it would not be sent again as it is.
+    pub(super) fn whole(self) -> Option<Self> {
+        // A browser fills this one in by itself (HTML, section 4.10.21.4).
+        let is_changed = |field: &Field| match &field.content {
+            Content::Text(value) => field.name.eq_ignore_ascii_case("_charset_") && value != self.charset,
+            Content::Files(_) | Content::NoFile => false,
+        };
+        if self.fields.iter().any(is_changed) { None } else { Some(self) }
+    }
+
+    /// The texts for which a browser writes these bytes. Of a form with any that are not UTF-8 all are bytes.
+    fn read_texts(&mut self, bytes: [&[u8]; 2]) -> [String; 2] {
+        if self.charset == charset::UTF_8 {
+            if let [Ok(one), Ok(other)] = bytes.map(str::from_utf8) {
+                return [one.to_owned(), other.to_owned()];
+            }
+            self.charset = charset::WINDOWS_1252;
+            let as_bytes = |text: &mut String| *text = charset::of_bytes(text.as_bytes());
+            for Field { name, content } in &mut self.fields {
+                as_bytes(name);
+                match content {
+                    Content::Text(value) => as_bytes(value),
+                    Content::Files(files) => files.iter_mut().for_each(as_bytes),
+                    Content::NoFile => {}
+                }
+            }
+        }
+        bytes.map(charset::of_bytes)
     }
 
     /// A field without a name is not sent.

@@ -158,6 +158,7 @@ pub(super) fn missed(
     let class = visitor.class;
     let answer = snapshot.state.waiting_room().with(|room, now| match visit.promise() {
         Some(promise) if visit.is_replayed() => room.not_again(now, class, promise),
+        _ if visit.has_pass() => room.missed_with_pass(now, class),
         promise => room.missed(now, class, promise),
     });
     let bound_to = visit.bound_to().clone();

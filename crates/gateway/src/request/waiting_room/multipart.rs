@@ -74,9 +74,9 @@ enum At {
     /// A part's head.
     Head,
     /// The text of the field of this name.
-    Text(String),
+    Text(Vec<u8>),
     /// A file: its field's name and its own, and whether nothing of it has come.
-    File { name: String, file: String, is_empty: bool },
+    File { name: Vec<u8>, file: Vec<u8>, is_empty: bool },
     /// Nothing.
     End,
 }
@@ -120,7 +120,7 @@ impl Reader {
 
     /// The form, if it is whole.
     pub(super) fn finish(self) -> Option<Kept> {
-        matches!(self.at, At::End).then_some(self.kept)
+        if matches!(self.at, At::End) { self.kept.whole() } else { None }
     }
 
     /// Reads the next thing, which begins at `from`: its length; `None`: it has not come.
@@ -151,8 +151,7 @@ impl Reader {
                 let Some(end) = find(unread, self.searched, &self.delimiter) else {
                     return self.waits(from, delimiter);
                 };
-                let text = unread.get(..end).and_then(|text| std::str::from_utf8(text).ok()).ok_or(Unkept)?;
-                self.kept.add_text(std::mem::take(name), text.to_owned()).ok_or(Unkept)?;
+                self.kept.add_text(name, unread.get(..end).unwrap_or_default()).ok_or(Unkept)?;
                 self.goes_on(At::Delimited, end + delimiter)
             }
             At::File { name, file, is_empty } => {
@@ -164,7 +163,7 @@ impl Reader {
                 if found.is_none() {
                     return Ok((len > 0).then_some(len));
                 }
-                self.kept.add_file(std::mem::take(name), std::mem::take(file), *is_empty).ok_or(Unkept)?;
+                self.kept.add_file(name, file, *is_empty).ok_or(Unkept)?;
                 self.goes_on(At::Delimited, delimiter)?;
                 Ok(Some(len + delimiter))
             }
@@ -206,14 +205,14 @@ fn content_of(head: &[u8]) -> Option<At> {
     if !disposition.name.eq_ignore_ascii_case("content-disposition") {
         return None;
     }
-    let said = std::str::from_utf8(disposition.value).ok()?.strip_prefix("form-data; name=\"")?;
-    let (name, said) = said.split_once('"')?;
-    let name = name.to_owned();
+    let said = disposition.value.strip_prefix(b"form-data; name=\"")?;
+    let (name, said) = said.split_at(memchr::memchr(b'"', said)?);
+    let (name, said) = (name.to_vec(), said.get(1..)?);
     match rest {
         [] => said.is_empty().then_some(At::Text(name)),
         [kind] if kind.name.eq_ignore_ascii_case("content-type") => {
-            let file = said.strip_prefix("; filename=\"")?.strip_suffix('"')?;
-            (!file.contains('"')).then(|| At::File { name, file: file.to_owned(), is_empty: true })
+            let file = said.strip_prefix(b"; filename=\"")?.strip_suffix(b"\"")?;
+            (!file.contains(&b'"')).then(|| At::File { name, file: file.to_vec(), is_empty: true })
         }
         _ => None,
     }
@@ -316,6 +315,39 @@ mod tests {
         assert!(!self::page(&plain).contains(LANGUAGES[0].form_files));
     }
 
+    /// As in a form without files, which texts a page shows for them means nothing.
+    #[test]
+    fn bytes_of_other_charsets_come_back_as_they_were() {
+        let named = |name: &[u8], body: Vec<u8>| {
+            let at = memmem::find(&body, b"NAME").unwrap();
+            [&body[..at], name, &body[at + 4..]].concat()
+        };
+        let latin = (String::from("value"), None, b"Ren\xE9".to_vec());
+        let body = named(
+            b"gr\xF6sse",
+            written(&[text("both", "é"), file("photo", "é.png", b"x"), text("NAME", ""), latin]),
+        );
+        let kept = read(&body).expect("a form");
+        let page = page(&kept);
+        for said in [
+            "accept-charset=\"windows-1252\"",
+            "name=\"both\" value=\"Ã©\"",
+            "<bdi>Ã©.png</bdi>",
+            "name=\"grösse\" value=\"\"",
+            "name=\"value\" value=\"René\"",
+        ] {
+            assert!(page.contains(said), "{said} is not in {page}");
+        }
+        for lengths in [&[1][..], &[7, 1, 30]] {
+            assert_eq!(read_in(&body, lengths, 1 << 16, 1 << 20).as_ref(), Some(&kept), "{lengths:?}");
+        }
+        let charset = |name: &str| (String::from("_charset_"), None, name.as_bytes().to_vec());
+        let other = || (String::from("a"), None, vec![0xFF]);
+        assert!(read(&written(&[charset("windows-1252"), other()])).is_some());
+        assert_eq!(read(&written(&[charset("UTF-8"), other()])), None);
+        assert_eq!(read(&written(&[other(), charset("koi8-r")])), None);
+    }
+
     #[test]
     fn what_no_browser_would_send_again_is_not_kept() {
         let one = "Content-Disposition: form-data; name=\"a\"";
@@ -352,8 +384,6 @@ mod tests {
         ] {
             assert_eq!(read(body.as_bytes()), None, "{body}");
         }
-        let not_text = written(&[(String::from("a"), None, vec![0xFF])]);
-        assert_eq!(read(&not_text), None);
     }
 
     #[test]

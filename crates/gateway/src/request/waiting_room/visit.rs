@@ -30,6 +30,8 @@ pub(in crate::request) struct Visit {
     promise: Option<Promise>,
     /// Whether that seems to have been used before.
     is_replayed: bool,
+    /// Whether it came with a pass.
+    has_pass: bool,
     priority: Option<u8>,
     /// The pass it holds, or gets.
     pass: Option<Pass>,
@@ -52,6 +54,7 @@ impl Visit {
             is_exempt: false,
             promise: None,
             is_replayed: false,
+            has_pass: false,
             priority: None,
             pass: None,
             is_handed: false,
@@ -83,7 +86,7 @@ impl Visit {
         cookie: Option<&str>,
         carried: Carried<'_>,
     ) {
-        (self.pass, self.is_handed) = (Some(pass), is_handed);
+        (self.pass, self.has_pass, self.is_handed) = (Some(pass), true, is_handed);
         self.pass_cookie = match cookie {
             Some(PASS) => Cow::Borrowed(PASS),
             Some(name) => Cow::Owned(name.to_owned()),
@@ -123,6 +126,10 @@ impl Visit {
 
     pub(super) const fn is_replayed(&self) -> bool {
         self.is_replayed
+    }
+
+    pub(super) const fn has_pass(&self) -> bool {
+        self.has_pass
     }
 
     pub(super) const fn bound_to(&self) -> &Identity {

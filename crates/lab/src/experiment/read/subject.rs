@@ -7,7 +7,7 @@ use tidegate_sim::Returns;
 
 use super::{
     super::{
-        Class, Load, Page, Phase, Population, Retry, Server, Shape, Subject, Switching, Web, Work,
+        Class, Load, Page, Phase, Population, Retry, Server, Shape, Subject, Switching, Visit, Web, Work,
         section::{Entry, Section},
     },
     LOAD_MAX, MEASURED_MAX, SPANS,
@@ -42,7 +42,7 @@ pub(super) fn subject(top: &Section<'_>) -> Subject {
 
 impl Population {
     fn open() -> Self {
-        Self::Open { poisson: true, phases: Vec::new(), repeat: false, clients: 100 }
+        Self::Open { poisson: true, phases: Vec::new(), repeat: false, clients: 100, visit: None }
     }
 }
 
@@ -178,14 +178,17 @@ fn work(entry: &Entry<'_>) -> Option<Work> {
 }
 
 fn load(section: &Section<'_>, classes: &[Class]) -> Load {
-    let population = if section.has("page") {
-        browsers(section, classes)
+    let has_pages = section.has("page");
+    let population = if has_pages && !section.has("arrivals") {
+        let Visit { think, pages } = pages(section, classes);
+        Population::Browsers { think, pages }
     } else {
         let poisson = section.choice("arrivals", &[("poisson", true), ("constant", false)]).unwrap_or(true);
         let phases = phases(section, classes);
         let repeat = section.flag("repeat").unwrap_or(false);
-        let clients = section.whole("clients", 1..=100_000).unwrap_or(100);
-        Population::Open { poisson, phases, repeat, clients }
+        let visit = has_pages.then(|| pages(section, classes));
+        let clients = if has_pages { None } else { section.whole("clients", 1..=100_000) };
+        Population::Open { poisson, phases, repeat, clients: clients.unwrap_or(100), visit }
     };
     let timeout = section.span("timeout", SPANS).unwrap_or(Duration::from_secs(2));
     let retry = section.table("retry").map(|inner| {
@@ -249,7 +252,7 @@ fn shares(entry: &Entry<'_>, classes: &[Class]) -> Vec<f64> {
     shares
 }
 
-fn browsers(section: &Section<'_>, classes: &[Class]) -> Population {
+fn pages(section: &Section<'_>, classes: &[Class]) -> Visit {
     let think = section.span("think", SPANS).unwrap_or(Duration::from_secs(7));
     let sections = section.tables("page");
     let names: Vec<String> =
@@ -287,5 +290,5 @@ fn browsers(section: &Section<'_>, classes: &[Class]) -> Population {
         page.finish();
         pages.push(Page { name: name.clone(), class, next });
     }
-    Population::Browsers { think, pages }
+    Visit { think, pages }
 }
