@@ -1,62 +1,18 @@
 //! The fast path of admission allocates nothing: arrive and depart with nothing waiting, and, once its
 //! tables have grown, waiting too. Nor does the waiting room for anybody, once its filters have grown.
 
-use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    cell::Cell,
-    collections::VecDeque,
-    time::Duration,
-};
+#[path = "../examples/allocations/mod.rs"]
+mod allocations;
 
+use std::{collections::VecDeque, time::Duration};
+
+use allocations::allocations;
 use tidegate_control::{
     ClassId, Timestamp,
     admission::{Admission, AdmissionSettings, Arrival, Exchange, Outcome, Rate},
     knobs::{Algorithm, Knob, Scope, Value, Values},
     waiting_room::{Answer, Capacity, Room, RoomSettings},
 };
-
-/// Counts what the present thread allocates and hands on to the system.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count() {
-    // A thread that is ending has no counter any more; nobody reads it then.
-    let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
-}
-
-#[expect(unsafe_code, reason = "GlobalAlloc is unsafe; every call is handed on to System unchanged")]
-// SAFETY: every method passes its arguments to the same method of `System` and returns its answer.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promise is System's demand.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as above; `pointer` came from System.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: as above; `pointer` came from System.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// How often `f` allocates.
-fn allocations(f: impl FnOnce()) -> u64 {
-    let before = ALLOCATIONS.get();
-    f();
-    ALLOCATIONS.get() - before
-}
 
 const REQUEST: Exchange = Exchange { class: ClassId(1), priority: 3, weight: 1, deadline: None, bytes: 400 };
 
