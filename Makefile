@@ -50,8 +50,10 @@ docs: ## the API documentation, in target/doc; a broken link is an error
 release: ## the binary target/release/tidegate, to run it: built twice, the second time by what the first one was seen to do
 	scripts/release
 
-bench: ## side by side with HAProxy and nginx: CPU per request, handshakes, memory (release build, minutes)
+bench: ## time of admission and of tokens; side by side with HAProxy and nginx: CPU per request, handshakes, memory (minutes)
 	scripts/deps bench
+	$(CARGO) run --locked --release -p tidegate-control --example cost
+	$(CARGO) run --locked --release -p tidegate-tokens --example cost
 	scripts/release
 	python3 scripts/bench/bench.py --tidegate $(TARGET)/release/tidegate
 

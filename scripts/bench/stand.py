@@ -160,8 +160,10 @@ backend origin
         return ["nginx", "-p", self.folder, "-c", config]
 
     def _tidegate(self, ports, origin, waiting, room):
-        """With what runs by default: classification by rules, meters, and a limit, which here never binds unless
-        requests are to wait."""
+        """With what runs by default: classification by rules, meters, and a limit that is found, but never below what a
+        cell has in flight: the origin has a core together with the generators, is full at times, and requests that wait
+        for it cost what the other proxies do not do. Where requests are to wait the limit is given."""
+        limit = 'in_flight.algorithm = "fixed"\nin_flight.limit = 1\n' if waiting else "in_flight.min = 200\n"
         # In an hour of slots there are places for all that a benchmark can ask for.
         method = 'capacity.given = "100000/s"\nwaiting_room.method = "wait"\n' if room else ""
         ports["h2c"] = ports["plain"]  # HTTP/2 by prior knowledge on the same port
@@ -177,10 +179,8 @@ address = "127.0.0.1:{ports["plain"]}"
 {tls_listeners(ports)}
 [application.bench]
 servers = "http://127.0.0.1:{origin}"
-in_flight.algorithm = "fixed"
-in_flight.limit = {1 if waiting else 10000}
 upstream.response.timeout = "{PATIENCE}"
-{method}
+{limit}{method}
 [application.bench.class.default]
 queue.max = 20000
 queue.wait.max = "{PATIENCE}"

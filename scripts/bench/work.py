@@ -22,6 +22,18 @@ FIELDS = (
 )
 
 
+# What a browser sends for a page over HTTP/2; with the cookie of `browser_fields`, twelve fields and 600 bytes.
+H2_FIELDS = (
+    "User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0\r\n"
+    "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\n"
+    "Accept-Language: en-GB,en;q=0.7,de;q=0.3\r\nAccept-Encoding: gzip, deflate, br, zstd\r\n"
+    'Sec-Ch-Ua: "Chromium";v="142", "Google Chrome";v="142", "Not_A Brand";v="99"\r\n'
+    'Sec-Ch-Ua-Mobile: ?0\r\nSec-Ch-Ua-Platform: "Linux"\r\nSec-Fetch-Site: same-origin\r\n'
+    "Sec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\n"
+    "Referer: https://bench.example/a/page/before\r\n"
+)
+
+
 class Failed(Exception):
     """The proxy did not do the work: the figures would mean nothing."""
 
@@ -102,11 +114,11 @@ class Idle:
     def __init__(self, port, protocol, count):
         self.streams = []
         context = {"plain": None, "tls": _tls(["http/1.1"]), "h2c": None, "h2": _tls(["h2"])}[protocol]
-        for _ in range(count):
+        for number in range(count):
             stream = _connect(port, context)
             self.streams.append(stream)
             if protocol in ("h2", "h2c"):
-                _get_h2(stream, "https" if context else "http")
+                _get_h2(stream, "https" if context else "http", browser_fields(number))
             else:
                 _get(stream, "1k", FIELDS)
 
@@ -122,12 +134,10 @@ class Waiting:
         self.streams = []
         self.is_h2 = protocol == "h2"
         context = {"plain": None, "tls": _tls(["http/1.1"]), "h2": _tls(["h2"])}[protocol]
-        request = f"GET /1k HTTP/1.1\r\nHost: {NAME}\r\n{FIELDS}\r\n".encode()
-        if self.is_h2:
-            request = _h2_request("https", FIELDS)
-        for _ in range(count):
+        plain = f"GET /1k HTTP/1.1\r\nHost: {NAME}\r\n{FIELDS}\r\n".encode()
+        for number in range(count):
             stream = _connect(port, context)
-            stream.sendall(request)
+            stream.sendall(_h2_request("https", browser_fields(number)) if self.is_h2 else plain)
             self.streams.append(stream)
 
     def still_waiting(self):
@@ -143,6 +153,11 @@ class Waiting:
                 raise Failed(f"a request that should wait was answered: {said[:60]!r}")
 
     close = Idle.close
+
+
+def browser_fields(number):
+    """What a browser sends over HTTP/2, with a session of its own for each connection."""
+    return f"{H2_FIELDS}Cookie: session={number:032x}; consent=1; theme=light; seen={number}\r\n"
 
 
 def silent_origin():
@@ -200,8 +215,9 @@ def _h2_frame(kind, flags, stream_id, payload):
     return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream_id.to_bytes(4, "big") + payload
 
 
-def _h2_request(scheme, fields=""):
-    """What begins an HTTP/2 connection with one request: preface, SETTINGS, HEADERS, nothing of it compressed."""
+def _h2_request(scheme, fields):
+    """What begins an HTTP/2 connection with one request: preface, SETTINGS, HEADERS. Fields are sent as text and are to be
+    remembered by the receiver, as browsers have it for those that they will send again."""
 
     def literal(text):
         return bytes([len(text)]) + text.encode()
@@ -209,7 +225,7 @@ def _h2_request(scheme, fields=""):
     head = bytes([0x82, {"http": 0x86, "https": 0x87}[scheme], 0x04]) + literal("/1k") + b"\x41" + literal(NAME)
     for line in fields.splitlines():
         name, value = line.split(": ", 1)
-        head += b"\x00" + literal(name.lower()) + literal(value)
+        head += b"\x40" + literal(name.lower()) + literal(value)
     return b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _h2_frame(4, 0, 0, b"") + _h2_frame(1, 5, 1, head)
 
 
@@ -222,9 +238,9 @@ def _h2_kinds(said):
     return kinds
 
 
-def _get_h2(stream, scheme):
+def _get_h2(stream, scheme, fields):
     """One request on a new HTTP/2 connection, read to the end of its stream."""
-    stream.sendall(_h2_request(scheme))
+    stream.sendall(_h2_request(scheme, fields))
     buffer, body, ended = b"", 0, False
     while not ended:
         while len(buffer) < 9 or len(buffer) < 9 + int.from_bytes(buffer[:3], "big"):

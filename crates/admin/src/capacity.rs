@@ -202,3 +202,37 @@ fn event(event: &CapacityEvent) -> Json {
 fn seconds(at: Timestamp) -> f64 {
     at.as_nanos() as f64 / 1e9
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, LazyLock};
+
+    use super::*;
+    use crate::fuzz::{Slip, gateway, slipped};
+
+    /// What is taken for a capacity is one that the knob may have, and is in force once it is told.
+    #[test]
+    fn a_capacity_with_slips_is_told_or_refused() {
+        static GATEWAY: LazyLock<Arc<Shared>> = LazyLock::new(gateway);
+        let texts = [
+            r#"{"per_s":"120/s","valid_for":"30s","who":"ann"}"#,
+            r#"{"per_s":null,"why":"as found"}"#,
+            r#"{"per_s":"90/min","valid_for":null}"#,
+        ];
+        bolero::check!().with_iterations(5_000).with_type::<(usize, Vec<Slip>)>().for_each(
+            |(choice, slips)| {
+                let application = &GATEWAY.snapshot().applications[0];
+                let text = slipped(&texts, *choice, slips);
+                let Ok(act) = tell(application, text.as_bytes(), &Caller::anyone()) else { return };
+                let now = GATEWAY.clock().now();
+                let [_, to] = (act.act)(now);
+                let told = application.state.gate().capacity().told.and_then(|told| told.per_s(now));
+                assert_eq!(told.is_none(), to == "none", "{text}: {to}");
+                assert!(
+                    told.is_none_or(|per_s| Knob::CAPACITY_GIVEN.check(Value::Rate(per_s)).is_ok()),
+                    "{text}"
+                );
+            },
+        );
+    }
+}

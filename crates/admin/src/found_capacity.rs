@@ -153,3 +153,33 @@ fn parse(application: &Application, bytes: &[u8]) -> Result<FoundCapacity, Strin
     let servers_weight = json["servers_weight"].as_u64().filter(|weight| *weight > 0);
     Ok(FoundCapacity { found, servers_weight: servers_weight.ok_or("servers_weight is no number above 0")? })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, LazyLock};
+
+    use super::*;
+    use crate::fuzz::{Slip, gateway, slipped};
+
+    /// What is taken for a file can be begun with, and what is written of it is taken for one again.
+    #[test]
+    fn a_file_with_slips_is_taken_over_or_refused() {
+        static GATEWAY: LazyLock<Arc<Shared>> = LazyLock::new(gateway);
+        let texts = [
+            r#"{"format":1,"servers_weight":3,"headroom":1.1,"dispersion":0.9,"classes":{"default":{"cost_s":0.01,"unqueued_s":0.1,"part":0.75},"search":{"cost_s":0.02,"unqueued_s":0.2,"part":0.25}}}"#,
+            r#"{"format":1,"servers_weight":1,"headroom":1,"dispersion":15,"classes":{"search":{"cost_s":1e-6,"unqueued_s":1e-3,"part":1}}}"#,
+        ];
+        bolero::check!().with_iterations(5_000).with_type::<(usize, Vec<Slip>)>().for_each(
+            |(choice, slips)| {
+                let text = slipped(&texts, *choice, slips);
+                let application = &GATEWAY.snapshot().applications[0];
+                let Ok(kept) = parse(application, text.as_bytes()) else { return };
+                assert!(kept.found.is_sound() && kept.servers_weight > 0, "{text}");
+                let again = parse(application, describe(application, &kept).to_string().as_bytes());
+                assert_eq!(again.map(|again| again.servers_weight), Ok(kept.servers_weight), "{text}");
+                application.state.restore_capacity(kept);
+                assert_eq!(application.state.found_capacity(), Some(kept));
+            },
+        );
+    }
+}

@@ -480,7 +480,10 @@ pub(crate) fn restore(shared: &Shared, lasting: Vec<tidegate_store::Override>, n
 
 #[cfg(test)]
 mod tests {
-    use super::is_below;
+    use std::sync::LazyLock;
+
+    use super::*;
+    use crate::fuzz::{Slip, gateway, slipped};
 
     #[test]
     fn a_path_has_what_is_below_it_and_of_its_subject() {
@@ -502,5 +505,81 @@ mod tests {
         ] {
             assert!(!is_below(path, prefix), "{path} is not below {prefix:?}");
         }
+    }
+
+    /// What is taken for a change names knobs there are, with values they may have, each once; nothing in it is lost.
+    #[test]
+    fn a_change_with_slips_is_read_or_refused() {
+        static GATEWAY: LazyLock<Arc<Shared>> = LazyLock::new(gateway);
+        let texts = [
+            r#"{"changes":{"shop/search/ingress.rate":"35/s","shop/mode":"watch"},"why":"a sale","dry_run":true}"#,
+            r#"{"changes":{"shop/search/queue.wait.max":null,"shop/search/priority":5},"lasting":true,"who":"ann"}"#,
+            r#"{"changes":{"shop/servers/127.0.0.1:1/weight":3,"shop/in_flight.limit":64},"who":null}"#,
+        ];
+        bolero::check!().with_iterations(5_000).with_type::<(usize, Vec<Slip>)>().for_each(
+            |(choice, slips)| {
+                let text = slipped(&texts, *choice, slips);
+                let Ok(asked) = Asked::read(text.as_bytes(), &Caller::anyone(), &GATEWAY) else { return };
+                let settings = &GATEWAY.snapshot().settings;
+                let paths: BTreeSet<String> =
+                    asked.changes.iter().map(|wanted| wanted.path.to_string()).collect();
+                assert!(paths.len() == asked.changes.len() && (1..=CHANGES_MAX).contains(&paths.len()));
+                for Wanted { path, value, .. } in &asked.changes {
+                    assert!(settings.get(path).is_ok(), "{path}");
+                    assert_eq!(KnobPath::parse(&path.to_string()).as_ref(), Ok(path));
+                    if let Some(value) = value {
+                        assert_eq!(path.read(&value.to_string()), Ok(*value), "{path}");
+                    }
+                }
+                let origin =
+                    Origin { who: String::new(), why: String::new(), at: Timestamp::EPOCH, lasting: false };
+                let changed = |value| Override { value, origin: origin.clone() };
+                let changes: Vec<_> = asked
+                    .changes
+                    .iter()
+                    .map(|wanted| (wanted.path.clone(), wanted.value.map(changed)))
+                    .collect();
+                if let Ok(done) = GATEWAY.change_knobs(&changes, true) {
+                    assert_eq!(done.len(), changes.len());
+                }
+            },
+        );
+    }
+
+    /// Lasting changes as the state directory may have them: what can be read is in force or waits, the rest is left out.
+    #[test]
+    fn stored_changes_with_slips_are_taken_up_or_left_out() {
+        let texts = [
+            "shop/search/priority 5",
+            "shop/mode watch",
+            "shop/search/queue.wait.max 250ms",
+            "drain.timeout 5s",
+        ];
+        bolero::check!().with_iterations(300).with_type::<(usize, Vec<Slip>)>().for_each(
+            |(choice, slips)| {
+                let (shared, text) = (gateway(), slipped(&texts, *choice, slips));
+                let (path, value) = text.split_once(' ').unwrap_or((&text, ""));
+                let stored = tidegate_store::Override {
+                    path: path.to_owned(),
+                    value: value.to_owned(),
+                    who: "ann".to_owned(),
+                    why: String::new(),
+                    at: Timestamp::FAR_FUTURE,
+                };
+                let now = shared.clock().now();
+                restore(&shared, vec![stored], now);
+                let read = KnobPath::parse(path).and_then(|path| Ok((path.read(value)?, path)));
+                let overrides = shared.overrides();
+                assert_eq!(overrides.len(), usize::from(read.is_ok()), "{text}");
+                if let Ok((value, path)) = read {
+                    assert!(overrides[&path].value == value && overrides[&path].origin.at == now);
+                    // Of what is not configured it waits.
+                    assert!(
+                        shared.snapshot().settings.get(&path).is_ok_and(|present| present == value)
+                            || shared.configured().get(&path).is_err()
+                    );
+                }
+            },
+        );
     }
 }

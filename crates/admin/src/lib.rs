@@ -9,6 +9,8 @@ mod controllers;
 mod door;
 mod events;
 mod found_capacity;
+#[cfg(test)]
+mod fuzz;
 mod knobs;
 mod measurements;
 mod metrics;

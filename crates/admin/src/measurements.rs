@@ -298,3 +298,61 @@ const fn kind(meter: Meter) -> &'static str {
         MeterKind::Distribution => "distribution",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use super::*;
+    use crate::fuzz::{Slip, gateway, slipped};
+
+    /// What is understood is of somebody there is, in bounds, and has an answer that is one.
+    #[test]
+    fn a_question_with_slips_is_read_or_refused() {
+        static GATEWAY: LazyLock<Arc<Shared>> = LazyLock::new(gateway);
+        let texts = [
+            "meter=goodput&application=shop&stat=mean,rate&from=-10m&to=now&step=5s&of=10s",
+            "meter=refused.queue_full&class=shop/search&format=csv&from=1795262400&to=1795262700.5",
+            "meter=response_time&scope=shop/default&stat=p0,p99.9,p100,max,count&format=json",
+            "meter=connections_refused&stat=sum,min,max&from=-7d&step=1h",
+        ];
+        bolero::check!().with_iterations(5_000).with_type::<(usize, Vec<Slip>)>().for_each(
+            |(choice, slips)| {
+                let Ok(question) = Question::read(&GATEWAY, Some(&slipped(&texts, *choice, slips))) else {
+                    return;
+                };
+                assert!(is_known(&GATEWAY, &question.path).is_ok());
+                assert!((1..=STATS_MAX).contains(&question.stats.len()));
+                assert!(question.label.is_none_or(|label| label < question.meter.labels().len()));
+                for stat in &question.stats {
+                    assert_eq!(stat.to_string().parse::<Stat>().unwrap().to_string(), stat.to_string());
+                }
+                match question.answer(&GATEWAY.measured()) {
+                    Ok((_, body)) if question.is_csv => {
+                        let columns = 2 + question.stats.len();
+                        assert!(body.lines().all(|line| line.split(',').count() == columns), "{body}");
+                    }
+                    Ok((_, body)) => {
+                        assert!(serde_json::from_str::<Json>(&body).unwrap()["points"].is_array())
+                    }
+                    Err(problem) => assert_eq!(problem.status(), StatusCode::BAD_REQUEST),
+                }
+            },
+        );
+    }
+
+    #[test]
+    fn a_span_or_time_that_is_read_reads_back() {
+        let now = Timestamp::from_nanos(1_795_262_400_000_000_000);
+        bolero::check!().with_type::<(u32, u8, String)>().for_each(|(number, unit, text)| {
+            let unit = ["ms", "s", "m", "min", "h", "d", "us", ""][usize::from(unit % 8)];
+            for text in [format!("{number}{unit}"), format!("{number}.{number}{unit}"), text.clone()] {
+                if let Some(span) = read_span(&text) {
+                    assert_eq!(read_span(&Value::Span(span).to_string()), Some(span), "{text}");
+                    assert_eq!(read_time(&format!("-{text}"), now), Some(now - span));
+                }
+                let _ = read_time(&text, now);
+            }
+        });
+    }
+}

@@ -84,6 +84,8 @@ fn decode(text: &str) -> Result<String, Problem> {
 
 #[cfg(test)]
 mod tests {
+    use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
     use super::*;
 
     const KNOWN: &[&str] = &["a", "b"];
@@ -96,5 +98,20 @@ mod tests {
         assert_eq!(read("a=1&a=1").unwrap_err(), "a is given twice");
         assert!(read("a=%ff").unwrap_err().contains("percent-encoded UTF-8"));
         assert!(read(&"a".repeat(5000)).unwrap_err().contains("4096"));
+    }
+
+    #[test]
+    fn any_query_is_read_or_refused() {
+        bolero::check!().with_type::<(String, String)>().for_each(|(first, second)| {
+            let Ok(read) = Parameters::read(Some(&format!("a={first}&{second}")), KNOWN) else { return };
+            // Written as it should be, it reads the same.
+            let pair = |(name, value): (&&str, &String)| {
+                format!("{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC))
+            };
+            let written = read.values.iter().map(pair).collect::<Vec<_>>().join("&");
+            if written.len() <= BYTES_MAX {
+                assert_eq!(Parameters::read(Some(&written), KNOWN).unwrap().values, read.values);
+            }
+        });
     }
 }

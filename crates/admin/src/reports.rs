@@ -351,10 +351,13 @@ pub(crate) fn read_keys(answer: &Json) -> Option<Vec<ApplicationKey>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, LazyLock};
+
     use tidegate_config::ClassWaitingRoom;
     use tidegate_control::knobs::{Scope, Values};
 
     use super::*;
+    use crate::fuzz::{Slip, gateway, slipped};
 
     fn classes(names: &[&str]) -> Vec<Class> {
         let class = |name: &&str| Class {
@@ -471,5 +474,119 @@ mod tests {
         ] {
             assert_eq!(read_keys(&answer), None, "{answer}");
         }
+    }
+
+    const REPORT: &str = r#"{"at_ns":1795262400000000000,"capacity_per_s":120.5,"pace_per_s":60,"departs_per_s":98.5,
+        "standing":12.25,"costs":{"default":1,"search":2.5},"follow":1.75,"excess_per_s":0.25,
+        "returned":[{"at_ns":1795262400000000000,"class":"search","people":3}],"kept":{"default":1},"missed":{"search":2},
+        "again":[{"at_ns":1795262400000000000,"class":"search","people":2,"work":5.001}],
+        "used":[{"at_ns":1795262400000000000,"numbers":"c0ffee0000000001ffffffffffffffff"}],
+        "revoked":[{"number":"00c0ffee00c0ffee","until_ns":1795262400000000000}],
+        "heard":{"list":"00c0ffee00c0ffee","revoked":3,"used":7}}"#;
+    const ANSWER: &str = r#"{"keys":[{"id":7,"secret":"a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5"}],
+        "owed":[{"at_ns":1795262400000000000,"work":12.345}],"used":[{"at_ns":1,"numbers":"c0ffee0000000001"}],
+        "revoked":[{"number":"00c0ffee00c0ffee","until_ns":1795262400000000000}],
+        "heard":{"list":"00c0ffee00c0ffee","revoked":3,"used":7},"part":0.25,"held_back":true}"#;
+
+    /// Every report that a check can have reads back.
+    #[test]
+    fn any_report_reads_back() {
+        type Entries = Vec<(u64, bool, u32, u32)>;
+        type Numbers = Vec<(u64, u64)>;
+        type Said = (Option<u64>, [Option<u32>; 2], [u32; 8], Entries, Numbers, Option<(u64, u64, u64)>);
+        bolero::check!().with_type::<Said>().for_each(|(at, rates, sums, entries, numbers, heard)| {
+            let exact = |value: u32| f64::from(value) / 8.0;
+            let slot = |nanos: u64| Timestamp::from_nanos(nanos);
+            let class = |second: bool| ClassId(u16::from(second));
+            let entries = || entries.iter().take(ENTRIES_MAX);
+            let numbers: BTreeMap<u64, u64> = numbers.iter().copied().take(ENTRIES_MAX).collect();
+            let sums = sums.map(u64::from);
+            let report = Report {
+                at: at.map(slot),
+                capacity: rates[0].map(exact),
+                pace: rates[1].map(|pace| Pace {
+                    may_come_per_s: exact(pace),
+                    departs_per_s: exact(pace / 2),
+                    standing: exact(pace / 3),
+                }),
+                costs: sums[..2].to_vec(),
+                follow: sums[2],
+                excess: exact(rates[0].unwrap_or(1)),
+                returned: entries()
+                    .map(|(at, second, people, _)| Returned {
+                        slot: slot(*at),
+                        class: class(*second),
+                        people: *people,
+                    })
+                    .collect(),
+                kept: sums[3..5].to_vec(),
+                missed: sums[5..7].to_vec(),
+                again: entries()
+                    .map(|(at, second, people, work)| Again {
+                        slot: slot(*at),
+                        class: class(*second),
+                        people: *people,
+                        work: (*work).into(),
+                    })
+                    .collect(),
+                used: numbers.iter().map(|(at, number)| Used { slot: slot(*at), number: *number }).collect(),
+                revoked: numbers
+                    .iter()
+                    .map(|(at, number)| Revoked { number: *number, until: slot(*at) })
+                    .collect(),
+                heard: heard.map(|(list, revoked, used)| Mark { list, revoked, used }),
+            };
+            let classes = classes(&["default", "search"]);
+            assert_eq!(read(write(&report, &classes).to_string().as_bytes(), &classes).unwrap(), report);
+        });
+    }
+
+    /// Whatever is taken for a report has its bounds, and a room bears it.
+    #[test]
+    fn a_report_with_slips_is_read_or_refused() {
+        static GATEWAY: LazyLock<Arc<Shared>> = LazyLock::new(gateway);
+        bolero::check!().with_iterations(5_000).with_type::<(usize, Vec<Slip>)>().for_each(
+            |(choice, slips)| {
+                let text = slipped(&[REPORT, "{}"], *choice, slips);
+                let application = &GATEWAY.snapshot().applications[0];
+                let Ok(report) = read(text.as_bytes(), &application.classes) else { return };
+                assert_eq!(
+                    [&report.costs, &report.kept, &report.missed].map(Vec::len),
+                    [application.classes.len(); 3]
+                );
+                let entries = [report.returned.len(), report.again.len(), report.revoked.len()];
+                assert!(
+                    entries.iter().all(|len| *len <= ENTRIES_MAX) && report.used.len() * DIGITS <= text.len()
+                );
+                let pace = report
+                    .pace
+                    .map_or([0.0; 3], |pace| [pace.may_come_per_s, pace.departs_per_s, pace.standing]);
+                let numbers = pace.into_iter().chain([report.capacity.unwrap_or(0.0), report.excess]);
+                assert!(numbers.into_iter().all(|number| (0.0..=1e15).contains(&number)));
+                let _ = application.state.waiting_room().with(|room, now| room.heed(now, "check", &report));
+            },
+        );
+    }
+
+    #[test]
+    fn an_answer_with_slips_is_read_as_far_as_it_goes() {
+        static GATEWAY: LazyLock<Arc<Shared>> = LazyLock::new(gateway);
+        bolero::check!().with_iterations(5_000).with_type::<(usize, Vec<Slip>)>().for_each(
+            |(choice, slips)| {
+                let Ok(answer) = serde_json::from_str::<Json>(&slipped(&[ANSWER], *choice, slips)) else {
+                    return;
+                };
+                let answered = read_answer(&answer);
+                assert!(answered.owed.len().max(answered.revoked.len()) <= ENTRIES_MAX);
+                assert!(answered.part.is_none_or(|part| (0.0..=1.0).contains(&part)));
+                GATEWAY.snapshot().applications[0]
+                    .state
+                    .waiting_room()
+                    .with(|room, now| room.hear(now, &answered));
+                if let Some(keys) = read_keys(&answer) {
+                    assert_eq!(read_keys(&write_answer(&keys, &answered)), Some(keys));
+                }
+            },
+        );
     }
 }

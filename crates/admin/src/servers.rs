@@ -244,3 +244,49 @@ fn edit<T>(
         .map_err(|error: PublishError| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     outcome
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fuzz::{Slip, slipped};
+
+    /// What is taken for a server has a name and an address that read back, and values that its knobs may have.
+    #[test]
+    fn a_server_with_slips_is_read_or_refused() {
+        let texts = [
+            r#"{"url":"http://10.0.0.2:8080","name":"two","weight":3,"in_flight.max":"none"}"#,
+            r#"{"url":"https://app.example","drain":true}"#,
+            r#"{"url":"unix:/run/app.sock","name":null,"weight":"7"}"#,
+            r#"{"url":"http://[::1]:80"}"#,
+        ];
+        bolero::check!().with_iterations(5_000).with_type::<(usize, Vec<Slip>, bool)>().for_each(
+            |(choice, slips, has_tls)| {
+                let Ok(object) = any_object(slipped(&texts, *choice, slips).as_bytes()) else { return };
+                let Ok(server) = parse_new(object, *has_tls) else { return };
+                assert!(is_address_name(&server.name));
+                let again = ServerUrl::parse(&server.address.url(*has_tls)).unwrap();
+                assert_eq!(again.address, server.address);
+                assert!(again.tls.is_none_or(|tls| tls == *has_tls));
+                for knob in Knob::ALL.iter().filter(|knob| knob.scope() == Scope::Server) {
+                    assert!(knob.check(server.values.value(*knob)).is_ok());
+                }
+            },
+        );
+    }
+
+    #[test]
+    fn changes_of_a_server_with_slips_are_read_or_refused() {
+        let texts = [r#"{"drain":true,"weight":3}"#, r#"{"in_flight.max":null,"weight":"5"}"#, "{}"];
+        bolero::check!().with_iterations(5_000).with_type::<(usize, Vec<Slip>)>().for_each(
+            |(choice, slips)| {
+                let Ok(object) = any_object(slipped(&texts, *choice, slips).as_bytes()) else { return };
+                let Ok(changes) = parse_knobs("shop", "one", &object) else { return };
+                assert!(!changes.is_empty() && changes.len() == object.len());
+                for (path, value) in changes {
+                    assert_eq!(KnobPath::parse(&path.to_string()), Ok(path.clone()));
+                    assert!(value.is_none_or(|value| path.knob.check(value).is_ok()));
+                }
+            },
+        );
+    }
+}

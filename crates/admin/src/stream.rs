@@ -178,11 +178,16 @@ fn unnumbered(name: &str, data: &Json) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use http_body_util::BodyExt;
     use tidegate_control::Timestamp;
 
     use super::*;
-    use crate::door::Doorkeeper;
+    use crate::{
+        door::Doorkeeper,
+        fuzz::{Slip, slipped},
+    };
 
     fn fixture() -> (Arc<Events>, Arc<Semaphore>) {
         (Arc::new(Events::new(Timestamp::EPOCH)), Arc::new(Semaphore::new(1)))
@@ -253,5 +258,21 @@ mod tests {
             last = text;
         }
         assert!(last.starts_with("event: slow\n"), "{last}");
+    }
+
+    #[test]
+    fn any_question_for_events_is_read_or_refused() {
+        static EVENTS: LazyLock<Arc<Events>> = LazyLock::new(|| Arc::new(Events::new(Timestamp::EPOCH)));
+        EVENTS.publish(Timestamp::EPOCH, Kind::Knobs, Json::Null);
+        let texts =
+            ["after=0-1&kinds=knobs,server&meters=5s", "after=0", "kinds=capacity&meters=1min", "after=7-9"];
+        bolero::check!().with_type::<(usize, Vec<Slip>, Option<String>)>().for_each(
+            |(choice, slips, last)| {
+                let text = slipped(&texts, *choice, slips);
+                let Ok(wanted) = Wanted::read(&EVENTS, Some(&text), last.as_deref()) else { return };
+                assert!(!wanted.kinds.is_empty() && wanted.kinds.len() <= Kind::ALL.len().max(text.len()));
+                assert!(wanted.meters.is_none_or(|span| (METERS_MIN..=METERS_MAX).contains(&span)));
+            },
+        );
     }
 }

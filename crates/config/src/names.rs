@@ -480,4 +480,39 @@ mod tests {
             assert_eq!(client_key(bad), None, "{bad}");
         }
     }
+
+    /// Whatever is read as an address is written as it is read.
+    #[test]
+    fn any_text_is_an_address_or_none() {
+        let begins = [
+            "",
+            "http://",
+            "https://",
+            "HTTP://[::1]",
+            "http://a.example:",
+            "unix:",
+            "unix://",
+            "127.0.0.1:",
+        ];
+        bolero::check!().with_type::<(usize, String)>().for_each(|(begin, rest)| {
+            let text = begins[begin % begins.len()].to_owned() + rest;
+            if let Ok(url) = ServerUrl::parse(&text) {
+                let written = url.address.url(url.tls.unwrap_or(false));
+                assert_eq!(ServerUrl::parse(&written), Ok(url), "{text:?} is {written:?}");
+            }
+            if let Ok(url) = CollectorUrl::parse(&text) {
+                assert_eq!(CollectorUrl::parse(&url.to_string()), Ok(url), "{text:?}");
+            }
+            if let Some(address) = Address::parse(&text) {
+                assert_eq!(Address::parse(&address.to_string()), Some(address), "{text:?}");
+            }
+            for text in
+                [rest.clone(), format!("header:{rest}"), format!("cookie:{rest}"), format!("network/{rest}")]
+            {
+                if let Some(key) = client_key(&text) {
+                    assert_eq!(client_key(&key.to_string()), Some(key), "{text:?}");
+                }
+            }
+        });
+    }
 }

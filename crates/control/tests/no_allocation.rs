@@ -1,66 +1,18 @@
 //! The fast path of admission allocates nothing: arrive and depart with nothing waiting, and, once its
 //! tables have grown, waiting too. Nor does the waiting room for anybody, once its filters have grown.
 
-use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    cell::Cell,
-    collections::VecDeque,
-    time::Duration,
-};
+#[path = "../examples/allocations/mod.rs"]
+mod allocations;
 
+use std::{collections::VecDeque, time::Duration};
+
+use allocations::{allocations, held};
 use tidegate_control::{
     ClassId, Timestamp,
     admission::{Admission, AdmissionSettings, Arrival, Exchange, Outcome, Rate},
     knobs::{Algorithm, Knob, Scope, Value, Values},
     waiting_room::{Answer, Capacity, Room, RoomSettings},
 };
-
-/// Counts what the present thread allocates and holds, and hands on to the system.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-    static HELD: Cell<usize> = const { Cell::new(0) };
-}
-
-fn count(taken: usize, given_back: usize) {
-    // A thread that is ending has no counter any more; nobody reads it then.
-    let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + u64::from(taken > 0)));
-    // What another thread has taken may be given back by this one.
-    let _ = HELD.try_with(|held| held.set(held.get().wrapping_add(taken).wrapping_sub(given_back)));
-}
-
-#[expect(unsafe_code, reason = "GlobalAlloc is unsafe; every call is handed on to System unchanged")]
-// SAFETY: every method passes its arguments to the same method of `System` and returns its answer.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size(), 0);
-        // SAFETY: the caller's promise is System's demand.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count(0, layout.size());
-        // SAFETY: as above; `pointer` came from System.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(size, layout.size());
-        // SAFETY: as above; `pointer` came from System.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// How often `f` allocates.
-fn allocations(f: impl FnOnce()) -> u64 {
-    let before = ALLOCATIONS.get();
-    f();
-    ALLOCATIONS.get() - before
-}
 
 const REQUEST: Exchange = Exchange { class: ClassId(1), priority: 3, weight: 1, deadline: None, bytes: 400 };
 
@@ -85,11 +37,11 @@ fn admission(algorithm: Algorithm) -> Admission {
 #[test]
 fn the_counter_counts() {
     assert_eq!(allocations(|| drop(std::hint::black_box(Box::new(1)))), 1);
-    let before = HELD.get();
+    let before = held();
     let bytes = std::hint::black_box(vec![0_u8; 1000]);
-    assert_eq!(HELD.get().wrapping_sub(before), 1000);
+    assert_eq!(held().wrapping_sub(before), 1000);
     drop(bytes);
-    assert_eq!(HELD.get(), before);
+    assert_eq!(held(), before);
 }
 
 #[test]
@@ -140,8 +92,8 @@ fn a_million_promises_cost_memory_for_slots_only() {
     application.set(Knob::ROOM_METHOD, Value::Choice("fifo")).unwrap();
     let settings = RoomSettings::from_values(&application, &[&Values::defaults(Scope::Class)]);
     let mut promises = Vec::with_capacity(1_000_000);
-    let before = HELD.get();
-    let held = || HELD.get() - before;
+    let before = held();
+    let held = || held() - before;
     let mut room = Room::new(&settings, [1, 2], at(0));
     let observe = |room: &mut Room, ms| {
         room.observe(at(ms), Capacity { per_s: Some(1000.0), pace: None }, std::iter::empty());

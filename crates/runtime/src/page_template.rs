@@ -150,4 +150,29 @@ mod tests {
         assert!(fault("x\n\n{{time").starts_with("line 3:"));
         assert!(fault(&" ".repeat(BYTES_MAX + 1)).contains("262144"));
     }
+
+    /// A page whose values are their own names in braces is the page again, but for blanks in the braces.
+    #[test]
+    fn any_text_is_a_page_or_none() {
+        bolero::check!().with_type::<Vec<(String, u8)>>().for_each(|pieces| {
+            let braces = |at: &u8| match PageValue::ALL.get(usize::from(*at)) {
+                Some(value) => format!("{{{{ {} }}}}", value.name()),
+                None => "{{}}{"[..usize::from(at % 6)].to_owned(),
+            };
+            let text: String = pieces.iter().map(|(text, at)| text.clone() + &braces(at)).collect();
+            let lines = text.lines().count();
+            match PageTemplate::parse(&text) {
+                Ok(page) => {
+                    let written =
+                        page.fill(|value, page| page.push_str(&format!("{{{{{}}}}}", value.name())));
+                    assert_eq!(PageTemplate::parse(&written), Ok(page));
+                }
+                Err(PageFault(said)) => {
+                    let line =
+                        said.strip_prefix("line ").and_then(|rest| rest.split_once(':')?.0.parse().ok());
+                    assert!(line.is_some_and(|line: usize| (1..=lines).contains(&line)), "{said}");
+                }
+            }
+        });
+    }
 }

@@ -323,4 +323,16 @@ mod tests {
         // A network for documentation (RFC 5737), which is nobody's own.
         assert!(!is_local(&Endpoint::Tcp("192.0.2.1:80".parse().unwrap())));
     }
+
+    /// Whatever a process calls itself, its figures are those behind its name.
+    #[test]
+    fn any_name_leaves_the_figures() {
+        bolero::check!().with_type::<(String, [u32; 20])>().for_each(|(name, fields)| {
+            let fields: Vec<String> = fields.iter().map(u32::to_string).collect();
+            let line = |name: &str| format!("7 ({name}) S {}", fields.join(" "));
+            assert_eq!(Process::parse(&line(name)), Process::parse(&line("java")));
+            assert!(Process::parse(&line("java")).is_some());
+            let _ = Process::parse(name);
+        });
+    }
 }

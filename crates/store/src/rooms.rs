@@ -72,12 +72,7 @@ pub fn has_room_secrets(directory: &Path) -> bool {
 ///
 /// [`Error`]; the old ones are still there.
 pub fn write_room_secrets(directory: &Path, secrets: &StoredSecrets) -> Result<(), Error> {
-    let mut text = format!("{VERSION}\n{:016x}\n", secrets.draw);
-    for RoomKey { id, secret, made } in secrets.keys.iter().take(KEYS_MAX) {
-        let secret: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
-        text.push_str(&format!("{id} {} {secret}\n", made.as_nanos()));
-    }
-    replace(directory, KEYS, text.as_bytes(), true)
+    replace(directory, KEYS, print(secrets).as_bytes(), true)
 }
 
 /// What was written last of an application's room, if anything was.
@@ -101,6 +96,15 @@ pub fn write_room(directory: &Path, application: &str, bytes: &[u8]) -> Result<(
 /// Names of applications are letters, digits, `_`, `-` and `.`.
 fn file_of(application: &str) -> String {
     format!("waiting-room-{application}.state")
+}
+
+fn print(secrets: &StoredSecrets) -> String {
+    let mut text = format!("{VERSION}\n{:016x}\n", secrets.draw);
+    for RoomKey { id, secret, made } in secrets.keys.iter().take(KEYS_MAX) {
+        let secret: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+        text.push_str(&format!("{id} {} {secret}\n", made.as_nanos()));
+    }
+    text
 }
 
 fn parse(bytes: &[u8]) -> Option<StoredSecrets> {
@@ -182,5 +186,23 @@ mod tests {
         }
         assert_eq!(read_room(directory.path(), "other").unwrap(), None);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    /// Whatever is taken for secrets is written as it is read.
+    #[test]
+    fn any_bytes_are_secrets_or_none() {
+        let whole = print(&StoredSecrets { keys: vec![key(2), key(1)], draw: 77 });
+        bolero::check!().with_type::<(Vec<(u16, u8)>, Vec<u8>)>().for_each(|(slips, bytes)| {
+            let mut slipped = whole.clone().into_bytes();
+            for (at, octet) in slips.iter().take(3) {
+                let at = usize::from(*at) % slipped.len();
+                slipped[at] = *octet;
+            }
+            for bytes in [slipped, [VERSION.as_bytes(), b"\n", bytes].concat()] {
+                let Some(secrets) = parse(&bytes) else { continue };
+                assert!((1..=KEYS_MAX).contains(&secrets.keys.len()));
+                assert_eq!(parse(print(&secrets).as_bytes()), Some(secrets));
+            }
+        });
     }
 }

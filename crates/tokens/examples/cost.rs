@@ -1,4 +1,4 @@
-//! What it costs to sign and to check a token: `cargo run --release -p tidegate-tokens --example cost`.
+//! What it costs to sign and to check a token. `make bench` runs it; alone: `cargo run --release -p tidegate-tokens --example cost`.
 
 mod sample;
 

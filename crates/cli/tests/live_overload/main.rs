@@ -2,8 +2,9 @@
 //!
 //! The test asserts what holds on a busy machine: behind the gateway the origin works for clients
 //! who are there, where with direct access most of its work is for nobody. With `TIDEGATE_LIVE=N` it
-//! runs every cell in N interleaved repetitions and prints each stated figure beside what was
-//! reached; either way the report is in `target/live/overload.json`.
+//! runs every cell in N interleaved repetitions, prints each stated figure beside what was
+//! reached, and fails where one is missed by more than half the spread of the repetitions; either way the report is in
+//! `target/live/overload.json`.
 //!
 //! `TIDEGATE_LIVE=5 cargo test --workspace --test live_overload -- --nocapture`
 
@@ -91,10 +92,27 @@ struct Cell {
 struct Row {
     load: f64,
     arm: Arm,
-    goodput: f64,
-    p95: f64,
-    p99: f64,
-    wasted: f64,
+    goodput: Figure,
+    p95: Figure,
+    p99: Figure,
+    p99_over_p95: Figure,
+    wasted: Figure,
+}
+
+/// What the repetitions gave: their median, and half of what lies between the least and the greatest.
+#[derive(Clone, Copy)]
+struct Figure {
+    median: f64,
+    half_spread: f64,
+}
+
+impl Figure {
+    fn of(values: &[f64]) -> Self {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let half_spread = (sorted[sorted.len() - 1] - sorted[0]) / 2.0;
+        Self { median: sorted[sorted.len() / 2], half_spread }
+    }
 }
 
 /// Origin and, unless direct, gateway, fresh for each cell so that no backlog is inherited.
@@ -188,16 +206,54 @@ fn run(plan: Plan) -> Report {
     report
 }
 
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+/// The figures that were stated, beside what was reached.
+#[derive(Default)]
+struct Checks {
+    told: Vec<serde_json::Value>,
+    missed: Vec<String>,
 }
 
-/// A figure that was stated, and what was reached.
-fn verdict(name: &str, value: f64, op: &str, bar: f64) -> serde_json::Value {
-    let pass = if op == "<=" { value <= bar } else { value >= bar };
-    println!("{} {name}: {value:.3} (stated: {op} {bar:.3})", if pass { "pass" } else { "MISS" });
-    json!({ "name": name, "value": value, "op": op, "bar": bar, "pass": pass })
+impl Checks {
+    fn state(&mut self, name: &str, reached: Figure, op: &str, bar: f64) {
+        let Figure { median, half_spread } = reached;
+        let lacking = if op == "<=" { median - bar } else { bar - median };
+        let verdict = match lacking {
+            _ if lacking <= 0.0 => "pass",
+            _ if lacking <= half_spread => "near",
+            _ => "MISS",
+        };
+        println!("{verdict} {name}: {median:.3} (±{half_spread:.3}; stated: {op} {bar:.3})");
+        self.told.push(json!({
+            "name": name, "value": median, "half_spread": half_spread, "op": op, "bar": bar, "verdict": verdict,
+        }));
+        if verdict == "MISS" {
+            self.missed.push(name.to_owned());
+        }
+    }
+
+    /// Who runs all repetitions is told by the exit code; in `make test` nothing is asserted on the machine's speed.
+    fn hold(&self, extent: &Extent) {
+        let missed = self.missed.join("; ");
+        assert!(!extent.full || missed.is_empty(), "missed by more than half the spread: {missed}");
+    }
+}
+
+#[test]
+fn a_figure_missed_by_more_than_its_spread_fails_the_full_run() {
+    let extent = |full| Extent { repetitions: 3, loads: &[], span: Duration::ZERO, full };
+    let reached = Figure::of(&[0.97, 0.99, 0.95]);
+    let mut checks = Checks::default();
+    for (op, bar) in [(">=", 0.97), ("<=", 0.97), (">=", 0.985), ("<=", 0.955)] {
+        checks.state("a figure", reached, op, bar);
+    }
+    checks.hold(&extent(true));
+    for (op, bar) in [(">=", 1.0), ("<=", 0.9)] {
+        let mut checks = Checks::default();
+        checks.state("a figure", reached, op, bar);
+        checks.hold(&extent(false));
+        let full = std::panic::catch_unwind(|| checks.hold(&extent(true)));
+        assert!(full.is_err(), "{op} {bar}");
+    }
 }
 
 fn save(name: &str, report: &serde_json::Value) {
@@ -234,36 +290,45 @@ fn goodput_holds_under_overload_where_direct_access_collapses() {
         "{:>6}  {:<16} {:>9} {:>8} {:>8} {:>9}",
         "load", "arm", "goodput %", "p95 ms", "p99 ms", "wasted %"
     );
-    for ((load, arm), cell) in &mut cells {
-        let (goodput, p95, p99) =
-            (median(&mut cell.goodput), median(&mut cell.p95_ms), median(&mut cell.p99_ms));
+    for ((load, arm), cell) in &cells {
         let load = *load as f64 / 100.0;
-        let wasted = median(&mut cell.wasted);
+        let ratios: Vec<f64> = cell.p99_ms.iter().zip(&cell.p95_ms).map(|(p99, p95)| p99 / p95).collect();
+        let row = Row {
+            load,
+            arm: *arm,
+            goodput: Figure::of(&cell.goodput),
+            p95: Figure::of(&cell.p95_ms),
+            p99: Figure::of(&cell.p99_ms),
+            p99_over_p95: Figure::of(&ratios),
+            wasted: Figure::of(&cell.wasted),
+        };
         println!(
-            "{load:>6.1}  {:<16} {:>9.1} {p95:>8.0} {p99:>8.0} {:>9.1}",
+            "{load:>6.1}  {:<16} {:>9.1} {:>8.0} {:>8.0} {:>9.1}",
             arm.name(),
-            goodput * 100.0,
-            wasted * 100.0
+            row.goodput.median * 100.0,
+            row.p95.median,
+            row.p99.median,
+            row.wasted.median * 100.0
         );
-        rows.push(Row { load, arm: *arm, goodput, p95, p99, wasted });
+        rows.push(row);
     }
-    let mut checks = Vec::new();
-    for Row { load, arm, goodput, p95, p99, .. } in &rows {
+    let mut checks = Checks::default();
+    for Row { load, arm, goodput, p95, p99_over_p95, .. } in &rows {
         let name = arm.name();
         if *arm == Arm::Direct {
             continue;
         }
         if *load >= 2.0 {
-            checks.push(verdict(&format!("{name}, goodput at {load} C"), *goodput, ">=", 0.99));
-            checks.push(verdict(&format!("{name}, p95 ms at {load} C"), *p95, "<=", 60.0));
+            checks.state(&format!("{name}, goodput at {load} C"), *goodput, ">=", 0.99);
+            checks.state(&format!("{name}, p95 ms at {load} C"), *p95, "<=", 60.0);
         } else if *arm == Arm::Fixed {
             let room = (FIXED_LIMIT + FIXED_QUEUE) as usize;
             let best = frontier::md1k_throughput(*load, room) / load.min(1.0);
-            checks.push(verdict(&format!("{name}, goodput at {load} C"), *goodput, ">=", best - 0.02));
-            checks.push(verdict(&format!("{name}, p99/p95 at {load} C"), p99 / p95, "<=", 2.0));
+            checks.state(&format!("{name}, goodput at {load} C"), *goodput, ">=", best - 0.02);
+            checks.state(&format!("{name}, p99/p95 at {load} C"), *p99_over_p95, "<=", 2.0);
         } else {
-            let best = frontier::md1k_throughput_within(*load, p95 / 1e3 * capacity) / load.min(1.0);
-            checks.push(verdict(&format!("{name}, goodput at {load} C"), *goodput, ">=", best - 0.02));
+            let best = frontier::md1k_throughput_within(*load, p95.median / 1e3 * capacity) / load.min(1.0);
+            checks.state(&format!("{name}, goodput at {load} C"), *goodput, ">=", best - 0.02);
         }
     }
     save(
@@ -271,17 +336,17 @@ fn goodput_holds_under_overload_where_direct_access_collapses() {
         &json!({
             "experiment": "overload", "capacity_per_s": capacity, "repetitions": extent.repetitions,
             "cells": rows.iter().map(|row| json!({
-                "load": row.load, "arm": row.arm.name(), "goodput_share": row.goodput,
-                "p95_ms": row.p95, "p99_ms": row.p99, "wasted_share": row.wasted,
+                "load": row.load, "arm": row.arm.name(), "goodput_share": row.goodput.median,
+                "p95_ms": row.p95.median, "p99_ms": row.p99.median, "wasted_share": row.wasted.median,
             })).collect::<Vec<_>>(),
-            "checks": checks,
+            "checks": checks.told,
         }),
     );
     // What holds on any machine, however busy: for whom the origin worked.
     let wasted = |load: f64, arm: Arm| {
         rows.iter()
             .find(|row| row.load == load && row.arm == arm)
-            .map(|row| row.wasted)
+            .map(|row| row.wasted.median)
             .expect("the cell was run")
     };
     assert!(
@@ -290,6 +355,7 @@ fn goodput_holds_under_overload_where_direct_access_collapses() {
     );
     assert!(wasted(4.0, Arm::Fixed) < 0.1, "behind a fixed limit work is for clients who are there");
     assert!(wasted(4.0, Arm::Default) < 0.1, "so it is with no number given");
+    checks.hold(&extent);
 }
 
 #[test]
@@ -318,18 +384,19 @@ fn goodput_comes_back_after_a_retry_storm() {
             let good = series.good_by_start.get(second).copied().unwrap_or(0);
             good as f64 >= 0.95 * series.offered[second] as f64
         });
-        seconds_to_recover.push(recovered.map_or(f64::INFINITY, |seconds| seconds as f64));
+        seconds_to_recover.push(recovered.map_or(after_s as f64, |seconds| seconds as f64));
     }
-    let recover = median(&mut seconds_to_recover);
-    let checks = vec![
-        verdict("retry storm of 4 C, seconds to 95 % goodput", recover, "<=", 2.0),
-        verdict("retry storm of 4 C, goodput share in the storm", median(&mut in_the_storm), ">=", 1.0),
-    ];
+    let recover = Figure::of(&seconds_to_recover);
+    let in_the_storm = Figure::of(&in_the_storm);
+    let mut checks = Checks::default();
+    checks.state("retry storm of 4 C, seconds to 95 % goodput", recover, "<=", 2.0);
+    checks.state("retry storm of 4 C, goodput share in the storm", in_the_storm, ">=", 1.0);
     save(
         "retry-storm.json",
-        &json!({ "experiment": "retry-storm", "capacity_per_s": capacity, "checks": checks }),
+        &json!({ "experiment": "retry-storm", "capacity_per_s": capacity, "checks": checks.told }),
     );
-    assert!(recover < after_s as f64, "goodput comes back after the storm");
+    assert!(recover.median < after_s as f64, "goodput comes back after the storm");
+    checks.hold(&extent);
 }
 
 #[test]
@@ -388,14 +455,23 @@ fn critical_requests_stay_fast_beside_regular_ones() {
             regular_share.push(regular.goodput_per_s / (capacity - critical.goodput_per_s));
         }
     }
-    let mut checks = Vec::new();
-    for ((arm, ..), (mean_ratio, p95_ratio, regular_share)) in arms.iter().zip(&mut figures) {
-        let (mean, p95, share) = (median(mean_ratio), median(p95_ratio), median(regular_share));
-        checks.push(verdict(&format!("{arm}: critical mean, beside regular over alone"), mean, "<=", 1.8));
-        checks.push(verdict(&format!("{arm}: critical p95, beside regular over alone"), p95, "<=", 1.5));
-        checks.push(verdict(&format!("{arm}: regular goodput, share of the room left"), share, ">=", 0.97));
+    let mut checks = Checks::default();
+    for ((arm, ..), (mean_ratio, p95_ratio, regular_share)) in arms.iter().zip(&figures) {
+        let mean = Figure::of(mean_ratio);
+        let (p95, share) = (Figure::of(p95_ratio), Figure::of(regular_share));
+        checks.state(&format!("{arm}: critical mean, beside regular over alone"), mean, "<=", 1.8);
+        checks.state(&format!("{arm}: critical p95, beside regular over alone"), p95, "<=", 1.5);
+        checks.state(&format!("{arm}: regular goodput, share of the room left"), share, ">=", 0.97);
         // Behind twenty that wait it would be more than ten.
-        assert!(mean < 4.0, "critical requests are not behind the queue of regular ones: {mean}");
+        assert!(
+            mean.median < 4.0,
+            "critical requests are not behind the queue of regular ones: {}",
+            mean.median
+        );
     }
-    save("critical.json", &json!({ "experiment": "critical", "capacity_per_s": capacity, "checks": checks }));
+    save(
+        "critical.json",
+        &json!({ "experiment": "critical", "capacity_per_s": capacity, "checks": checks.told }),
+    );
+    checks.hold(&extent);
 }

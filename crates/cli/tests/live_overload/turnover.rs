@@ -6,7 +6,7 @@ use std::{sync::PoisonError, time::Duration};
 use serde_json::json;
 use tidegate_load::{Arrivals, ClassPlan};
 
-use super::{Arm, Bench, Extent, TIMEOUT, TURN, capacity_of, median, run, save, verdict};
+use super::{Arm, Bench, Checks, Extent, Figure, TIMEOUT, TURN, capacity_of, run, save};
 
 /// A kind of request: how many a second the origin can do of it alone, and how many are asked for in each of the two
 /// phases that take turns.
@@ -45,7 +45,7 @@ fn the_work_gets_done_while_its_kind_changes() {
             ],
         ),
     ];
-    let mut checks = Vec::new();
+    let mut checks = Checks::default();
     for (name, kinds) in &changes {
         let (mut done, mut p95_ms, mut wasted) = (Vec::new(), Vec::new(), Vec::new());
         for repetition in 0..extent.repetitions {
@@ -63,11 +63,13 @@ fn the_work_gets_done_while_its_kind_changes() {
             let stats = bench.origin.stats();
             wasted.push(stats.work_for_nobody as f64 / stats.work_completed.max(1) as f64);
         }
-        let (done, wasted) = (median(&mut done), median(&mut wasted));
-        checks.push(verdict(&format!("{name}: work done, of what can be"), done, ">=", 0.98));
-        checks.push(verdict(&format!("{name}: p95 ms"), median(&mut p95_ms), "<=", 200.0));
+        let (done, wasted) = (Figure::of(&done), Figure::of(&wasted).median);
+        checks.state(&format!("{name}: work done, of what can be"), done, ">=", 0.98);
+        checks.state(&format!("{name}: p95 ms"), Figure::of(&p95_ms), "<=", 200.0);
+        let done = done.median;
         // A machine that others use may be several times slower than when its capacity was measured.
         assert!(done > 0.1 && wasted < 0.1, "{name}: done {done}, for nobody {wasted}");
     }
-    save("turnover.json", &json!({ "experiment": "turnover", "checks": checks }));
+    save("turnover.json", &json!({ "experiment": "turnover", "checks": checks.told }));
+    checks.hold(&extent);
 }

@@ -506,6 +506,28 @@ fn holds(text: &str) {
     }
 }
 
+/// What names a knob, and what is written of its value, reads back.
+#[test]
+fn fuzz_paths_and_values_of_knobs() {
+    let places = ["", "a/", "a/c/", "a/servers/s/"];
+    type Said = (usize, usize, String, (u32, u32, String));
+    bolero::check!().with_type::<Said>().for_each(|(place, knob, of, (whole, part, text))| {
+        let knob = Knob::ALL[knob % Knob::ALL.len()];
+        let place = places[place % places.len()];
+        for path in [format!("{place}{}", knob.name()), format!("{of}/{}", knob.name()), of.clone()] {
+            let Ok(path) = KnobPath::parse(&path) else { continue };
+            assert_eq!(KnobPath::parse(&path.to_string()).as_ref(), Ok(&path));
+            for value in [text.clone(), format!("{}", whole % 2000), format!("{}.{part}", whole % 100)] {
+                for unit in ["", "/s", "/min", "ms", "d", "KiB", "GB"] {
+                    let Ok(read) = path.read(&format!("{value}{unit}")) else { continue };
+                    assert!(path.knob.check(read).is_ok());
+                    assert_eq!(path.read(&read.to_string()), Ok(read), "{path}: {value}{unit}");
+                }
+            }
+        }
+    });
+}
+
 #[test]
 fn fuzz_any_text() {
     bolero::check!().with_iterations(2000).for_each(|bytes: &[u8]| holds(&String::from_utf8_lossy(bytes)));

@@ -444,14 +444,39 @@ proptest! {
             prop_assert_eq!(&answer, &archives.query("shop/first", &query).unwrap());
         }
     }
+}
 
-    #[test]
-    fn any_bytes_are_restored_or_refused(slot in any::<u64>(), bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let mut archives = Archives::new(Layout::default());
-        let _ = archives.restore("a/b", Scope::Class, 1, slot, &bytes);
-        let _ = archives.append("a/c", Scope::Class, slot, &bytes, |_| {});
-        archives.resume();
-    }
+/// Points as the state directory may have them; what is taken up has answers.
+#[test]
+fn any_bytes_are_restored_or_refused() {
+    let mut point = Vec::new();
+    let mut archives = Archives::new(Layout::default());
+    archives.record("a/b", at(100.0), at(101.0), &arrived(3));
+    archives.finish(|_, _, closed| point = closed.bytes.to_vec());
+    assert!(!point.is_empty());
+    bolero::check!().with_type::<(u64, Vec<u8>, Vec<(u16, u8)>)>().for_each(|(slot, bytes, slips)| {
+        let mut slipped = point.clone();
+        for (at, octet) in slips.iter().take(3) {
+            let at = usize::from(*at) % slipped.len();
+            slipped[at] = *octet;
+        }
+        for bytes in [bytes, &slipped] {
+            let mut archives = Archives::new(Layout::default());
+            let slot = slot % (1 << 40);
+            for resolution in 0..2 {
+                let _ = archives.restore("a/b", Scope::Class, resolution, slot, bytes);
+            }
+            let _ = archives.append("a/c", Scope::Class, slot, bytes, |_| {});
+            archives.resume();
+            let end = Timestamp::from_nanos(slot.saturating_mul(S)) + secs(100);
+            for stat in [Stat::Mean, Stat::Max, Stat::Sum] {
+                let query = Query { from: end - secs(200), to: end, ..query(Meter::ARRIVED, 0.0, 1.0, stat) };
+                for path in ["a/b", "a/c"] {
+                    let _ = archives.query(path, &query);
+                }
+            }
+        }
+    });
 }
 
 #[test]

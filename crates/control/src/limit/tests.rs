@@ -239,7 +239,7 @@ fn power_ratio_sheds_what_is_over_its_rate() {
     assert!(report.goodput > 0.05, "{report:?}");
 }
 
-/// Gradient2 and Vegas as their heads say, beside the code.
+/// The laws as their heads say, beside the code.
 mod formulas {
     use proptest::prelude::*;
 
@@ -254,6 +254,64 @@ mod formulas {
             limit_utilised,
             outcome,
             weight: 1,
+        }
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Passes(Duration),
+        Ends(Outcome, Duration, bool, u32),
+        Bounds(u32, u32),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let outcome = prop::sample::select(vec![Outcome::Success, Outcome::Drop, Outcome::Ignore]);
+        let ms = |most| (0..=most).prop_map(Duration::from_millis);
+        prop_oneof![
+            3 => ms(40_u64).prop_map(Step::Passes),
+            6 => (outcome, ms(60), any::<bool>(), 1_u32..30)
+                .prop_map(|(outcome, ms, utilised, weight)| Step::Ends(outcome, ms, utilised, weight)),
+            1 => (1_u32..100, 1_u32..500).prop_map(|(min, max)| Step::Bounds(min, max)),
+        ]
+    }
+
+    struct NaiveAimd {
+        bounds: LimitBounds,
+        limit: f64,
+        decreases: Vec<Timestamp>,
+    }
+
+    impl NaiveAimd {
+        fn new(bounds: LimitBounds) -> Self {
+            let mut naive = Self { bounds, limit: f64::from(bounds.initial), decreases: Vec::new() };
+            naive.bound(bounds);
+            naive
+        }
+
+        fn sample(&mut self, sample: &Sample) {
+            let began = sample.now - sample.response_time;
+            let was_in_flight_at_one = self.decreases.iter().any(|moment| *moment > began);
+            match sample.outcome {
+                Outcome::Success if sample.limit_utilised => {
+                    self.limit += f64::from(sample.weight) / self.limit
+                }
+                Outcome::Drop if !was_in_flight_at_one => {
+                    self.decreases.push(sample.now);
+                    self.limit = f64::min(self.limit - 1.0, self.limit * 0.9);
+                }
+                _ => {}
+            }
+            self.bound(self.bounds);
+        }
+
+        fn bound(&mut self, bounds: LimitBounds) {
+            self.bounds = bounds;
+            if self.limit > f64::from(bounds.max) {
+                self.limit = f64::from(bounds.max);
+            }
+            if self.limit < f64::from(bounds.min) {
+                self.limit = f64::from(bounds.min);
+            }
         }
     }
 
@@ -303,6 +361,35 @@ mod formulas {
                 _ => 0.0,
             };
             prop_assert_eq!(vegas.limit(), whole(limit + step), "vegas from {}", limit);
+        }
+
+        /// AIMD beside one that keeps the moment of every decrease and looks through all of them.
+        #[test]
+        fn aimd_as_the_naive_one(
+            (initial, min, max) in (1_u32..300, 1_u32..50, 1_u32..500),
+            steps in prop::collection::vec(step(), 1..400),
+        ) {
+            let mut bounds = LimitBounds { initial, min, max };
+            let (mut aimd, mut naive) = (Aimd::new(bounds), NaiveAimd::new(bounds));
+            let mut now = Timestamp::from_nanos(1_000_000_000_000);
+            for step in steps {
+                match step {
+                    Step::Passes(span) => now = now + span,
+                    Step::Ends(outcome, response_time, limit_utilised, weight) => {
+                        let class = ClassId(0);
+                        let sample = Sample { now, class, response_time, in_flight: 1, limit_utilised, outcome, weight };
+                        aimd.sample(&sample);
+                        naive.sample(&sample);
+                    }
+                    Step::Bounds(min, max) => {
+                        bounds = LimitBounds { min, max, ..bounds };
+                        aimd.set_bounds(bounds);
+                        naive.bound(bounds);
+                    }
+                }
+                prop_assert_eq!(aimd.limit(), naive.limit.floor() as u32, "after {:?}", step);
+                prop_assert!(aimd.limit() >= bounds.min && aimd.limit() <= bounds.max.max(bounds.min));
+            }
         }
 
         /// Whatever is thrown at them, limits stay within their bounds and are the same on each run.

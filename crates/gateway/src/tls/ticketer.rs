@@ -266,4 +266,18 @@ mod tests {
         assert!(ticketer.opening(&aged.name).is_some());
         assert_eq!(ticketer.keys.load().0.len(), 2);
     }
+
+    /// What a predecessor hands over is taken as it is, or refused.
+    #[test]
+    fn any_bytes_are_keys_or_none() {
+        let clock = Clock::start();
+        bolero::check!().for_each(|bytes: &[u8]| {
+            let whole = &bytes[..bytes.len() - bytes.len() % PLACE_LEN];
+            for bytes in [bytes, whole] {
+                if let Ok(ticketer) = Ticketer::from_bytes(clock, bytes) {
+                    assert_eq!(ticketer.to_bytes(), bytes);
+                }
+            }
+        });
+    }
 }
