@@ -32,6 +32,7 @@ const MEMBERS: &[&str] = &[
     "pace_per_s",
     "departs_per_s",
     "standing",
+    "error",
     "costs",
     "follow",
     "excess_per_s",
@@ -108,6 +109,7 @@ pub(crate) fn write(report: &Report, classes: &[Class]) -> Json {
         "pace_per_s": report.pace.map(|pace| pace.may_come_per_s),
         "departs_per_s": report.pace.map(|pace| pace.departs_per_s),
         "standing": report.pace.map(|pace| pace.standing),
+        "error": report.pace.map(|pace| pace.error),
         "costs": by_class(&report.costs, 1e3),
         "follow": report.follow as f64 / 1e3,
         "excess_per_s": report.excess,
@@ -212,10 +214,16 @@ fn read(body: &[u8], classes: &[Class]) -> Result<Report, Problem> {
     };
     let departs_per_s = optional("departs_per_s")?.unwrap_or(0.0);
     let standing = optional("standing")?.unwrap_or(0.0);
+    let error = optional("error")?.unwrap_or(0.0);
     Ok(Report {
         at,
         capacity: optional("capacity_per_s")?,
-        pace: optional("pace_per_s")?.map(|may_come_per_s| Pace { may_come_per_s, departs_per_s, standing }),
+        pace: optional("pace_per_s")?.map(|may_come_per_s| Pace {
+            may_come_per_s,
+            departs_per_s,
+            standing,
+            error,
+        }),
         follow: whole(optional("follow")?.unwrap_or(0.0) * 1e3),
         excess: optional("excess_per_s")?.unwrap_or(0.0),
         costs,
@@ -381,7 +389,7 @@ mod tests {
         let report = Report {
             at: Some(slot),
             capacity: Some(120.5),
-            pace: Some(Pace { may_come_per_s: 60.0, departs_per_s: 98.5, standing: 12.25 }),
+            pace: Some(Pace { may_come_per_s: 60.0, departs_per_s: 98.5, standing: 12.25, error: 0.015 }),
             costs: vec![1000, 2500],
             follow: 1_750,
             excess: 0.25,

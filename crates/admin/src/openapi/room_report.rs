@@ -45,6 +45,7 @@ pub(super) fn room_report() -> Json {
             ("pace_per_s", rate("Work units a second that may come now.")),
             ("departs_per_s", rate("Work units a second that depart now.")),
             ("standing", rate("Work units that stand in the short queue beyond what it is to hold.")),
+            ("error", rate("Relative standard error of the capacity, of what has been counted.")),
             ("costs", by_class("Work units of a request, by class.")),
             ("follow", rate("Work units that a session does after its first request.")),
             ("excess_per_s", rate("Work units a second that passes do beyond what was charged.")),

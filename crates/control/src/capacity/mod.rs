@@ -65,6 +65,8 @@ pub struct Pace {
     pub departs_per_s: f64,
     /// Work units that stand in the short queue beyond what it is to hold.
     pub standing: f64,
+    /// Relative standard error of the capacity, of what has been counted since it last changed; 0: it is given, or not known yet.
+    pub error: f64,
 }
 
 /// The estimate has moved, and why.

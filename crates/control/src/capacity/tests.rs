@@ -360,3 +360,19 @@ fn what_cannot_have_been_found_is_not_begun_with() {
         assert_eq!(knee, fresh, "{unsound:?}");
     }
 }
+
+/// Counting `n` departures leaves an error of `√(F/n)`; what is given has none.
+#[test]
+fn an_estimate_is_the_surer_the_more_has_been_counted() {
+    let error = |bench: &mut Bench| bench.admission.pace(bench.now, true).expect("it has one").error;
+    let mut found = Bench::new(Algorithm::KneeTrack, 10, None);
+    assert_eq!(error(&mut found), 0.0, "nothing is known");
+    found.run(3);
+    let early = error(&mut found);
+    found.run(27);
+    let late = error(&mut found);
+    assert!(late > 0.0 && late < early / 1.5, "{early}, then {late}");
+    let mut given = Bench::new(Algorithm::KneeTrack, 10, Some(400.0));
+    given.run(10);
+    assert_eq!(error(&mut given), 0.0);
+}

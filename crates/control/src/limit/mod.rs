@@ -221,6 +221,7 @@ impl Limiter {
             may_come_per_s: pace.may_come_per_s * units,
             departs_per_s: pace.departs_per_s * units,
             standing: pace.standing * units,
+            error: pace.error,
         })
     }
 

@@ -8,6 +8,9 @@ use crate::{ClassId, Timestamp, capacity::Pace, knobs::RoomRole};
 /// The budget follows the capacity in steps of this.
 const STEP: f64 = 0.005;
 
+/// Of a capacity, what is less than it by so many of its standard errors is sure: it is more with a probability of 0.98.
+const ERRORS: f64 = 2.0;
+
 /// Newcomers have this share of the capacity at least, whatever sessions take.
 const NEWCOMERS_MIN: f64 = 0.01;
 
@@ -113,11 +116,23 @@ impl Room {
         self.settings.role == RoomRole::Generate && !self.checks.is_empty() && self.counted_on().is_none()
     }
 
+    /// What of a budget is sure.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a share of a budget; `as` saturates"
+    )]
+    fn sure_of(&self, budget: Work) -> Work {
+        let error = self.capacity.pace.map_or(0.0, |pace| pace.error);
+        (budget as f64 * (1.0 - ERRORS * error)) as Work
+    }
+
     pub(super) fn set_budget(&mut self, whatever: bool) {
         self.gather();
         let length_s = self.table.length().as_secs_f64();
         let Some(capacity) = self.counted_on() else {
-            self.table.set_budget(0, 0);
+            self.table.set_budget(0, 0, 0);
             return;
         };
         let excess = self.sessions.excess_per_s() + self.reported_excess;
@@ -143,7 +158,7 @@ impl Room {
                 if is_steady { may_come.min(budget) } else { may_come }
             }
         };
-        self.table.set_budget(budget, present);
+        self.table.set_budget(budget, self.sure_of(budget), present);
         // A check has no newcomers who could come later for it.
         if self.settings.role != RoomRole::Check {
             self.table.set_standing(self.capacity.pace.map_or(0, |pace| thousandths(pace.standing)));

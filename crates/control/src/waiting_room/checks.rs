@@ -138,7 +138,8 @@ impl Room {
         let counted = || self.counted();
         // Where one knows its pace and another one its capacity only, that is its pace.
         let pace_of = |check: &Check| {
-            let by_capacity = |per_s| Pace { may_come_per_s: per_s, departs_per_s: 0.0, standing: 0.0 };
+            let by_capacity =
+                |per_s| Pace { may_come_per_s: per_s, departs_per_s: 0.0, standing: 0.0, error: 0.0 };
             check.capacity.pace.or(check.capacity.per_s.map(by_capacity))
         };
         let knows_pace = counted().any(|check| check.capacity.pace.is_some());
@@ -148,6 +149,7 @@ impl Room {
                 may_come_per_s: sum.may_come_per_s + more.may_come_per_s,
                 departs_per_s: sum.departs_per_s + more.departs_per_s,
                 standing: sum.standing + more.standing,
+                error: sum.error.max(more.error),
             }),
         };
         let excess = counted().map(|check| check.excess).sum();

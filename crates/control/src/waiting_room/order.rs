@@ -2,8 +2,8 @@
 
 use super::{LANES_MAX, Work};
 
-/// A budget so many times what it was opens slots before the end of the line. Less may be chance: an estimate is never quite
-/// the same.
+/// A budget that is surely so many times what it was opens slots before the end of the line. Else it may be chance: an estimate
+/// is never quite the same, and one that rests on few departures may be far off.
 const RISE: f64 = 1.1;
 
 /// The ends of a line, by lane.
@@ -39,11 +39,16 @@ impl Order {
         self.looked[lane] = first;
     }
 
-    /// The budget becomes another. `ends`: the earliest slots with room under the one before, of which `first` is the next.
+    /// Whether a budget of which so much is sure opens slots.
     #[expect(clippy::cast_precision_loss, reason = "a ratio of budgets")]
-    pub(super) fn keep(&mut self, budget: Work, ends: [u64; LANES_MAX], first: u64) {
+    pub(super) fn has_risen(&self, sure: Work) -> bool {
+        sure as f64 > self.opened as f64 * RISE
+    }
+
+    /// The budget becomes another, of which so much is sure. `ends`: the earliest slots with room under the one before, of which `first` is the next.
+    pub(super) fn keep(&mut self, budget: Work, sure: Work, ends: [u64; LANES_MAX], first: u64) {
         let nobody_waits = ends.iter().all(|end| *end == first);
-        if nobody_waits || budget as f64 > self.opened as f64 * RISE {
+        if nobody_waits || self.has_risen(sure) {
             self.opened = budget;
             self.ends.fill(first);
         } else {

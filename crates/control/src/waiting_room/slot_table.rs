@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Where the budget rises, `booked` falls back to `due` and earlier slots have room again, which newcomers get where it has
-//! risen by a tenth: less may be chance, and they would overtake all who wait. Where it falls, what is
+//! surely risen by a tenth: else it may be chance, and they would overtake all who wait. Where it falls, what is
 //! promised beyond it flows towards the end of the line, so that newcomers come after `T' = T·C/C'`, and no promise is
 //! changed. Who comes at his time and is given another one takes his work along: it was counted as flowing on already, so
 //! that newcomers come no later for it and no slot stays empty. A part of each slot may be kept for a group of classes, a
@@ -268,10 +268,10 @@ impl SlotTable {
         }
     }
 
-    /// Sets what a slot can do, and the present one if that differs. Everything promised stays.
-    pub fn set_budget(&mut self, budget: Work, present: Work) {
+    /// Sets what a slot can do, how much of it is sure, and what the present one can do. Everything promised stays.
+    pub fn set_budget(&mut self, budget: Work, sure: Work, present: Work) {
         self.present_budget = present;
-        if budget != self.budget {
+        if budget != self.budget || self.order.has_risen(sure) {
             let first = self.present + 1;
             let mut ends = [first; LANES_MAX];
             for (lane, end) in ends.iter_mut().enumerate().take(self.budgets.len()) {
@@ -280,7 +280,7 @@ impl SlotTable {
                     *end = self.search(lane).unwrap_or(first + self.horizon);
                 }
             }
-            self.order.keep(budget, ends, first);
+            self.order.keep(budget, sure, ends, first);
             self.budget = budget;
             self.split();
             self.pour();

@@ -143,7 +143,7 @@ impl Room {
         self.table.go_on_with(snapshot.over);
         // Promised after the last writing: at the end of each line, as much as in a busy slot before it.
         if self.table.budget() == 0 {
-            self.table.set_budget(snapshot.budget, 0);
+            self.table.set_budget(snapshot.budget, snapshot.budget, 0);
             self.wanted = units(snapshot.budget);
         } else {
             self.table.pour();

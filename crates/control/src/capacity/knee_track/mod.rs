@@ -605,6 +605,11 @@ impl KneeTrack {
         }
     }
 
+    /// Relative standard error of the capacity: `√(F/n)`, `n` departures counted.
+    fn error(&self) -> f64 {
+        (self.dispersion / self.saturated_work().departed.sum().max(1.0)).sqrt()
+    }
+
     fn capacity_of(&self, costs: &Costs, mix: &PerClass) -> f64 {
         let mean = if mix.sum() > 0.0 { costs.theta().dot(mix) / mix.sum() } else { costs.theta()[0] };
         if mean > 0.0 { self.saturated_rho() / mean } else { 0.0 }

@@ -54,6 +54,7 @@ impl KneeTrack {
             may_come_per_s: may_come_per_s.min(self.capacity_bounds.clamp(f64::INFINITY)),
             departs_per_s: self.rate,
             standing: (queued - target).max(0.0),
+            error: if known && self.capacity_bounds.given().is_none() { self.error() } else { 0.0 },
         }
     }
 }

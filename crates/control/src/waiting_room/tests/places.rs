@@ -101,7 +101,7 @@ proptest! {
         const SLOTS: u64 = 12;
         let second = Duration::from_secs(1);
         let mut table = SlotTable::new(second, second * 12, &[0.25, 0.25], START);
-        table.set_budget(budget, 0);
+        table.set_budget(budget, budget, 0);
         let split = |budget: Work| {
             let quarter = budget / 4;
             vec![budget - 2 * quarter, quarter, quarter]
@@ -133,7 +133,7 @@ proptest! {
                     table.pour();
                 }
                 9 => {
-                    table.set_budget(number + 1, 0);
+                    table.set_budget(number + 1, number + 1, 0);
                     table.pour();
                     naive.set_budgets(split(number + 1));
                 }
@@ -272,7 +272,7 @@ fn a_room_holds_back_while_newcomers_are_made_to_wait_not_while_people_wait() {
 fn what_departs_is_promised_before_the_capacity_is_known() {
     for (departs_per_s, expected) in [(0.0, 20), (100.0, 90)] {
         let mut room = Room::new(&settings(), [1, 2], START);
-        let pace = Some(Pace { may_come_per_s: 40.0, departs_per_s, standing: 0.0 });
+        let pace = Some(Pace { may_come_per_s: 40.0, departs_per_s, standing: 0.0, error: 0.0 });
         room.observe(START, Capacity { per_s: None, pace }, std::iter::empty());
         let promises = ask(&mut room, s(0.0), 400);
         let in_slot = |second: f64| {
@@ -288,7 +288,7 @@ fn what_departs_is_promised_before_the_capacity_is_known() {
 #[test]
 fn what_stands_in_the_short_queue_puts_newcomers_later() {
     let tell_standing = |room: &mut Room, now, standing| {
-        let pace = Some(Pace { may_come_per_s: 10.0, departs_per_s: 10.0, standing });
+        let pace = Some(Pace { may_come_per_s: 10.0, departs_per_s: 10.0, standing, error: 0.0 });
         room.observe(now, Capacity { per_s: Some(10.0), pace }, std::iter::empty());
     };
     for (standing, expected) in [(0.0, 6.0), (20.0, 8.0)] {
@@ -342,7 +342,7 @@ fn each_time_that_is_promised_is_kept_or_missed_or_nobody_comes_once() {
 fn while_people_wait_at_a_steady_capacity_newcomers_come_after_all_of_them() {
     for per_s in [0.4, 2.0, 10.0, 333.0] {
         let steady = |room: &mut Room, now| {
-            let pace = Pace { may_come_per_s: per_s, departs_per_s: per_s, standing: 0.0 };
+            let pace = Pace { may_come_per_s: per_s, departs_per_s: per_s, standing: 0.0, error: 0.0 };
             room.observe(now, Capacity { per_s: Some(per_s), pace: Some(pace) }, std::iter::empty());
         };
         let mut room = Room::new(&RoomSettings { fill: 0.99, ..settings() }, [1, 2], START);
@@ -383,4 +383,22 @@ fn a_capacity_that_rises_by_chance_opens_no_slot_before_the_end_of_the_line() {
         tell(&mut room, s(100.0), 10.9);
         assert_eq!(how(room.ask(s(100.0), ONE)), Some(How::Direct));
     }
+}
+
+/// What a few departures say of the capacity may be far off: newcomers would fill every slot before the end of the line with
+/// people for whom there is no time.
+#[test]
+fn a_rise_opens_slots_before_the_end_of_the_line_once_enough_is_counted() {
+    let mut room = room_of(&settings(), 10.0);
+    let counted = |room: &mut Room, per_s: f64, error: f64| {
+        let pace = Pace { may_come_per_s: per_s, departs_per_s: per_s, standing: 0.0, error };
+        room.observe(START, Capacity { per_s: Some(per_s), pace: Some(pace) }, std::iter::empty());
+    };
+    let last = ask(&mut room, START, 100).last().expect("people wait").at;
+    for (error, is_opened) in [(0.2, false), (0.08, false), (0.07, true)] {
+        counted(&mut room, 13.0, error);
+        let newcomer = ask(&mut room, START, 4).pop().expect("waits");
+        assert_eq!(newcomer.at < last, is_opened, "{error}: {:?}, {last:?}", newcomer.at);
+    }
+    room.check_invariants();
 }
