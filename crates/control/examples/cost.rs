@@ -33,6 +33,7 @@ fn main() {
         let mut now = START;
         // The first round is not counted: what is adaptive has found its place by then.
         serve(&mut admission, &mut now);
+        let bytes = held() - before;
         let mut nanos = Vec::with_capacity(ROUNDS);
         let allocated = allocations(|| {
             for _ in 0..ROUNDS {
@@ -41,7 +42,6 @@ fn main() {
                 nanos.push(begun.elapsed().as_nanos() as f64 / f64::from(TIMES));
             }
         });
-        let bytes = held() - before;
         nanos.sort_by(f64::total_cmp);
         println!(
             "arrive and depart, {}: {:.0} ns ({:.0} to {:.0}), {allocated} allocations in {} requests; {bytes} bytes of ten classes",

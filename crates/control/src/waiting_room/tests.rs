@@ -617,7 +617,8 @@ fn newcomers_come_later_for_the_sessions_that_stand_in_the_short_queue() {
                 }
             }
         }
-        let pace = crate::capacity::Pace { may_come_per_s: 100.0, departs_per_s: 100.0, standing };
+        let pace =
+            crate::capacity::Pace { may_come_per_s: 100.0, departs_per_s: 100.0, standing, error: 0.0 };
         room.observe(s(60.0), Capacity { per_s: Some(100.0), pace: Some(pace) }, std::iter::empty());
         room.advance(s(61.0));
         ask(&mut room, s(61.0), 200).last().map(|promise| promise.at.since(s(61.0)).as_secs())
