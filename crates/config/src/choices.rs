@@ -36,7 +36,7 @@ macro_rules! names {
 
 names! {
     ClientCertificates { Off = "off", Optional = "optional", Required = "required" }
-    LogFormat { Json = "json", Common = "common" }
+    LogFormat { Json = "json", Common = "common", CommonTimed = "common_timed" }
     ProxyVersion { V1 = "v1", V2 = "v2" }
     Role { Check = "check", Read = "read", Operator = "operator" }
     TlsVersion { V12 = "1.2", V13 = "1.3" }

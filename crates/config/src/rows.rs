@@ -76,7 +76,7 @@ pub(crate) static ROOT: Table = Table {
             name: "access_log.format",
             shape: Shape::Choice(LogFormat::NAMES),
             absent: Absent::Value("json"),
-            doc: "One JSON object a line, or the Combined Log Format.",
+            doc: "One JSON object a line, or the Combined Log Format, as it is or with times behind it.",
         },
         Row {
             name: "telemetry.endpoint",

@@ -611,6 +611,8 @@ pub enum LogFormat {
     Json,
     /// The Combined Log Format.
     Common,
+    /// The same with times behind it.
+    CommonTimed,
 }
 
 impl Settings {

@@ -17,7 +17,7 @@ use arc_swap::ArcSwap;
 use rustls_pki_types::CertificateDer;
 use tidegate_config::{Address, Certificate, Listener, Settings, WorkerGroup};
 use tidegate_control::Timestamp;
-use tidegate_runtime::Shared;
+use tidegate_runtime::{CertificateExpiry, Shared};
 use tokio::sync::mpsc;
 
 use crate::{
@@ -344,17 +344,19 @@ impl Running {
         drained
     }
 
-    /// Notes when the first certificate expires, and says what clients will hardly accept.
+    /// Notes when certificates expire, and says what clients will hardly accept.
     fn look_at_certificates(&self, were_read: bool) {
         let mut chains: Vec<WithChain> = Vec::new();
         for open in &*self.open() {
             chains.extend(open.listening.serving.load().tls.iter().flat_map(|tls| tls.chains()));
         }
         chains.extend(self.admin_certificate().clone());
-        let first = chains.iter().filter_map(|(_, chain)| tls::first_expiry(chain)).min();
-        self.shared.set_first_expiry(first.map(|since_1970| {
-            Timestamp::from_nanos(u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX))
-        }));
+        let expiries = chains.iter().filter_map(|(files, chain)| {
+            let since_1970 = tls::first_expiry(chain)?;
+            let at = Timestamp::from_nanos(u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX));
+            Some(CertificateExpiry { at, file: files.chain.display().to_string() })
+        });
+        self.shared.set_certificates(expiries.collect());
         let doubts = tls::doubts(&chains);
         let mut reminders = self.reminders.lock().unwrap_or_else(PoisonError::into_inner);
         let due = reminders.due(doubts, were_read, Instant::now());

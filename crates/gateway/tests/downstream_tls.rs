@@ -493,11 +493,20 @@ fn a_meter_shows_how_long_the_first_certificate_lasts() {
     assert!((300 * YEAR..500 * YEAR).contains(&left().unwrap()));
     write(2020);
     assert_eq!(left(), Some(0));
+    // Metrics tell which one it is.
+    let scrape = tidegate_runtime::Scrape::read(&tls.bed.shared);
+    let samples = scrape.samples(Meter::CERTIFICATE_SECONDS_LEFT).map(|sample| {
+        let tidegate_runtime::Reading::Level(seconds) = sample.value else { panic!("{sample:?}") };
+        let labels: Vec<_> = sample.labels().map(|(name, value)| (name, value.to_owned())).collect();
+        (labels, seconds > 0)
+    });
+    let of = |file: &str| vec![("file", tls.path().join(file).display().to_string())];
+    assert_eq!(samples.collect::<Vec<_>>(), [(of("two.pem"), false), (of("one.pem"), true)]);
     // Of one that cannot be used, what was read before stays in force.
     fs::write(tls.path().join("two.pem"), "").unwrap();
     assert!(!tls.bed.running.reload_certificates().is_empty());
     assert_eq!(left(), Some(0));
-    assert_eq!(Bed::plain("").shared.first_expiry(), None);
+    assert_eq!(Bed::plain("").shared.certificates(), []);
 }
 
 #[test]
@@ -510,12 +519,11 @@ fn the_admin_interfaces_certificate_counts_as_those_of_listeners() {
     params.not_after = rcgen::date_time_ymd(2020, 1, 1);
     let made = params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
     bed.running.set_admin_certificate(Some((files.clone(), vec![made.der().clone()])));
-    assert_eq!(
-        bed.shared.first_expiry().map(|expiry| expiry.as_nanos() / 1_000_000_000),
-        Some(1_577_836_800)
-    );
+    let first = bed.shared.certificates().into_iter().next().unwrap();
+    assert_eq!(first.at.as_nanos() / 1_000_000_000, 1_577_836_800);
+    assert_eq!(first.file, files.chain.display().to_string());
     bed.running.set_admin_certificate(None);
-    assert_eq!(bed.shared.first_expiry(), None);
+    assert_eq!(bed.shared.certificates(), []);
 
     fs::write(&files.chain, made.pem()).unwrap();
     let mut settings = Settings::clone(&bed.shared.snapshot().settings);

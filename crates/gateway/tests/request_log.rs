@@ -76,6 +76,24 @@ fn a_line_tells_what_was_served_and_how_long_each_stage_took() {
 }
 
 #[test]
+fn the_time_to_connect_is_told_of_requests_for_which_a_connection_was_opened() {
+    let house = house("", "");
+    let mut client = house.connect();
+    for _ in 0..2 {
+        client.write_all(b"GET / HTTP/1.1\r\nHost: shop.example\r\n\r\n").unwrap();
+        house.origin.next().ok("served");
+        assert_eq!(read_response(&mut client).unwrap().status, 200);
+    }
+    let lines = lines(&house, 2);
+    let seconds = |line, name| member(line, name).map(|text| text.parse::<f64>().unwrap());
+    let (connect, first_byte) = (seconds(&lines[0], "connect_time"), seconds(&lines[0], "first_byte_time"));
+    assert!(connect > Some(0.0) && connect <= first_byte, "{lines:?}");
+    assert_eq!(seconds(&lines[1], "connect_time"), None, "{lines:?}");
+    drop(client);
+    house.finish();
+}
+
+#[test]
 fn errors_are_written_whatever_the_sample() {
     let house = house(
         "hosts = \"a.example\"\nretries.max = 0\nhealth.failures.max = \"none\"\n",

@@ -40,7 +40,7 @@ pub use overrides::{ChangeError, KnobChange, Origin, Override};
 pub use page_template::{PageFault, PageTemplate, PageValue};
 pub use recorder::Recorder;
 pub use scrape::{Reading, Sample, Scrape, histogram, seconds};
-pub use shared::{PublishError, Shared};
+pub use shared::{CertificateExpiry, PublishError, Shared};
 pub use snapshot::{Application, Snapshot};
 pub use spans::{Spans, TraceIds, TracedRequest};
 pub use spool::{SpoolBudget, Spooled};

@@ -12,6 +12,7 @@ use crate::{HostSample, Readings, Served, Shared};
 pub struct Scrape {
     at: Timestamp,
     series: Vec<Series>,
+    certificates: Vec<Certificate>,
     /// What a distribution is before anything was recorded.
     none: Distribution,
 }
@@ -20,6 +21,12 @@ pub struct Scrape {
 struct Series {
     served: Served,
     readings: Option<Readings>,
+}
+
+#[derive(Debug)]
+struct Certificate {
+    labels: [(&'static str, String); 1],
+    seconds_left: u64,
 }
 
 /// One series of a meter: whose it is, and what was read.
@@ -60,7 +67,12 @@ impl Scrape {
             .into_iter()
             .map(|served| Series { readings: totals.get(&served.subject).cloned(), served })
             .collect();
-        Self { at: shared.clock().now(), series, none: Distribution::default() }
+        let at = shared.clock().now();
+        let certificates = shared.certificates().into_iter().map(|certificate| Certificate {
+            labels: [("file", certificate.file)],
+            seconds_left: certificate.at.since(at).as_secs(),
+        });
+        Self { at, series, certificates: certificates.collect(), none: Distribution::default() }
     }
 
     /// When they were read.
@@ -69,10 +81,18 @@ impl Scrape {
         self.at
     }
 
-    /// The series of a meter. What the host does not tell, or a subject does not have, has none.
+    /// The series of a meter. What the host does not tell, or a subject does not have, has none; each file of certificates
+    /// has one of its own.
     pub fn samples(&self, meter: Meter) -> impl Iterator<Item = Sample<'_>> {
-        let of_scope = move |series: &&Series| series.served.subject.scope() == meter.scope();
-        self.series.iter().filter(of_scope).flat_map(move |series| series.samples(meter, &self.none))
+        let of_files = meter == Meter::CERTIFICATE_SECONDS_LEFT;
+        let of_scope = move |series: &&Series| !of_files && series.served.subject.scope() == meter.scope();
+        let certificates = self.certificates.iter().filter(move |_| of_files).map(|certificate| Sample {
+            subject: &certificate.labels,
+            label: None,
+            value: Reading::Level(certificate.seconds_left),
+        });
+        let series = self.series.iter().filter(of_scope);
+        series.flat_map(move |series| series.samples(meter, &self.none)).chain(certificates)
     }
 }
 

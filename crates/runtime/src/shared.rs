@@ -1,7 +1,7 @@
 //! What one process shares: the clock, the present snapshot, meters, budgets, connections.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -27,6 +27,18 @@ use crate::{
 /// Size of the largest page that is read, bytes.
 const PAGE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
+/// Most files of certificates that are told apart.
+const CERTIFICATES_MAX: usize = 100;
+
+/// When the first certificate in a file expires.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CertificateExpiry {
+    /// When.
+    pub at: Timestamp,
+    /// Its file, as the configuration names it.
+    pub file: String,
+}
+
 /// Everything the workers and the admin interface of one process share.
 #[derive(Debug)]
 pub struct Shared {
@@ -41,7 +53,7 @@ pub struct Shared {
     spool: SpoolBudget,
     parked: Level,
     controllers_stopped: Level,
-    first_expiry: Mutex<Option<Timestamp>>,
+    certificates: Mutex<Vec<CertificateExpiry>>,
     spans: Spans,
     totals: Totals,
     workers: Workers,
@@ -119,7 +131,7 @@ impl Shared {
             spool,
             parked: Level::default(),
             controllers_stopped: Level::default(),
-            first_expiry: Mutex::default(),
+            certificates: Mutex::default(),
             spans: Spans::default(),
             totals: Totals::default(),
             workers: Workers::default(),
@@ -262,15 +274,20 @@ impl Shared {
         &self.controllers_stopped
     }
 
-    /// When the first certificate of the listeners and the admin interface expires; `None` without any.
+    /// When the certificates of the listeners and the admin interface expire, the first one first.
     #[must_use]
-    pub fn first_expiry(&self) -> Option<Timestamp> {
-        *self.first_expiry.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn certificates(&self) -> Vec<CertificateExpiry> {
+        self.certificates.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes when the first certificate of the listeners and the admin interface expires.
-    pub fn set_first_expiry(&self, at: Option<Timestamp>) {
-        *self.first_expiry.lock().unwrap_or_else(PoisonError::into_inner) = at;
+    /// Notes when the certificates of the listeners and the admin interface expire; of very many those that expire first.
+    pub fn set_certificates(&self, mut certificates: Vec<CertificateExpiry>) {
+        certificates.sort();
+        // Several listeners may have the same file.
+        let mut seen = BTreeSet::new();
+        certificates.retain(|certificate| seen.insert(certificate.file.clone()));
+        certificates.truncate(CERTIFICATES_MAX);
+        *self.certificates.lock().unwrap_or_else(PoisonError::into_inner) = certificates;
     }
 
     /// Traced requests on their way to the exporter.

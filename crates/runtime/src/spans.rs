@@ -52,6 +52,8 @@ pub struct TracedRequest {
     pub arrived: Timestamp,
     /// When it was sent on to a server.
     pub started: Option<Timestamp>,
+    /// Of the time until `answered`, opening a connection for it, if one was opened.
+    pub connect_time: Option<Duration>,
     /// When the server's head came.
     pub answered: Option<Timestamp>,
     /// When the server's message ended.

@@ -47,7 +47,8 @@ impl Shared {
             (Meter::CONNECTIONS_PARKED, self.parked().read()),
             (Meter::CONTROLLERS_STOPPED, self.controllers_stopped().read()),
         ];
-        let left = self.first_expiry().map(|expiry| expiry.since(self.clock().now()).as_secs());
+        let first = self.certificates().first().map(|first| first.at);
+        let left = first.map(|at| at.since(self.clock().now()).as_secs());
         levels.extend(left.map(|seconds| (Meter::CERTIFICATE_SECONDS_LEFT, seconds)));
         levels.extend(host.levels());
         let told = host.counts().to_vec();

@@ -92,6 +92,7 @@ fn traced(shared: &Shared, number: u64) -> TracedRequest {
         class: ClassId(0),
         arrived: at(0),
         started: Some(at(5)),
+        connect_time: None,
         answered: Some(at(40)),
         served: Some(at(41)),
         ended: at(42),

@@ -135,6 +135,9 @@ fn exchange(request: &TracedRequest) -> Option<Span> {
     if request.tries > 1 {
         attributes.push(whole("http.request.resend_count", request.tries - 1));
     }
+    if let Some(time) = request.connect_time {
+        attributes.push(number("tidegate.connect_time", time.as_secs_f64()));
+    }
     let error = match request.answered {
         Some(answered) => {
             attributes.push(number("tidegate.first_byte_time", answered.since(started).as_secs_f64()));

@@ -380,7 +380,7 @@ fn settings() -> impl Strategy<Value = Settings> {
     let loopback = select(vec![std::net::IpAddr::from([127, 0, 0, 1]), std::net::Ipv6Addr::LOCALHOST.into()]);
     let admin = option::of((loopback, any::<u16>()).prop_map(SocketAddr::from));
     let target = prop_oneof![Just(LogTarget::Stdout), file().prop_map(LogTarget::File)];
-    let format = select(vec![LogFormat::Json, LogFormat::Common]);
+    let format = select(vec![LogFormat::Json, LogFormat::Common, LogFormat::CommonTimed]);
     let log = option::of((target, format).prop_map(|(target, format)| AccessLog { target, format }));
     let threads = option::of(1..=1024_usize);
     (

@@ -244,7 +244,7 @@ meters! {
         SPANS_LOST = "spans_lost", Count, None, "where" SPANS_LOST, "Traced requests whose spans were dropped, by where.";
         EVENTS_LOST = "events_lost", Count, None, "" &[], "Log lines and events dropped because their writer could not keep up.";
         CONTROLLERS_STOPPED = "controllers_stopped", Level, None, "" &[], "Controllers that were stopped after failures, and were not changed since.";
-        CERTIFICATE_SECONDS_LEFT = "certificate_seconds_left", Level, None, "" &[], "Seconds until the first certificate of the listeners and the admin interface expires; 0 once it has, absent without any.";
+        CERTIFICATE_SECONDS_LEFT = "certificate_seconds_left", Level, None, "" &[], "Seconds until the first certificate of the listeners and the admin interface expires; 0 once it has, absent without any. Metrics have it of each file (label file), up to a hundred.";
     }
     Application {
         IN_FLIGHT = "in_flight", Level, Weight, "" &[], "Weight in flight at the application.";

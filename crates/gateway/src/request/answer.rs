@@ -126,6 +126,7 @@ impl Service {
             bytes_out,
             waiting: Duration::ZERO,
             gathering: Duration::ZERO,
+            connect: None,
             first_byte: None,
             service: None,
             total: Duration::ZERO,

@@ -76,6 +76,7 @@ struct LogFacts {
     head: LoggedHead,
     request_id: Option<HeaderValue>,
     tried: Rc<Tried>,
+    connect_time: Option<Duration>,
     reason: Option<&'static str>,
     detail: Option<String>,
 }
@@ -154,6 +155,7 @@ impl Record {
                 head: LoggedHead::of(head),
                 request_id: None,
                 tried: Rc::default(),
+                connect_time: None,
                 reason: None,
                 detail: None,
             })
@@ -217,8 +219,11 @@ impl Record {
     }
 
     /// The server has begun to answer.
-    pub(super) fn answer(&mut self, now: Timestamp) {
+    pub(super) fn answer(&mut self, now: Timestamp, connect_time: Option<Duration>) {
         self.answered = Some(now);
+        if let Some(log) = &mut self.log {
+            log.connect_time = connect_time;
+        }
     }
 
     /// The server has finished.
@@ -395,6 +400,7 @@ impl Record {
             class: self.class,
             arrived: self.arrived,
             started: self.started,
+            connect_time: log.connect_time,
             answered: self.answered,
             served: self.served,
             ended: now,
@@ -461,6 +467,7 @@ impl Record {
             bytes_out: self.bytes_out,
             waiting: self.started.or(self.sent_on).unwrap_or(now).since(self.arrived),
             gathering: self.gathering,
+            connect: log.connect_time,
             first_byte: since(self.answered, self.started),
             service: since(self.served, self.started),
             total: now.since(self.arrived),

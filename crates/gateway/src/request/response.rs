@@ -64,7 +64,7 @@ impl Service {
         let (mut head, upstream) = response.into_parts();
         let application = Rc::clone(record.application());
         let status = head.status;
-        record.answer(upstream.answered_at());
+        record.answer(upstream.answered_at(), upstream.connect_time());
         if status == StatusCode::SWITCHING_PROTOCOLS {
             return tunnel(connection, record, in_flight, head, upstream, forwarded, sticky.as_deref());
         }

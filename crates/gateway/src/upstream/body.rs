@@ -32,6 +32,7 @@ use crate::body::{BodyError, RESET_WITHIN, is_whole};
 pub(crate) struct UpstreamBody {
     state: State,
     answered_at: Timestamp,
+    connect_time: Option<Duration>,
     /// Whether anything of it had to be waited for.
     has_waited: bool,
 }
@@ -50,6 +51,8 @@ pub(crate) struct UpstreamUpgraded {
 pub(super) struct Exchange {
     pub(super) chosen: Chosen,
     pub(super) clock: Clock,
+    /// Until the connection was open, if one was opened for it.
+    pub(super) connect_time: Option<Duration>,
     /// From the request's first byte to the response's head.
     pub(super) response_time: Duration,
 }
@@ -80,6 +83,7 @@ enum State {
 impl UpstreamBody {
     pub(super) fn new(exchange: Exchange, message: Message, status: StatusCode, now: Timestamp) -> Self {
         let mut body = Self {
+            connect_time: exchange.connect_time,
             state: match message {
                 Message::Http1(http1) if status == StatusCode::SWITCHING_PROTOCOLS => {
                     exchange.chosen.server.shared.on_success(now, exchange.response_time);
@@ -109,6 +113,11 @@ impl UpstreamBody {
             State::Upgraded(upgraded) => Some(*upgraded),
             _ => None,
         }
+    }
+
+    /// How long the connection took to open, if one was opened for it.
+    pub(crate) const fn connect_time(&self) -> Option<Duration> {
+        self.connect_time
     }
 
     fn is_end(&self) -> bool {

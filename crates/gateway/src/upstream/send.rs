@@ -1,6 +1,6 @@
 //! Sends a request over a pooled or new connection, and again where a pooled one proves stale.
 
-use std::time::Duration;
+use std::{cell::Cell, time::Duration};
 
 use http::{
     Response,
@@ -75,6 +75,8 @@ impl Upstreams {
         let server = &chosen.server;
         server.cells.add(Meter::SERVER_REQUESTS, 1);
         let mut sent_at = now;
+        // Of the last connection that was opened for it.
+        let mut connect_time = None;
         let mut request = request;
         // What could not be sent again goes where it is sure to arrive.
         let can_again =
@@ -93,7 +95,12 @@ impl Upstreams {
             let lease = match pooled {
                 Some(lease) => lease,
                 None => {
-                    let opened = || server.cells.add(Meter::CONNECTS, 1);
+                    let is_new = Cell::new(false);
+                    let opened = || {
+                        server.cells.add(Meter::CONNECTS, 1);
+                        is_new.set(true);
+                    };
+                    let begun = clock.now();
                     // Boxed, as all that happens rarely: every exchange is moved about and held with room
                     // for whatever it may come to wait for.
                     let now = || clock.now();
@@ -114,7 +121,10 @@ impl Upstreams {
                     };
                     sent_at = clock.now();
                     match acquired {
-                        Ok(lease) => lease,
+                        Ok(lease) => {
+                            connect_time = is_new.get().then(|| sent_at.since(begun));
+                            lease
+                        }
                         // It may speak HTTP/2 alone, and answers without the upgrade then.
                         Err(failure) if apart && failure.kind == UpstreamError::Tls => {
                             (apart, takes_http1, tries) = (false, false, 0);
@@ -186,7 +196,7 @@ impl Upstreams {
             }
         };
         // The time to connect is part of it: a server that is slow to accept is slow.
-        self.answered(chosen, response, message, client, [now, answered_at], asked_upgrade)
+        self.answered(chosen, response, message, client, ([now, answered_at], connect_time), asked_upgrade)
     }
 
     fn answered(
@@ -195,7 +205,7 @@ impl Upstreams {
         mut response: Response<()>,
         mut message: Message,
         client: &ConnectionFacts,
-        [started, now]: [Timestamp; 2],
+        ([started, now], connect_time): ([Timestamp; 2], Option<Duration>),
         asked_upgrade: bool,
     ) -> Result<Response<UpstreamBody>, Box<SendError>> {
         let clock = *self.core.shared().clock();
@@ -222,7 +232,7 @@ impl Upstreams {
                 http1.own_by(client);
             }
         }
-        let exchange = Exchange { chosen, clock, response_time: now.since(started) };
+        let exchange = Exchange { chosen, clock, connect_time, response_time: now.since(started) };
         let body = UpstreamBody::new(exchange, message, head.status, now);
         Ok(Response::from_parts(head, body))
     }

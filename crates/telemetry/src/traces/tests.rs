@@ -26,6 +26,7 @@ fn traced(shared: &Shared) -> TracedRequest {
         class: ClassId(0),
         arrived: at(10),
         started: Some(at(12)),
+        connect_time: None,
         answered: Some(at(13)),
         served: Some(at(14)),
         ended: at(15),
@@ -83,7 +84,11 @@ fn a_request_that_waited_and_was_served_is_three_spans() {
     assert!(is_text(exchange, "network.peer.address", "127.0.0.1"));
     assert_eq!(value(exchange, "http.request.resend_count"), Some(Value::IntValue(1)));
     assert_eq!(value(exchange, "tidegate.first_byte_time"), Some(Value::DoubleValue(1.0)));
+    assert_eq!(value(exchange, "tidegate.connect_time"), None);
     assert!(spans.iter().all(|span| span.status.is_none()), "nothing failed: {spans:?}");
+    let connected = TracedRequest { connect_time: Some(Duration::from_millis(250)), ..traced(&shared) };
+    let exchange = self::spans(&connected).last().unwrap();
+    assert_eq!(value(&exchange, "tidegate.connect_time"), Some(Value::DoubleValue(0.25)));
 }
 
 #[test]

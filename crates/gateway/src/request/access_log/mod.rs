@@ -167,6 +167,7 @@ impl Writer {
                     match output.settings.format {
                         LogFormat::Json => entry.write_json(&mut self.batch),
                         LogFormat::Common => entry.write_combined(&mut self.batch),
+                        LogFormat::CommonTimed => entry.write_combined_with_times(&mut self.batch),
                     }
                 }
             }

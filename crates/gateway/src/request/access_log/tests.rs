@@ -32,6 +32,7 @@ fn entry(user_agent: &[u8]) -> Entry {
         bytes_out: 12,
         waiting: Duration::from_micros(1500),
         gathering: Duration::ZERO,
+        connect: None,
         first_byte: None,
         service: None,
         total: Duration::from_millis(2),
@@ -50,11 +51,26 @@ fn the_combined_format_is_apache_s() {
 }
 
 #[test]
+fn times_stand_behind_the_combined_format() {
+    let write = |entry: Entry| {
+        let (mut timed, mut plain) = (Vec::new(), Vec::new());
+        entry.write_combined_with_times(&mut timed);
+        entry.write_combined(&mut plain);
+        let (timed, plain) = (String::from_utf8(timed).unwrap(), String::from_utf8(plain).unwrap());
+        timed.strip_prefix(plain.trim_end()).expect("behind it").to_owned()
+    };
+    assert_eq!(write(entry(b"")), " rt=0.002000 uct=\"-\" uht=\"-\" urt=\"-\"\n");
+    let ms = |ms| Some(Duration::from_millis(ms));
+    let served = Entry { connect: ms(3), first_byte: ms(20), service: ms(1021), ..entry(b"") };
+    assert_eq!(write(served), " rt=0.002000 uct=\"0.003000\" uht=\"0.020000\" urt=\"1.021000\"\n");
+}
+
+#[test]
 fn a_token_of_the_waiting_room_is_in_no_line() {
     let page = HeaderValue::from_static("https://shop.example/a?tidegate_turn=SECRET&b=c");
     let target = Some(Uri::from_static("/.well-known/tidegate/turn?class=x&tidegate_turn=SECRET"));
     let entry = Entry { target, referer: Some(page), ..entry(b"") };
-    for write in [Entry::write_json, Entry::write_combined] {
+    for write in [Entry::write_json, Entry::write_combined, Entry::write_combined_with_times] {
         let mut line = Vec::new();
         write(&entry, &mut line);
         let line = String::from_utf8(line).unwrap();
