@@ -485,7 +485,7 @@ mod tests {
     }
 
     const REPORT: &str = r#"{"at_ns":1795262400000000000,"capacity_per_s":120.5,"pace_per_s":60,"departs_per_s":98.5,
-        "standing":12.25,"costs":{"default":1,"search":2.5},"follow":1.75,"excess_per_s":0.25,
+        "standing":12.25,"error":0.015,"costs":{"default":1,"search":2.5},"follow":1.75,"excess_per_s":0.25,
         "returned":[{"at_ns":1795262400000000000,"class":"search","people":3}],"kept":{"default":1},"missed":{"search":2},
         "again":[{"at_ns":1795262400000000000,"class":"search","people":2,"work":5.001}],
         "used":[{"at_ns":1795262400000000000,"numbers":"c0ffee0000000001ffffffffffffffff"}],
@@ -516,6 +516,7 @@ mod tests {
                     may_come_per_s: exact(pace),
                     departs_per_s: exact(pace / 2),
                     standing: exact(pace / 3),
+                    error: exact(pace / 5),
                 }),
                 costs: sums[..2].to_vec(),
                 follow: sums[2],

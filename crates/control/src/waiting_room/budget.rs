@@ -159,10 +159,6 @@ impl Room {
             }
         };
         self.table.set_budget(budget, self.sure_of(budget), present);
-        // A check has no newcomers who could come later for it.
-        if self.settings.role != RoomRole::Check {
-            self.table.set_standing(self.capacity.pace.map_or(0, |pace| thousandths(pace.standing)));
-        }
         if was == 0 {
             self.open_filters();
         }

@@ -24,8 +24,7 @@ impl Room {
             for slot in first + 1..=to {
                 self.slot_begins(slot);
             }
-            self.table.set_standing(self.standing_work());
-            self.table.advance(self.now);
+            self.table.advance(self.now, self.standing_work());
             if self.settings.is_on() {
                 self.spent.open(self.now, self.filter_places(to), self.table.length());
             }

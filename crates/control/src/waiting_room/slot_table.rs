@@ -131,8 +131,6 @@ pub struct SlotTable {
     borrowed: Work,
     /// Work of slots that are over which they could not do.
     over: Work,
-    /// Work that stands in the short queue now and should not.
-    standing: Work,
     /// Budget over all lanes of slots to come.
     budget: Work,
     /// Work due, lane by lane, each a ring of slots.
@@ -173,7 +171,6 @@ impl SlotTable {
             lost: 0,
             borrowed: 0,
             over: 0,
-            standing: 0,
             budget: 0,
             due: vec![vec![0; slots]; lanes],
             booked: vec![vec![0; slots]; lanes],
@@ -232,8 +229,9 @@ impl SlotTable {
         self.shares[self.lane(lane)]
     }
 
-    /// Goes to the slot of `now`; slots that are over are forgotten.
-    pub fn advance(&mut self, now: Timestamp) {
+    /// Goes to the slot of `now`; slots that are over are forgotten. Newcomers come later by what is `standing` in the short
+    /// queue beyond what it is to hold.
+    pub fn advance(&mut self, now: Timestamp, standing: Work) {
         let slot = self.slot_of(now);
         if slot > self.present {
             let was_over = self.over;
@@ -252,7 +250,7 @@ impl SlotTable {
             // Without a budget nobody is held back, and nothing is over.
             let done = if self.budget == 0 { Work::MAX } else { self.budget.saturating_mul(slept) };
             // Who came without a promise is in it, too.
-            self.over = self.over.saturating_sub(done).max(self.standing);
+            self.over = self.over.saturating_sub(done).max(standing);
             self.present = slot;
             (self.direct, self.lost, self.borrowed) = (0, 0, 0);
             for cursor in &mut self.cursors {
@@ -285,11 +283,6 @@ impl SlotTable {
             self.split();
             self.pour();
         }
-    }
-
-    /// Work that stands in the short queue beyond what it is to hold: newcomers come so much later.
-    pub(super) const fn set_standing(&mut self, work: Work) {
-        self.standing = work;
     }
 
     /// Pours what is due over the slots anew: after the budget has changed, or promises were made elsewhere.

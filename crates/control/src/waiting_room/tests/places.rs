@@ -127,7 +127,7 @@ proptest! {
                 }
                 8 => {
                     now = now + second;
-                    table.advance(now);
+                    table.advance(now, 0);
                     naive.advance();
                     // What had flowed out of the slot that is over stays where it flowed to until the next pouring.
                     table.pour();
