@@ -52,7 +52,7 @@ release: ## the binary target/release/tidegate, to run it: built twice, the seco
 
 bench: ## time of admission and of tokens; side by side with HAProxy and nginx: CPU per request, handshakes, memory (minutes)
 	scripts/deps bench
-	$(CARGO) run --locked --release -p tidegate-control --example cost
+	$(CARGO) run --locked --release -p tidegate-control --example admission_cost
 	$(CARGO) run --locked --release -p tidegate-tokens --example cost
 	scripts/release
 	python3 scripts/bench/bench.py --tidegate $(TARGET)/release/tidegate

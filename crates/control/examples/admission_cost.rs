@@ -1,6 +1,6 @@
 //! What a request costs admission, its arrival and departure with nothing waiting, and admission itself: time, allocations and
 //! bytes, by algorithm.
-//! `make bench` runs it; alone: `cargo run --release -p tidegate-control --example cost`.
+//! `make bench` runs it; alone: `cargo run --release -p tidegate-control --example admission_cost`.
 #![expect(clippy::disallowed_methods, reason = "it is measured how long decisions take")]
 
 mod allocations;
