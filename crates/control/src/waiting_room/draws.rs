@@ -1,20 +1,22 @@
 //! Draws: places for those who came before doors opened, or within one round, all at once and without a list of them.
 //!
 //! Whoever comes gets a lot: a number, signed like a promise. At the end of the round the work of all its lots is laid
-//! into the slot table as one stretch from slot `s` on, of which a slot takes `b`. A lot's place in it follows from
-//! its number alone, whenever it is asked for:
+//! into the slot table as one stretch from slot `s` on, of which a slot takes `b`: a group with a share its own part, and from
+//! slot `t` on, where nobody else has it, everybody's part `c` with it. A lot's place in it follows from its number alone,
+//! whenever it is asked for:
 //!
 //! ```text
 //! position = hash(number, secret) / 2⁶⁴ · work      shuffled
 //! position = work of those who came before          in order: the last 44 bits of the number
-//! slot     = s + ⌊position / b⌋
+//! slot     = s + ⌊position / b⌋                     below b · (t − s)
+//!            t + ⌊(position − b · (t − s)) / (b + c)⌋
 //! ```
 //!
 //! Shuffled positions are independent of each other, so a slot takes `b` of work in the mean: with n people a slot the number
 //! has a standard deviation of √n, which the short queue evens out.
 //!
 //! Each group of classes draws by itself, since its doors are its own. Rounds that are drawn at one moment and are laid
-//! into the same lane of the table are laid side by side, each with its part of `b`, so that no group goes before another.
+//! into the same lane of the table are laid side by side, each with its part of `b` and `c`, so that no group goes before another.
 //!
 //! Memory: one entry a round, 16 drawn ones of a group at most and one that is open; a lot of a round that is no longer known
 //! is treated like one who comes late.
@@ -26,7 +28,7 @@ use std::{collections::VecDeque, time::Duration};
 use super::{
     mix,
     settings::Group,
-    slot_table::{SlotTable, Work},
+    slot_table::{SlotTable, Stretch, Work},
 };
 use crate::{Timestamp, knobs::RoomOrder};
 
@@ -64,7 +66,8 @@ pub(super) struct Round {
     pub(super) group: Group,
     pub(super) work: Work,
     pub(super) people: u64,
-    pub(super) drawn: Option<Drawn>,
+    /// Where it lies, once it is drawn.
+    pub(super) drawn: Option<Stretch>,
 }
 
 impl Round {
@@ -74,14 +77,6 @@ impl Round {
         let marks = mix(self.key.as_nanos() ^ secret) & !IN_ORDER;
         marks | self.work.min(IN_ORDER)
     }
-}
-
-/// Where a drawn round lies.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Drawn {
-    pub(super) slot: u64,
-    /// Work a slot takes.
-    pub(super) budget: Work,
 }
 
 /// What there is to say of a lot.
@@ -144,20 +139,18 @@ impl Draws {
         due.fold((0, 0), |(work, people), round| (round.work.saturating_add(work), round.people + people))
     }
 
-    /// Draws the rounds that are `due`: side by side into slots from `slot` on, of which each takes `budget`.
-    pub(super) fn draw(&mut self, slot: u64, budget: Work, due: impl Fn(&Round) -> bool) {
+    /// Draws the rounds that are `due`, side by side into a stretch.
+    pub(super) fn draw(&mut self, stretch: &Stretch, due: impl Fn(&Round) -> bool) {
         let (all, _) = self.sum(&due);
         let Self { open, drawn } = self;
         for round in open.extract_if(.., |round| due(round)) {
-            let part = u128::from(budget) * u128::from(round.work);
-            let part = u64::try_from(part.div_ceil(u128::from(all.max(1)))).unwrap_or(budget);
             let of_group = |other: &&Round| other.group == round.group;
             if drawn.iter().filter(of_group).count() >= ROUNDS_MAX
                 && let Some(oldest) = drawn.iter().position(|other| other.group == round.group)
             {
                 drawn.remove(oldest);
             }
-            drawn.push_back(Round { drawn: Some(Drawn { slot, budget: part }), ..round });
+            drawn.push_back(Round { drawn: Some(stretch.part(round.work, all)), ..round });
         }
     }
 
@@ -165,10 +158,15 @@ impl Draws {
     pub(super) fn lay_into(&mut self, table: &SlotTable, before: Duration) {
         let (was, is) = (before.as_nanos().max(1), table.length().as_nanos());
         for drawn in self.drawn.iter_mut().filter_map(|round| round.drawn.as_mut()).filter(|_| was != is) {
-            let begin = was.saturating_mul(u128::from(drawn.slot));
-            drawn.slot = u64::try_from(begin / is).unwrap_or(u64::MAX);
-            let budget = u128::from(drawn.budget) * is / was;
-            drawn.budget = u64::try_from(budget).unwrap_or(drawn.budget).max(1);
+            let slot =
+                |slot: u64| u64::try_from(was.saturating_mul(u128::from(slot)) / is).unwrap_or(u64::MAX);
+            let work = |work: Work| u64::try_from(u128::from(work).saturating_mul(is) / was).unwrap_or(work);
+            *drawn = Stretch {
+                slot: slot(drawn.slot),
+                budget: work(drawn.budget).max(1),
+                more_from: slot(drawn.more_from),
+                more: work(drawn.more),
+            };
         }
     }
 
@@ -180,10 +178,8 @@ impl Draws {
     /// People with lots of a group that are drawn into slots after `present`, as they are laid into the table.
     pub(super) fn drawn_after(&self, group: Group, present: u64) -> u64 {
         let after = |round: &Round| {
-            let slots = (present + 1).saturating_sub(round.drawn?.slot);
-            let over = u128::from(round.drawn?.budget) * u128::from(slots);
-            let over =
-                over.min(u128::from(round.work)) * u128::from(round.people) / u128::from(round.work.max(1));
+            let over = u128::from(round.drawn?.before(present + 1).min(round.work));
+            let over = over * u128::from(round.people) / u128::from(round.work.max(1));
             Some(round.people.saturating_sub(u64::try_from(over).unwrap_or(u64::MAX)))
         };
         self.drawn.iter().filter(|round| round.group == group).filter_map(after).sum()
@@ -205,9 +201,8 @@ impl Draws {
                 u64::try_from((share * u128::from(round.work)) >> 64).unwrap_or(round.work)
             }
         };
-        let budget = drawn.budget.max(1);
-        let offset = u128::from(position % budget) * 1_000_000 / u128::from(budget);
-        Lot::Drawn(drawn.slot + position / budget, u32::try_from(offset).unwrap_or(0))
+        let (slot, offset) = drawn.place(position);
+        Lot::Drawn(slot, offset)
     }
 }
 
@@ -230,7 +225,7 @@ mod tests {
                 keys.sort_unstable();
                 keys.dedup();
                 assert_eq!(keys.len(), draws.rounds().count());
-                draws.draw(1, 1, |_| true);
+                draws.draw(&Stretch::even(1, 1), |_| true);
             }
         }
     }
@@ -243,7 +238,7 @@ mod tests {
             draws.open(group, closes, RoomOrder::InOrder).work = work;
         }
         let keys: Vec<Timestamp> = draws.rounds().map(|round| round.key).collect();
-        draws.draw(7, 10, |_| true);
+        draws.draw(&Stretch::even(7, 10), |_| true);
         // Both have their last in the hundredth slot, since ten of a thousand are in each.
         for (key, last) in keys.into_iter().zip([899, 99]) {
             assert_eq!(draws.lot(key, 0, 0), Lot::Drawn(7, 0));

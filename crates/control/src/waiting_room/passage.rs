@@ -6,7 +6,7 @@ use super::{
     draws::{AT_ONCE, Round},
     room::{PERSON, UNIT, nanos},
     settings::Group,
-    slot_table::SLOTS_MAX,
+    slot_table::{SLOTS_MAX, Stretch},
 };
 use crate::{
     Timestamp,
@@ -148,7 +148,7 @@ impl Room {
             if self.sends_at_once() {
                 let due = |round: &Round| round.closes <= now;
                 let (present, (_, people)) = (self.table.present(), self.draws.sum(due));
-                self.draws.draw(present, AT_ONCE, due);
+                self.draws.draw(&Stretch::even(present, AT_ONCE), due);
                 self.table.note(present, u32::try_from(people).unwrap_or(u32::MAX));
             }
             return;
@@ -161,9 +161,9 @@ impl Room {
             let due = |round: &Round| round.closes <= now && lane_of(round.group) == lane;
             let (work, people) = self.draws.sum(due);
             if work > 0 {
-                let stretch = self.table.stretch(lane, work, nobody_waits);
-                self.draws.draw(stretch.slot, stretch.budget(), due);
-                self.table.fill(&stretch, work, people);
+                let stretch = self.table.stretch(lane, nobody_waits);
+                self.draws.draw(&stretch, due);
+                self.table.fill(lane, &stretch, work, people);
             }
         }
     }

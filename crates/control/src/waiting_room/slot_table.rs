@@ -72,21 +72,51 @@ pub trait Places {
     fn give_back(&mut self, block: &Block);
 }
 
-/// Where work lies that is promised at once: from a slot on, so much of each.
+/// Where work lies that is promised at once: from a slot on, so much of each, and more of each from a later one on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stretch {
     pub(super) slot: u64,
-    lane: usize,
-    /// Of the lane's part of a slot.
-    own: Work,
-    /// Of everybody's.
-    common: Work,
+    pub(super) budget: Work,
+    /// Not before `slot`.
+    pub(super) more_from: u64,
+    pub(super) more: Work,
 }
 
 impl Stretch {
-    /// Work of a slot.
-    pub(super) const fn budget(&self) -> Work {
-        self.own.saturating_add(self.common)
+    /// As much of each slot.
+    pub(super) const fn even(slot: u64, budget: Work) -> Self {
+        Self { slot, budget, more_from: slot, more: 0 }
+    }
+
+    /// Work that a slot takes.
+    const fn in_slot(&self, slot: u64) -> Work {
+        let budget = if slot < self.slot { 0 } else { self.budget };
+        if slot < self.more_from { budget } else { budget.saturating_add(self.more) }
+    }
+
+    /// Work that the slots before `slot` take.
+    pub(super) fn before(&self, slot: u64) -> Work {
+        let of = |budget: Work, from: u64| budget.saturating_mul(slot.saturating_sub(from));
+        of(self.budget, self.slot).saturating_add(of(self.more, self.more_from))
+    }
+
+    /// The slot of what lies behind so much work, and where in it, millionths.
+    pub(super) fn place(&self, position: Work) -> (u64, u32) {
+        let first = self.before(self.more_from);
+        let (from, position) =
+            if position < first { (self.slot, position) } else { (self.more_from, position - first) };
+        let budget = self.in_slot(from).max(1);
+        let offset = u128::from(position % budget) * 1_000_000 / u128::from(budget);
+        (from.saturating_add(position / budget), u32::try_from(offset).unwrap_or(0))
+    }
+
+    /// The part of it that is some work's of all that is laid into it side by side.
+    pub(super) fn part(&self, work: Work, all: Work) -> Self {
+        let of = |budget: Work| {
+            let part = (u128::from(budget) * u128::from(work)).div_ceil(u128::from(all.max(1)));
+            u64::try_from(part).unwrap_or(budget)
+        };
+        Self { budget: of(self.budget), more: of(self.more), ..*self }
     }
 }
 
@@ -420,40 +450,42 @@ impl SlotTable {
         self.owe(slot, work, counted);
     }
 
-    /// Where a lane has room for work that is promised at once: in its own part of slots, or, where it is done sooner so, in
-    /// that and everybody's. Begins in the present slot where nobody waits.
-    pub(super) fn stretch(&self, lane: usize, work: Work, nobody_waits: bool) -> Stretch {
-        // A lane that has nothing of a slot is everybody's.
-        let lane = Some(self.lane(lane)).filter(|lane| self.budgets[*lane] > 0).unwrap_or(0);
+    /// Where a lane has room for work that is promised at once: in its own part of slots, and in everybody's from where that is
+    /// nobody's. Begins in the present slot where nobody waits.
+    pub(super) fn stretch(&self, lane: usize, nobody_waits: bool) -> Stretch {
+        let lane = self.laid_into(lane);
         let first = |lane| {
             let slot = self.search(lane).unwrap_or(self.present + self.horizon);
             if nobody_waits && slot == self.present + 1 { self.present } else { slot }
         };
-        let of = |slot, own, common| Stretch { slot, lane, own, common };
         if lane == 0 && self.budgets[0] == 0 {
             // All is kept for lanes, but who is drawn has to go somewhere.
             let slot = (0..self.budgets.len()).map(first).min().unwrap_or(self.present);
-            return of(slot, 0, self.budget);
+            return Stretch::even(slot, self.budget);
         }
+        let own = Stretch::even(first(lane), self.budgets[lane]);
         if lane == 0 {
-            return of(first(0), 0, self.budgets[0]);
+            return own;
         }
-        let alone = of(first(lane), self.budgets[lane], 0);
-        let with_all = of(first(lane).max(first(0)), self.budgets[lane], self.budgets[0]);
-        let ends = |stretch: Stretch| stretch.slot + work.div_ceil(stretch.budget().max(1));
-        if ends(alone) <= ends(with_all) { alone } else { with_all }
+        Stretch { more_from: own.slot.max(first(0)), more: self.budgets[0], ..own }
     }
 
-    /// Promises `work` in all to the slots of a stretch, as much to each as it says, for `people`.
-    pub(super) fn fill(&mut self, stretch: &Stretch, work: Work, people: u64) {
+    /// The lane in which the work of a lane lies: one that has nothing of a slot is everybody's.
+    fn laid_into(&self, lane: usize) -> usize {
+        Some(self.lane(lane)).filter(|lane| self.budgets[*lane] > 0).unwrap_or(0)
+    }
+
+    /// Promises a lane's `work` in all to the slots of its stretch, as much to each as it says, for `people`.
+    pub(super) fn fill(&mut self, lane: usize, stretch: &Stretch, work: Work, people: u64) {
+        let lane = self.laid_into(lane);
         let last = self.present + self.horizon;
         let (mut rest, mut left) = (work, people);
         let mut slot = stretch.slot.max(self.present);
-        while rest > 0 && slot <= last && stretch.budget() > 0 {
-            let part = if slot == last { rest } else { rest.min(stretch.budget()) };
-            let own = part.min(stretch.own);
+        while rest > 0 && slot <= last && stretch.in_slot(last) > 0 {
+            let part = if slot == last { rest } else { rest.min(stretch.in_slot(slot)) };
+            let own = part.min(stretch.budget);
             let at = self.index(slot);
-            for (lane, part) in [(stretch.lane, own), (0, part - own)] {
+            for (lane, part) in [(lane, own), (0, part - own)] {
                 self.due[lane][at] = self.due[lane][at].saturating_add(part);
             }
             let share = u128::from(people) * u128::from(part) / u128::from(work.max(1));

@@ -12,21 +12,22 @@ use std::time::Duration;
 use super::{
     LANES_MAX, Revoked, Room, Work,
     budget::units,
-    draws::{ALL_ROUNDS_MAX, Drawn, Draws, Round},
+    draws::{ALL_ROUNDS_MAX, Draws, Round},
     sessions::REVOKED_MAX,
     settings::Group,
-    slot_table::SLOTS_MAX,
+    slot_table::{SLOTS_MAX, Stretch},
 };
 use crate::{ClassId, Timestamp, capacity::COST_CLASSES, knobs::RoomOrder};
 
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 /// Older versions are read too: the first is without the work of slots that are over, the second without whose a round is,
 /// which was everybody's, the third without whose lane it was that work was promised to lately, which counts as everybody's, the
-/// fourth without passes that were revoked.
+/// fourth without passes that were revoked, the fifth without what drawn rounds take more from a later slot on.
 const FIRST: u8 = 1;
 const SECOND: u8 = 2;
 const THIRD: u8 = 3;
 const FOURTH: u8 = 4;
+const FIFTH: u8 = 5;
 
 /// The room's state, as plain data.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -150,8 +151,8 @@ impl Room {
         }
         for (lane, work) in snapshot.issued_work_lately.into_iter().enumerate().filter(|(_, work)| *work > 0)
         {
-            let stretch = self.table.stretch(lane, work, false);
-            self.table.fill(&stretch, work, 0);
+            let stretch = self.table.stretch(lane, false);
+            self.table.fill(lane, &stretch, work, 0);
         }
         // What this second has let in already is not known either.
         let present = self.table.present();
@@ -218,8 +219,8 @@ impl RoomSnapshot {
             put(u64::from(round.order == RoomOrder::InOrder));
             put(round.work);
             put(round.people);
-            put(round.drawn.map_or(u64::MAX, |drawn| drawn.slot));
-            put(round.drawn.map_or(0, |drawn| drawn.budget));
+            let drawn = round.drawn.unwrap_or(Stretch::even(u64::MAX, 0));
+            [drawn.slot, drawn.budget, drawn.more_from, drawn.more].into_iter().for_each(&mut put);
         }
         put(of_lanes.len() as u64);
         of_lanes.into_iter().for_each(&mut put);
@@ -274,7 +275,12 @@ impl RoomSnapshot {
             let order = if reader.number()? == 1 { RoomOrder::InOrder } else { RoomOrder::Shuffled };
             let (work, people) = (reader.work()?, reader.number()?);
             let (slot, budget) = (reader.number()?, reader.work()?);
-            let drawn = (slot != u64::MAX).then_some(Drawn { slot, budget });
+            let (more_from, more) =
+                if *version <= FIFTH { (slot, 0) } else { (reader.number()?, reader.work()?) };
+            if more_from < slot {
+                return Err(reader.damaged());
+            }
+            let drawn = (slot != u64::MAX).then_some(Stretch { slot, budget, more_from, more });
             rounds.push((name, Round { key, closes, order, group: None, work, people, drawn }));
         }
         let lanes = if *version <= THIRD { 0 } else { reader.count(LANES_MAX as u64 - 1)? };

@@ -39,16 +39,6 @@ fn place(room: &mut Room, now: Timestamp, lot: &Promise) -> Timestamp {
     }
 }
 
-/// Slots until so much is done, one after the other.
-fn slots_for(work: Work, pace: Work) -> usize {
-    let (mut left, mut slots) = (work, 0);
-    while left > 0 {
-        left = left.saturating_sub(pace);
-        slots += 1;
-    }
-    slots
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
@@ -120,7 +110,8 @@ proptest! {
         room.advance(s(60.0));
         naive.advance();
 
-        let mut pace_of: BTreeMap<usize, (usize, Work)> = BTreeMap::new();
+        // From when on, how much of a slot is a group's, and from when on how much more.
+        let mut pace_of: BTreeMap<usize, [(usize, Work); 2]> = BTreeMap::new();
         for lane in 0..naive.budgets.len() {
             let here: Vec<usize> = lots.iter().map(|lot| leaders[lot.class.index()]).filter(|at| lanes[*at] == lane).collect();
             let all = here.len() as Work * 1000;
@@ -131,15 +122,12 @@ proptest! {
                 1 if waiting == 0 => 0,
                 slot => slot,
             };
-            let (own, common) = (naive.budgets[lane], naive.budgets[0]);
-            let alone = (first(lane), [own, 0]);
-            let both = (first(lane).max(first(0)), [own, common]);
-            let ends = |(slot, pace): (usize, [Work; 2])| slot + slots_for(all, pace[0] + pace[1]);
-            let (slot, pace) = if lane == 0 || ends(alone) <= ends(both) { alone } else { both };
+            let own = (first(lane), naive.budgets[lane]);
+            let common = (own.0.max(first(0)), if lane == 0 { 0 } else { naive.budgets[0] });
             let mut left = all;
-            for due in slot..=HORIZON {
-                for (lane, pace) in [(lane, pace[0]), (0, pace[1])] {
-                    let part = left.min(pace);
+            for due in own.0..=HORIZON {
+                for (lane, (from, pace)) in [(lane, own), (0, common)] {
+                    let part = if due < from { 0 } else { left.min(pace) };
                     naive.due[lane][due] += part;
                     left -= part;
                 }
@@ -147,15 +135,16 @@ proptest! {
             prop_assert_eq!(left, 0);
             for group in here.iter().copied() {
                 let part = here.iter().filter(|other| **other == group).count() as Work * 1000;
-                pace_of.insert(group, (slot, ((pace[0] + pace[1]) * part).div_ceil(all)));
+                pace_of.insert(group, [own, common].map(|(from, pace)| (from, (pace * part).div_ceil(all))));
             }
         }
         let mut work_before: BTreeMap<usize, Work> = BTreeMap::new();
         for lot in &lots {
             let group = leaders[lot.class.index()];
-            let (first, pace) = pace_of[&group];
             let before = work_before.entry(group).or_default();
-            let expected = first + slots_for(*before + 1, pace) - 1;
+            let of = |slot: usize| pace_of[&group].iter().filter(|(from, _)| *from <= slot).map(|(_, pace)| pace).sum::<Work>();
+            let mut held = 0;
+            let expected = (0..).find(|slot| { held += of(*slot); held > *before }).unwrap();
             *before += u64::from(lot.work);
             let found = place(&mut room, s(60.0), lot).since(s(60.0)).as_secs();
             prop_assert_eq!(found, expected as u64, "{:?} in {:?}", lot, pace_of);
@@ -399,6 +388,32 @@ fn a_pass_opens_its_own_doors_and_where_there_are_none() {
     assert!([SHOP, TICKETS, NEWS].into_iter().all(|class| holds(&mut room, class, &of_shop)));
 }
 
+/// Doors of a group with half of each slot open while others wait for ten seconds more: it has its half of those, and all after
+/// them, so that nothing of a slot is left while people wait.
+#[test]
+fn a_group_that_is_drawn_leaves_nothing_of_its_part_before_the_end_of_others_lines() {
+    let group = ClassRoom { share: Some(0.5), ..event(30.0, RoomOrder::InOrder) };
+    let settings =
+        RoomSettings { method: RoomMethod::Wait, classes: vec![ClassRoom::default(), group], ..settings() };
+    let mut room = room_of(&settings, 10.0);
+    let lots = ask_as(&mut room, START, TICKETS, 200);
+    let others = ask(&mut room, s(20.0), 100);
+    let last = others.last().expect("they wait").at;
+    room.advance(s(30.0));
+    let mut in_second = BTreeMap::new();
+    for lot in &lots {
+        *in_second.entry(place(&mut room, s(30.0), lot).since(START).as_secs()).or_insert(0) += 1;
+    }
+    let end = last.since(START).as_secs();
+    assert!((35..45).contains(&end), "{end}");
+    for (second, people) in &in_second {
+        let room = if *second <= end { 5 } else { 10 };
+        assert!(*people == room || second == in_second.keys().next_back().unwrap(), "{in_second:?}");
+    }
+    assert!((30..=31).contains(in_second.keys().next().unwrap()), "{in_second:?}");
+    room.check_invariants();
+}
+
 #[test]
 fn what_was_drawn_stays_where_it_was_drawn_when_slots_become_longer_or_shorter() {
     let doors = with(event(60.0, RoomOrder::InOrder), ClassRoom::default());
@@ -455,11 +470,12 @@ fn draws_of_groups_survive_the_process_and_what_the_second_version_wrote_is_read
     let mut room = room_of(&doors, 10.0);
     let lots = ask(&mut room, START, 30);
     let bytes = room.snapshot(s(1.0)).to_bytes();
-    // The last round's seven numbers come after its group's name, and the lanes and passes after them.
+    // The last round's nine numbers come after its group's name, the last two since the sixth version, and the lanes and passes
+    // after them.
     let end = bytes.len() - 8 - 8 * LANES_MAX;
-    let name = end - 8 * 8;
+    let name = end - 8 * 10;
     assert_eq!(bytes[name..name + 8], [0; 8], "everybody's");
-    let second = [&[2], &bytes[1..name], &bytes[name + 8..end]].concat();
+    let second = [&[2], &bytes[1..name], &bytes[name + 8..end - 16]].concat();
     let read = RoomSnapshot::from_bytes(&second).unwrap();
     assert_eq!(read, RoomSnapshot::from_bytes(&bytes).unwrap());
     let mut next = room_of(&doors, 10.0);
