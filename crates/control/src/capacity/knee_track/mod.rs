@@ -481,12 +481,12 @@ impl KneeTrack {
 
     /// Takes what has started since the last look into the mix.
     fn note_starts(&mut self, started: &[u64]) {
-        let mut seen = [0; COST_CLASSES];
-        for (index, starts) in started.iter().enumerate() {
-            seen[index.min(COST_CLASSES - 1)] += starts;
-        }
-        for (index, seen) in seen.iter().enumerate() {
-            let new = seen.saturating_sub(self.starts_seen[index]);
+        // Those beyond have the last place together. Asked for each request, so that what has not moved is to cost little.
+        let (own, beyond) = started.split_at(started.len().min(COST_CLASSES - 1));
+        let beyond = (!beyond.is_empty()).then(|| beyond.iter().sum());
+        for (index, starts) in own.iter().copied().chain(beyond).enumerate() {
+            let new = starts.saturating_sub(self.starts_seen[index]);
+            self.starts_seen[index] = starts;
             if new > 0 {
                 self.block.started += new as f64;
                 let index = self.place(ClassId(u16::try_from(index).unwrap_or(u16::MAX)));
@@ -497,7 +497,6 @@ impl KneeTrack {
                 }
             }
         }
-        self.starts_seen = seen;
     }
 
     fn integrate(&mut self, t: f64, in_flight: &[u64]) {
