@@ -28,7 +28,8 @@ use std::{collections::VecDeque, time::Duration};
 use super::{
     mix,
     settings::Group,
-    slot_table::{SlotTable, Stretch, Work},
+    slot_table::{SlotTable, Work},
+    stretch::Stretch,
 };
 use crate::{Timestamp, knobs::RoomOrder};
 

@@ -10,7 +10,7 @@
 //! | people who do not come back, slots filled beyond by as many | `no_shows.rs` |
 //! | promises used twice | `replay.rs` |
 //! | promises that have no credit when they come late | `spent.rs` |
-//! | doors that open, rounds drawn by lot | `draws.rs` |
+//! | doors that open, rounds drawn by lot, and where they lie | `draws.rs`, `stretch.rs` |
 //! | what sessions cost once they are in | `sessions.rs` |
 //! | what survives the process | `snapshot.rs` |
 //! | how much may be promised | `budget.rs` |
@@ -44,6 +44,7 @@ mod slot_table;
 mod snapshot;
 mod spent;
 mod standing;
+mod stretch;
 #[cfg(test)]
 mod tests;
 mod tree;

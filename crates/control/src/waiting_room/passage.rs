@@ -6,7 +6,8 @@ use super::{
     draws::{AT_ONCE, Round},
     room::{PERSON, UNIT, nanos},
     settings::Group,
-    slot_table::{SLOTS_MAX, Stretch},
+    slot_table::SLOTS_MAX,
+    stretch::Stretch,
 };
 use crate::{
     Timestamp,

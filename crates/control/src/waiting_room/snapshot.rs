@@ -15,7 +15,8 @@ use super::{
     draws::{ALL_ROUNDS_MAX, Draws, Round},
     sessions::REVOKED_MAX,
     settings::Group,
-    slot_table::{SLOTS_MAX, Stretch},
+    slot_table::SLOTS_MAX,
+    stretch::Stretch,
 };
 use crate::{ClassId, Timestamp, capacity::COST_CLASSES, knobs::RoomOrder};
 
