@@ -90,7 +90,7 @@ impl Verdict {
 /// The first rule whose conditions all hold decides; a condition with alternatives holds when one
 /// of them does. If none holds, the request belongs to the default class.
 ///
-/// Paths are matched in canonical form ([`canonical_path`]), host names without a final dot,
+/// Paths are matched in canonical form ([`super::canonical_path`]), host names without a final dot,
 /// addresses with IPv4 in IPv6 unwrapped, header values without blanks around them. Conditions on
 /// the TLS session hold only over TLS.
 ///
