@@ -51,7 +51,7 @@ impl Add<Duration> for Timestamp {
     type Output = Self;
 
     fn add(self, span: Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)))
+        Self(self.0.saturating_add(nanos(span)))
     }
 }
 
@@ -59,8 +59,13 @@ impl Sub<Duration> for Timestamp {
     type Output = Self;
 
     fn sub(self, span: Duration) -> Self {
-        Self(self.0.saturating_sub(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)))
+        Self(self.0.saturating_sub(nanos(span)))
     }
+}
+
+/// Without 128 bits: moments are added to several times for each request.
+const fn nanos(span: Duration) -> u64 {
+    span.as_secs().saturating_mul(1_000_000_000).saturating_add(span.subsec_nanos() as u64)
 }
 
 impl fmt::Display for Timestamp {

@@ -99,10 +99,18 @@ impl Line {
 
     /// When it is `at`; the beginning of the line if that is past. Never early: rounded up.
     fn when(&self, at: Timestamp) -> Duration {
-        let gone = i128::from(at.as_nanos().saturating_sub(self.time));
-        let speed = ONE + i128::from(self.slope);
-        let since = (gone * ONE + speed - 1) / speed;
-        Duration::from_nanos(self.from.saturating_add(u64::try_from(since).unwrap_or(u64::MAX)))
+        let gone = at.as_nanos().saturating_sub(self.time);
+        let (slope, speed) = (self.slope, ONE_I64 + self.slope);
+        // gone / (1 + slope): what it would be without the slope, less what the slope makes up for meanwhile. In 64 bits where that
+        // is enough: it is asked once a request, of times that are near.
+        let drawn = match i64::try_from(gone).ok().and_then(|gone| gone.checked_mul(slope)) {
+            Some(product) => product.div_euclid(speed),
+            None => {
+                let product = i128::from(gone) * i128::from(slope);
+                i64::try_from(product.div_euclid(i128::from(speed))).unwrap_or(0)
+            }
+        };
+        Duration::from_nanos(self.from.saturating_add(gone.saturating_add_signed(drawn.saturating_neg())))
     }
 
     /// By how many nanoseconds the wall clock is ahead.
@@ -123,7 +131,8 @@ impl Line {
 
 const BILLION: i128 = 1_000_000_000;
 const SLOPE_BITS: u32 = 40;
-const ONE: i128 = 1 << SLOPE_BITS;
+const ONE_I64: i64 = 1 << SLOPE_BITS;
+const ONE: i128 = ONE_I64 as i128;
 
 fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)

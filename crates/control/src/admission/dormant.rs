@@ -253,13 +253,27 @@ impl Dormant {
         counted
     }
 
-    /// Finds what is dormant by now; `held`: whether the limit keeps something waiting.
+    /// Finds what is dormant by now; `held`: whether the limit keeps something waiting. True if there is any.
     #[inline]
-    pub(super) fn settle(&mut self, now: Timestamp, held: bool) {
+    pub(super) fn settle(&mut self, now: Timestamp, held: bool) -> bool {
         if !held {
             self.unheld = now;
         }
-        while self.due().is_some_and(|due| due <= now) {
+        let is_due = self.is_due(now);
+        if is_due {
+            self.let_go(now);
+        }
+        is_due
+    }
+
+    #[inline]
+    fn is_due(&self, now: Timestamp) -> bool {
+        self.due().is_some_and(|due| due <= now)
+    }
+
+    #[inline(never)]
+    fn let_go(&mut self, now: Timestamp) {
+        while self.is_due(now) {
             self.let_go_first(now);
         }
     }
@@ -268,8 +282,8 @@ impl Dormant {
     /// never.
     #[inline]
     pub(super) fn due(&self) -> Option<Timestamp> {
-        let first = self.table.get(self.first as usize)?;
         let span = self.span?;
+        let first = self.table.get(self.first as usize)?;
         if self.total + u64::from(first.weight) > self.max {
             return None;
         }

@@ -564,17 +564,17 @@ impl Admission {
 
     /// Tells the limiter that time has passed. True if others may start now.
     fn advance_limiter(&mut self) -> bool {
-        match self.modes.in_flight {
+        let has_moved = match self.modes.in_flight {
             Mode::Off => return false,
-            Mode::Watch => {}
+            Mode::Watch => false,
             Mode::Enforce => {
                 let load = self.path.load(self.now);
                 let in_flight = self.dormant.counting(load.in_flight);
-                self.limiter.advance(self.now, &Load { in_flight, ..load });
+                self.limiter.advance(self.now, &Load { in_flight, ..load })
             }
-        }
-        self.dormant.settle(self.now, self.path.is_held());
-        self.apply_limit()
+        };
+        let is_raised = self.dormant.settle(self.now, self.path.is_held());
+        (has_moved || is_raised) && self.apply_limit()
     }
 
     /// Puts the limiter's limit and rate in force. True if one of them has changed: the caller then settles.

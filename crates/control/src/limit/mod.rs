@@ -102,8 +102,11 @@ pub trait Limit {
         None
     }
 
-    /// Time has passed, in which things stood like this. Comes before every change of what is in flight.
-    fn advance(&mut self, _now: Timestamp, _load: &Load<'_>) {}
+    /// Time has passed, in which things stood like this. Comes before every change of what is in flight. False if limit and
+    /// rate are surely what they were.
+    fn advance(&mut self, _now: Timestamp, _load: &Load<'_>) -> bool {
+        false
+    }
 
     /// When it wants to be told again that time has passed, though nothing else happens.
     #[must_use]
@@ -294,8 +297,8 @@ impl Limit for Limiter {
         each!(self, limit => limit.rate())
     }
 
-    fn advance(&mut self, now: Timestamp, load: &Load<'_>) {
-        each!(self, limit => limit.advance(now, load));
+    fn advance(&mut self, now: Timestamp, load: &Load<'_>) -> bool {
+        each!(self, limit => limit.advance(now, load))
     }
 
     fn next_tick(&self) -> Option<Timestamp> {

@@ -406,7 +406,8 @@ impl Limit for KneeTrack {
 
     fn sample(&mut self, sample: &Sample) {
         self.note_burst(sample);
-        let class = self.place(sample.class);
+        let class = place(sample.class);
+        self.make_place(class);
         let weight = f64::from(sample.weight);
         if let Some(settling) = &mut self.settling {
             settling.turned += weight;
@@ -429,25 +430,16 @@ impl Limit for KneeTrack {
         self.response += (response - self.response) * weight;
     }
 
-    fn advance(&mut self, now: Timestamp, load: &Load<'_>) {
-        if !self.began {
-            (self.began, self.origin, self.next_tick) = (true, now, now + TICK_SPAN);
-        }
+    #[inline]
+    fn advance(&mut self, now: Timestamp, load: &Load<'_>) -> bool {
+        // Twice for each request, and ticks are few.
         self.note_starts(load.started);
-        if now.since(self.next_tick) > TICK_SPAN * TICKS_MISSED_MAX {
-            // Nobody has asked for so long: there was no load, or time jumped.
-            self.next_tick = now + TICK_SPAN;
-            self.last = self.seconds(now);
-            self.pause(self.last);
-        }
-        let in_flight = load.in_flight.iter().sum::<u64>() as f64;
-        while self.next_tick <= now {
-            let t = self.seconds(self.next_tick);
-            self.integrate(t, load.in_flight);
-            self.tick(t, in_flight, load.limit_holds);
-            self.next_tick = self.next_tick + TICK_SPAN;
+        let ticks = self.next_tick <= now;
+        if ticks {
+            self.tick_until(now, load);
         }
         self.integrate(self.seconds(now), load.in_flight);
+        ticks
     }
 
     fn next_tick(&self) -> Option<Timestamp> {
@@ -462,40 +454,69 @@ impl Limit for KneeTrack {
 }
 
 impl KneeTrack {
+    /// Since time 0.
     fn seconds(&self, at: Timestamp) -> f64 {
         at.since(self.origin).as_secs_f64()
     }
 
-    /// The place of a class in the tables, which grow when it is new.
-    fn place(&mut self, class: ClassId) -> usize {
-        let place = place(class);
-        if place >= self.classes {
-            if let Some(costs) = &mut self.costs {
-                let guess = costs.theta().dot(&self.mix) / self.mix.sum().max(f64::MIN_POSITIVE);
-                costs.grow(place + 1, if guess > 0.0 { guess } else { costs.theta()[0] });
-            }
-            self.classes = place + 1;
+    #[inline(never)]
+    fn tick_until(&mut self, now: Timestamp, load: &Load<'_>) {
+        if !self.began {
+            (self.began, self.origin, self.next_tick) = (true, now, now + TICK_SPAN);
         }
-        place
+        if now.since(self.next_tick) > TICK_SPAN * TICKS_MISSED_MAX {
+            // Nobody has asked for so long: there was no load, or time jumped.
+            self.next_tick = now + TICK_SPAN;
+            self.last = self.seconds(now);
+            self.pause(self.last);
+        }
+        let in_flight = load.in_flight.iter().sum::<u64>() as f64;
+        while self.next_tick <= now {
+            let t = self.seconds(self.next_tick);
+            self.integrate(t, load.in_flight);
+            self.tick(t, in_flight, load.limit_holds);
+            self.next_tick = self.next_tick + TICK_SPAN;
+        }
+    }
+
+    /// Tables grow for a place that is new.
+    fn make_place(&mut self, place: usize) {
+        if place < self.classes {
+            return;
+        }
+        if let Some(costs) = &mut self.costs {
+            let guess = costs.theta().dot(&self.mix) / self.mix.sum().max(f64::MIN_POSITIVE);
+            costs.grow(place + 1, if guess > 0.0 { guess } else { costs.theta()[0] });
+        }
+        self.classes = place + 1;
     }
 
     /// Takes what has started since the last look into the mix.
     fn note_starts(&mut self, started: &[u64]) {
-        // Those beyond have the last place together. Asked for each request, so that what has not moved is to cost little.
-        let (own, beyond) = started.split_at(started.len().min(COST_CLASSES - 1));
-        let beyond = (!beyond.is_empty()).then(|| beyond.iter().sum());
-        for (index, starts) in own.iter().copied().chain(beyond).enumerate() {
-            let new = starts.saturating_sub(self.starts_seen[index]);
-            self.starts_seen[index] = starts;
-            if new > 0 {
-                self.block.started += new as f64;
-                let index = self.place(ClassId(u16::try_from(index).unwrap_or(u16::MAX)));
-                let keep = 1.0 - 1.0 / (MIX_MEMORY + 2.0 * self.level);
-                for _ in 0..new.min(1000) {
-                    self.mix.scale(keep);
-                    self.mix[index] += 1.0;
-                }
+        let own = started.len().min(COST_CLASSES - 1);
+        for index in 0..own {
+            if started[index] != self.starts_seen[index] {
+                self.note_starts_of(index, started[index]);
             }
+        }
+        if started.len() > own {
+            // Those beyond have the last place together.
+            self.note_starts_of(own, started[own..].iter().sum());
+        }
+    }
+
+    fn note_starts_of(&mut self, place: usize, starts: u64) {
+        let new = starts.saturating_sub(self.starts_seen[place]);
+        self.starts_seen[place] = starts;
+        if new == 0 {
+            return;
+        }
+        self.block.started += new as f64;
+        self.make_place(place);
+        let keep = 1.0 - 1.0 / (MIX_MEMORY + 2.0 * self.level);
+        for _ in 0..new.min(1000) {
+            self.mix.scale(keep);
+            self.mix[place] += 1.0;
         }
     }
 

@@ -348,20 +348,22 @@ impl Limit for PowerRatio {
         epoch.response_s += sample.response_time.as_secs_f64();
     }
 
-    fn advance(&mut self, now: Timestamp, load: &Load<'_>) {
+    fn advance(&mut self, now: Timestamp, load: &Load<'_>) -> bool {
         let held = load.rate_holds;
         self.now = self.now.max(now);
         let fresh = Epoch { began: now, good: 0, replies: 0, response_s: 0.0, held };
         let Some(epoch) = &mut self.epoch else {
             self.epoch = Some(fresh);
-            return;
+            return false;
         };
         epoch.held |= held;
         let passed = now.since(epoch.began);
-        if passed >= self.settings.epoch && !passed.is_zero() {
+        let is_over = passed >= self.settings.epoch && !passed.is_zero();
+        if is_over {
             let epoch = mem::replace(epoch, fresh);
             self.end_epoch(&epoch, passed.as_secs_f64());
         }
+        is_over
     }
 
     fn next_tick(&self) -> Option<Timestamp> {
