@@ -49,6 +49,7 @@ metrics! {
     "served_of_comers", "", false, "served / who came", "Replies over requests offered less those who did not come at their time.";
     "broken_share", "", false, "visits broken off / visits", "Visits that ended because a request after the first was not answered, over visits that ended.";
     "overtaken_share", "", false, "overtaken / started", "Starts of requests that were overtaken by more than a second by somebody who first asked later.";
+    "overtaken_mean_ms", "ms", false, "mean time overtaken by", "By how much later the last of those who had started over a second before had first asked, as a mean over all starts; 0 of who was not overtaken.";
     "return_p50_ms", "ms", false, "median from return to reply", "Median time from coming at the promised time until the reply, the short queue included.";
     "return_p99_ms", "ms", false, "99th percentile from return to reply", "99th percentile of the time from coming at the promised time until the reply.";
     "service_p50_ms", "ms", false, "median at the server", "Median time from the start at the front until the server's end.";

@@ -132,6 +132,9 @@ pub struct Returns {
     pub early: f64,
     /// Share who make a promise up and come at once with it, and once more at their time.
     pub cheat: f64,
+    /// Share, of those who come at their time, whose browser asks meanwhile how things stand: when a quarter of what is left has
+    /// passed, at least a second and at most twenty.
+    pub polls: f64,
 }
 
 /// Trying again.

@@ -181,6 +181,12 @@ pub trait Front {
     /// A request arrives.
     fn arrive(&mut self, now: Timestamp, request: &Request) -> Verdict;
 
+    /// When the holder of a promise may come, as his browser asks while he waits.
+    fn look(&self, now: Timestamp, promise: &Promise) -> Timestamp {
+        let _ = now;
+        promise.at
+    }
+
     /// The client of a request that waits has left; it is not to be decided any more.
     fn leave(&mut self, now: Timestamp, request: &Request) {
         let _ = (now, request);

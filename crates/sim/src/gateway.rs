@@ -460,6 +460,10 @@ impl Front for Gateway {
         }
     }
 
+    fn look(&self, now: Timestamp, promise: &Promise) -> Timestamp {
+        self.hall.room().look(now, promise).at.unwrap_or(promise.at)
+    }
+
     fn leave(&mut self, now: Timestamp, request: &Request) {
         self.now = now;
         let Some(held) = self.held.get_mut(request.slot()) else { return };

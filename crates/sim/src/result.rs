@@ -63,6 +63,8 @@ pub struct Counts {
     /// Starts of those who were overtaken by more than a second: somebody who first asked later had started
     /// more than a second before.
     pub overtaken: u64,
+    /// Seconds by which the last of those had first asked later, in sum.
+    pub overtaken_s: f64,
     /// From coming at the promised time until the reply.
     pub from_return: Times,
     /// Response times of those who had made a promise up.
@@ -252,6 +254,7 @@ impl Counts {
         self.told += other.told;
         self.no_shows += other.no_shows;
         self.overtaken += other.overtaken;
+        self.overtaken_s += other.overtaken_s;
         self.from_return.add(&other.from_return);
         self.cheated.add(&other.cheated);
     }

@@ -307,7 +307,7 @@ knobs! {
         ROOM_CARRY: Chosen<RoomCarry> = "waiting_room.carry", choice::<RoomCarry>(), Value::Choice("cookie"),
             "How a browser carries the token of its time; programs have it in the document.";
         ROOM_POLL: Span = "waiting_room.poll", span(S, HOUR), Value::Span(Duration::from_secs(20)),
-            "How often the page of who waits asks how things stand.";
+            "How often the page of who waits asks how things stand, at least; as its time comes near, once a quarter of what is left has passed, a second at least.";
         ROOM_FORM_BYTES_MAX: Bytes = "waiting_room.form.bytes.max", size(0, 16 * MIB), Value::Size(64 * KIB),
             "Size, without its files, of a form whose sender must wait and that is offered again in the page; a larger one has to be sent again.";
         ROOM_FORM_FILES_MAX: Bytes = "waiting_room.form.files.max", size(0, GIB), Value::Size(16 * MIB),

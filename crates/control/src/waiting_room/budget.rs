@@ -50,6 +50,7 @@ impl Room {
             }
         }
         self.set_budget(false);
+        self.reach_out();
     }
 
     /// Whether it has been told what admission knows. What a check reports before says nothing.
@@ -116,7 +117,7 @@ impl Room {
         self.settings.role == RoomRole::Generate && !self.checks.is_empty() && self.counted_on().is_none()
     }
 
-    /// What of a budget is sure.
+    /// What of a budget is surely there, as far as newcomers may have it before who waits.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -124,6 +125,9 @@ impl Room {
         reason = "a share of a budget; `as` saturates"
     )]
     fn sure_of(&self, budget: Work) -> Work {
+        if !self.newcomers_go_first() {
+            return 0;
+        }
         let error = self.capacity.pace.map_or(0.0, |pace| pace.error);
         (budget as f64 * (1.0 - ERRORS * error)) as Work
     }

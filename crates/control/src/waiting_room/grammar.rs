@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     ClassId, Refusal, Timestamp,
+    capacity::Pace,
     knobs::{ClassRoomMethod, RoomMethod, RoomOrder, RoomRole},
 };
 
@@ -39,8 +40,8 @@ pub enum Op {
     Pass(usize),
     /// A pass is revoked.
     Revoke(usize),
-    /// Capacity, work units a second.
-    Observe(Option<u16>),
+    /// Capacity, work units a second; found, and so many sixteenths more may come now, or given.
+    Observe(Option<u16>, Option<u8>),
     /// Knobs change.
     Configure(Box<RoomSettings>),
     /// The process ends and another begins.
@@ -67,10 +68,7 @@ impl Op {
                 1 => Self::Advance(Duration::from_secs(u64::from(next()))),
                 _ => Self::Pass(usize::from(next())),
             },
-            14 => Self::Observe(match next() {
-                0 => None,
-                rate => Some(u16::from(rate)),
-            }),
+            14 => Self::Observe(Some(u16::from(next())).filter(|rate| *rate > 0), next().checked_sub(128)),
             _ => match next() % 4 {
                 0 => Self::Restart,
                 _ => Self::Configure(Box::new(settings(&mut next))),
@@ -169,7 +167,7 @@ pub struct Driver {
     gone_on: u64,
     has_lots: bool,
     restarts: u64,
-    capacity: Option<f64>,
+    capacity: Capacity,
 }
 
 impl Driver {
@@ -190,7 +188,7 @@ impl Driver {
             has_lots: false,
             restarts: 0,
             gone_on: 0,
-            capacity: None,
+            capacity: Capacity::default(),
         }
     }
 
@@ -310,8 +308,15 @@ impl Driver {
                     assert_eq!(self.room.pass(self.now, pass.class, &pass), PassAnswer::Over);
                 }
             }
-            Op::Observe(per_s) => {
-                self.capacity = per_s.map(f64::from);
+            Op::Observe(per_s, more) => {
+                let per_s = per_s.map(f64::from);
+                let pace = |more| Pace {
+                    may_come_per_s: per_s.unwrap_or(20.0) * (1.0 + f64::from(more) / 16.0),
+                    departs_per_s: 10.0,
+                    standing: 0.0,
+                    error: if per_s.is_some() { 0.02 } else { 0.0 },
+                };
+                self.capacity = Capacity { per_s, pace: more.map(pace) };
                 self.observe();
             }
             Op::Configure(ref settings) => {
@@ -354,8 +359,7 @@ impl Driver {
     }
 
     fn observe(&mut self) {
-        let capacity = Capacity { per_s: self.capacity, pace: None };
-        self.room.observe(self.now, capacity, std::iter::empty());
+        self.room.observe(self.now, self.capacity, std::iter::empty());
     }
 
     fn class(&self, class: u16) -> ClassId {
@@ -366,6 +370,8 @@ impl Driver {
         let known = promise.class.index() < self.settings.classes.len();
         self.room.advance(self.now);
         let unseen = self.room.no_shows.unseen();
+        let is_called = self.room.look(self.now, &promise).at.is_some_and(|at| at <= self.now);
+        let seems_used = self.room.replay.knows(self.room.table.slot_of(promise.at), promise.number);
         let answer = self.room.come_back(self.now, promise.class, &promise);
         if matches!(answer, Answer::Enter(entry) if entry.how == How::Unconcerned) {
             self.gone_on += unseen - self.room.no_shows.unseen();
@@ -378,9 +384,11 @@ impl Driver {
             let queues = self.settings.classes[promise.class.index()].queues;
             match answer {
                 Answer::Enter(entry) => {
-                    assert!(self.now >= opens || !queues || entry.how == How::Unconcerned, "before his time");
+                    let may_come = self.now >= opens || is_called;
+                    assert!(may_come || !queues || entry.how == How::Unconcerned, "before his time");
                 }
                 Answer::Wait(place) if self.now < opens => {
+                    assert!(!is_called || seems_used, "who was called comes in");
                     assert_eq!(place.promise, promise, "who is early gets his own time again");
                 }
                 other => assert!(

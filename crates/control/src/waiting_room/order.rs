@@ -34,6 +34,11 @@ impl Order {
         self.ends[lane] <= cursor
     }
 
+    /// Newcomers of a lane are given no place before `end`.
+    pub(super) fn close(&mut self, lane: usize, end: u64) {
+        self.ends[lane] = self.ends[lane].max(end);
+    }
+
     /// Slots have been poured anew.
     pub(super) fn look_again(&mut self, lane: usize, first: u64) {
         self.looked[lane] = first;

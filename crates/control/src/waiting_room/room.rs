@@ -6,6 +6,7 @@ use super::{
     ALL_COUNTS, Again, Answer, BYPASS_MAX, Block, Bypass, Capacity, Entry, Estimate, How, Kind, LANES_MAX,
     Pass, PassAnswer, Place, Promise, Returned, RoomCount, RoomSettings, SessionSettings, SlotTable, Work,
     between::{Learned, Untold},
+    calls::Calls,
     checks::Check,
     draws::{Draws, Lot},
     no_shows::NoShows,
@@ -78,6 +79,7 @@ pub struct Room {
     /// What a request of each class takes.
     pub(super) costs: Vec<Work>,
     pub(super) table: SlotTable,
+    pub(super) calls: Calls,
     /// Places taken and not yet given, by class.
     pub(super) blocks: Vec<Option<Block>>,
     pub(super) no_shows: NoShows,
@@ -154,6 +156,7 @@ impl Room {
             untold: Untold::default(),
             lists: 0,
             table,
+            calls: Calls::default(),
             settings: settings.clone(),
         };
         room.make();
@@ -271,7 +274,8 @@ impl Room {
             },
         };
         let slot = self.table.slot_of(at);
-        if self.opens(slot) > self.now {
+        let is_early = self.opens(slot) > self.now;
+        if is_early && !self.is_called(self.now, slot, class, promise.work) {
             return self.early(promise);
         }
         let ends = self.table.begin(slot + 1);
@@ -293,6 +297,9 @@ impl Room {
         }
         self.note_used(slot, promise.number);
         self.returned(slot, class);
+        if is_early {
+            self.call(slot, class, promise.work);
+        }
         let punctual = self.now < ends + self.settings.clock_tolerance;
         let how = if punctual { How::Kept } else { How::Late };
         self.enter_owed(class, how, promise.renewed > 0)
@@ -475,7 +482,7 @@ impl Room {
     }
 
     /// Whether doors let in nobody who was not promised it, whatever room there is.
-    fn holds_everybody(&self, class: ClassId) -> bool {
+    pub(super) fn holds_everybody(&self, class: ClassId) -> bool {
         let doors = self.settings.doors_of(Some(class));
         match doors.method {
             RoomMethod::Wait | RoomMethod::Closed => true,
@@ -511,18 +518,18 @@ impl Room {
     }
 
     fn take_now(&mut self, class: ClassId) -> bool {
-        let work = self.cost(class) + self.follow();
-        self.lets_newcomers_in() && self.table.take_now(self.now, self.lane(class), work)
+        let (lane, work) = (self.lane(class), self.cost(class) + self.follow());
+        self.lets_newcomers_in(self.now, lane) && self.table.take_now(self.now, lane, work)
     }
 
     pub(super) fn has_room_now(&self, class: ClassId, now: Timestamp) -> bool {
-        let work = self.cost(class) + self.follow();
-        self.lets_newcomers_in() && self.table.has_room_now(now, self.lane(class), work)
+        let (lane, work) = (self.lane(class), self.cost(class) + self.follow());
+        self.lets_newcomers_in(now, lane) && self.table.has_room_now(now, lane, work)
     }
 
     /// A check has no newcomers, and a generator lets nobody in.
-    const fn lets_newcomers_in(&self) -> bool {
-        matches!(self.settings.role, RoomRole::Both)
+    fn lets_newcomers_in(&self, now: Timestamp, lane: usize) -> bool {
+        matches!(self.settings.role, RoomRole::Both) && self.newcomer_may(now, lane)
     }
 
     fn early(&mut self, promise: &Promise) -> Answer {
@@ -535,7 +542,7 @@ impl Room {
     }
 
     pub(super) fn place(&self, promise: Promise) -> Place {
-        Place { promise, estimate: self.look(self.now, &promise) }
+        Place { promise, estimate: self.estimate(self.now, &promise) }
     }
 
     /// After the grace: a new place, as far ahead of newcomers as he has waited already.
@@ -590,7 +597,7 @@ impl Room {
 
     /// With the same promise, which gives no place a second time.
     fn again(&self, promise: &Promise) -> Answer {
-        let estimate = Estimate { at: Some(self.now + AGAIN), ..self.look(self.now, promise) };
+        let estimate = Estimate { at: Some(self.now + AGAIN), ..self.estimate(self.now, promise) };
         Answer::Wait(Place { promise: *promise, estimate })
     }
 

@@ -125,6 +125,8 @@ pub struct SlotTable {
     owed: u64,
     /// People promised, by slot.
     people: Tree,
+    /// Somebody was called out of a slot since slots were poured.
+    has_called: bool,
 }
 
 impl SlotTable {
@@ -160,6 +162,7 @@ impl SlotTable {
             order: Order::new(present + 1),
             owed: present + 1,
             people: Tree::new(slots),
+            has_called: false,
         }
     }
 
@@ -239,10 +242,10 @@ impl SlotTable {
                 *cursor = (*cursor).max(slot + 1);
             }
             self.owed = self.owed.max(slot + 1);
-            // What is over flows on, and what did not fit into the horizon.
+            // What is over flows on, and what did not fit into the horizon; who was called has left room.
             let at = self.index(last);
             let is_full = || (0..self.booked.len()).any(|lane| self.booked[lane][at] > self.budgets[lane]);
-            if self.over > 0 || was_over > 0 || (last >= slot && is_full()) {
+            if self.over > 0 || was_over > 0 || self.has_called || (last >= slot && is_full()) {
                 self.pour();
             }
         }
@@ -287,6 +290,44 @@ impl SlotTable {
             self.order.look_again(lane, self.present + 1);
         }
         self.owed = self.present + 1;
+        self.has_called = false;
+    }
+
+    /// What may come in the present slot beside what was promised.
+    pub(super) fn offered(&self) -> Work {
+        let at = self.index(self.present);
+        self.present_budget.saturating_sub(self.booked.iter().map(|lane| lane[at]).sum::<Work>())
+    }
+
+    /// What a lane's people find of the present slot beside what was promised.
+    pub(super) fn room(&self, now: Timestamp, lane: usize) -> Work {
+        self.left(now, lane).room
+    }
+
+    /// Lets somebody with so much work into the present slot who was promised `slot`.
+    pub(super) fn call(&mut self, slot: u64, lane: usize, work: Work) {
+        self.direct += work;
+        if slot <= self.present || !self.holds(slot) {
+            return;
+        }
+        // What becomes free there is for nobody who comes later.
+        for lane in 0..self.budgets.len() {
+            let end = self.search(lane).unwrap_or(self.present + self.horizon + 1);
+            self.order.close(lane, end);
+        }
+        let at = self.index(slot);
+        let mut rest = work;
+        for lane in [self.lane(lane), 0] {
+            let part = rest.min(self.due[lane][at]);
+            self.due[lane][at] -= part;
+            rest -= part;
+        }
+        self.people.take(at);
+        self.has_called = true;
+        if self.waiting() == 0 {
+            self.order = Order::new(self.present + 1);
+            self.pour();
+        }
     }
 
     /// Takes a place in the present slot, whichever lane's budget it is where nobody waits before whom he would come in;

@@ -87,10 +87,20 @@ impl Estimate {
 }
 
 impl Room {
-    /// How things stand for somebody who waits. Changes nothing.
+    /// How things stand for somebody who waits and asks: his time is now if he is called. Changes nothing.
     #[must_use]
     pub fn look(&self, now: Timestamp, promise: &Promise) -> Estimate {
         let now = now.max(self.now);
+        let mut estimate = self.estimate(now, promise);
+        let is_called = |slot| self.is_called(now, slot, self.known(promise.class), promise.work);
+        if estimate.early && promise.kind == Kind::Place && is_called(self.table.slot_of(promise.at)) {
+            estimate.at = Some(now);
+        }
+        estimate
+    }
+
+    /// How things stand for somebody who is told to wait.
+    pub(super) fn estimate(&self, now: Timestamp, promise: &Promise) -> Estimate {
         let waited = now.since(promise.since);
         let lot = match promise.kind {
             Kind::Place => None,

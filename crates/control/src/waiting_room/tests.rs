@@ -2,6 +2,7 @@
 
 mod apart;
 mod between;
+mod calls;
 mod groups;
 mod places;
 mod sessions;
@@ -76,7 +77,7 @@ proptest! {
     fn whatever_happens_promises_are_kept(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
         let mut bytes = bytes.into_iter();
         let mut driver = Driver::new(&any_settings(|| bytes.next().unwrap_or(0)));
-        driver.apply(&Op::Observe(Some(20)));
+        driver.apply(&Op::Observe(Some(20), None));
         while let Some(op) = Op::read(&mut bytes) {
             driver.apply(&op);
         }

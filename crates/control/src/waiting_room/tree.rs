@@ -45,6 +45,15 @@ impl Tree {
         self.shift(position, |sum| sum + u64::from(count));
     }
 
+    /// One less, where there is any.
+    pub(super) fn take(&mut self, position: usize) {
+        if self.counts[position] > 0 {
+            self.counts[position] -= 1;
+            self.all -= 1;
+            self.shift(position, |sum| sum - 1);
+        }
+    }
+
     /// Sets a count to nothing.
     pub(super) fn clear(&mut self, position: usize) {
         let count = u64::from(std::mem::take(&mut self.counts[position]));

@@ -40,6 +40,7 @@ experiments![
     "webq-again",
     "webq-people",
     "webq-visits",
+    "webq-order",
     "waiting-million",
     "webq-discovery",
     "webq-rise",

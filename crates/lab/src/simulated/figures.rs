@@ -76,6 +76,7 @@ fn of_returns(put: &mut impl FnMut(&str, f64), total: &Counts) {
     put("told_share", ratio(total.told, total.offered));
     put("served_of_comers", ratio(total.replied, total.offered - total.no_shows));
     put("overtaken_share", ratio(total.overtaken, total.started));
+    put("overtaken_mean_ms", 1e3 * total.overtaken_s / total.started.max(1) as f64);
     let mut put_ms = |name: &str, time: Option<Duration>| {
         if let Some(time) = time {
             put(name, time.as_secs_f64() * 1e3);

@@ -11,6 +11,8 @@ pub(super) enum Event {
     Arrival { application: u16, source: u16 },
     /// A client sends.
     Send(u64),
+    /// The browser of who waits asks how things stand.
+    Look(u64),
     /// A request reaches the front.
     Reach(u64),
     /// The news that a client has closed reaches the front.

@@ -102,6 +102,7 @@ impl Ledger {
             let counts = &mut self.classes[class(attempt)];
             counts.started += 1;
             counts.overtaken += u64::from(overtaken);
+            counts.overtaken_s += self.newest_before.since(first).as_secs_f64();
             counts.waiting.record(now.since(attempt.arrived));
         }
     }

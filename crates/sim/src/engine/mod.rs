@@ -259,6 +259,7 @@ impl<'s, 'f> World<'s, 'f> {
         match event {
             Event::Arrival { application, source } => self.arrival(application, source),
             Event::Send(id) => self.send(id),
+            Event::Look(id) => self.look(id),
             Event::Reach(id) => self.reach(id),
             Event::Gone(id) => self.gone(id),
             Event::Reply(id) => self.reply(id),

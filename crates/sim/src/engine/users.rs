@@ -1,5 +1,7 @@
 //! What clients do: arrive, go from page to page, try again, end.
 
+use std::time::Duration;
+
 use tidegate_control::{ApplicationId, ClassId, Timestamp, waiting_room::Promise};
 
 use super::{
@@ -13,6 +15,10 @@ use crate::{
     front::{Hello, Request},
     scenario::START,
 };
+
+/// A browser that waits asks how things stand no more and no less often than this.
+const LOOK_MIN: Duration = Duration::from_secs(1);
+const LOOK_MAX: Duration = Duration::from_secs(20);
 
 /// For whom an attempt is made.
 #[derive(Clone, Copy)]
@@ -330,7 +336,8 @@ impl World<'_, '_> {
                 (at, sent, forged) = (self.now, None, true);
             }
         }
-        let late = std::time::Duration::from_millis(state.returns.below(50));
+        let late = Duration::from_millis(state.returns.below(50));
+        let polls = returns.polls > 0.0 && at == promise.at && state.returns.chance(returns.polls);
         let id = self.attempts.insert(Attempt {
             request: Request {
                 attempt: attempt.request.attempt + 1,
@@ -347,7 +354,31 @@ impl World<'_, '_> {
             cheated: attempt.cheated || forged,
             ..attempt
         });
-        self.calendar.note(at.max(self.now) + late, Event::Send(id));
+        if polls {
+            self.look_later(id, at);
+        } else {
+            self.calendar.note(at.max(self.now) + late, Event::Send(id));
+        }
+    }
+
+    /// Notes when the browser of who may come at `at` asks again, or comes.
+    fn look_later(&mut self, id: u64, at: Timestamp) {
+        let left = at.since(self.now);
+        let pause = (left / 4).clamp(LOOK_MIN, LOOK_MAX);
+        if left <= pause {
+            self.calendar.note(at.max(self.now), Event::Send(id));
+        } else {
+            self.calendar.note(self.now + pause, Event::Look(id));
+        }
+    }
+
+    /// The browser of who waits asks how things stand.
+    pub(super) fn look(&mut self, id: u64) {
+        let Some(attempt) = self.attempts.get(id) else { return };
+        let Some(promise) = attempt.request.promise else { return };
+        let front = attempt.request.application.index();
+        let at = self.fronts[front].look(self.now, &promise);
+        self.look_later(id, at);
     }
 }
 

@@ -83,7 +83,12 @@
   tick();
   wake();
   setInterval(tick, 250);
-  setInterval(ask, Number(body.every));
+  // The nearer his time the more often: who is next in line may be called before it.
+  const later = () => {
+    const left = end - Date.now(), every = Number(body.every);
+    setTimeout(() => { ask(); later(); }, known && left > 0 ? Math.min(every, Math.max(1000, left / 4)) : every);
+  };
+  later();
   // Only there a reload keeps the place.
   if (body.stay) {
     history.replaceState(null, '', body.stay + hash);

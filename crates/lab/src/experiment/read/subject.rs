@@ -205,7 +205,12 @@ fn load(section: &Section<'_>, classes: &[Class]) -> Load {
     });
     let returns = section.table("returns").map_or_else(Returns::default, |inner| {
         let share = |key| inner.number(key, 0.0..=1.0).unwrap_or(0.0);
-        let returns = Returns { no_show: share("no_show"), early: share("early"), cheat: share("cheat") };
+        let returns = Returns {
+            no_show: share("no_show"),
+            early: share("early"),
+            cheat: share("cheat"),
+            polls: share("polls"),
+        };
         let sum = returns.no_show + returns.early + returns.cheat;
         if sum > 1.0 + 1e-9 {
             let last =
