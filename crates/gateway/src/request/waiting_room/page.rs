@@ -13,7 +13,7 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// What our page may do: its own style and script, by their digests, and requests to this host.
-const POLICY: &str = "default-src 'none'; style-src 'sha256-UoWaFAD74rOUm4tuoZtNmHG1cIMOTcpndRkMAcljerI='; script-src 'sha256-3TgpOQo0293ONkzqJgRkYdvPEp7QOA61W5gkaLOvnoc='; \
+const POLICY: &str = "default-src 'none'; style-src 'sha256-UoWaFAD74rOUm4tuoZtNmHG1cIMOTcpndRkMAcljerI='; script-src 'sha256-h1UCJfvXjjt2cd14QpOSkkz0QqLTvLZdiBept0aUQBc='; \
      connect-src 'self'; form-action 'self'; base-uri 'none'";
 
 /// What our page may do where the room has another process at `other_url`: a form that waits is sent or led there.
