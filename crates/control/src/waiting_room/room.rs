@@ -207,6 +207,9 @@ impl Room {
         }
         self.set_doors();
         self.set_budget(true);
+        if !same_table {
+            self.table.close_line();
+        }
         self.draw();
     }
 

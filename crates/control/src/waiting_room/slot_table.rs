@@ -330,6 +330,17 @@ impl SlotTable {
         }
     }
 
+    /// Newcomers are given no place before the last slot for which somebody of their lane was promised one: after promises were
+    /// put there that were made before, among which there may be room.
+    pub(super) fn close_line(&mut self) {
+        for lane in 0..self.due.len() {
+            let slots = self.present + 1..=self.present + self.horizon;
+            if let Some(last) = slots.rev().find(|slot| self.due[lane][self.index(*slot)] > 0) {
+                self.order.close(lane, last);
+            }
+        }
+    }
+
     /// Takes a place in the present slot, whichever lane's budget it is where nobody waits before whom he would come in;
     /// false if it has no room for anything now. What has gone by unused is lost, but as much, a quarter of a slot at most,
     /// may be borrowed of the next slot as long as that has room: nobody is promised a later one then. Work beyond what

@@ -150,6 +150,7 @@ impl Room {
         } else {
             self.table.pour();
         }
+        self.table.close_line();
         for (lane, work) in snapshot.issued_work_lately.into_iter().enumerate().filter(|(_, work)| *work > 0)
         {
             let stretch = self.table.stretch(lane, false);

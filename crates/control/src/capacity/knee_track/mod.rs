@@ -493,15 +493,15 @@ impl KneeTrack {
 
     /// Takes what has started since the last look into the mix.
     fn note_starts(&mut self, started: &[u64]) {
-        let own = started.len().min(COST_CLASSES - 1);
-        for index in 0..own {
-            if started[index] != self.starts_seen[index] {
-                self.note_starts_of(index, started[index]);
+        // Those beyond have the last place together. Asked for each request, so that what has not moved is to cost little.
+        let (own, beyond) = started.split_at(started.len().min(COST_CLASSES - 1));
+        for (place, starts) in own.iter().enumerate() {
+            if *starts != self.starts_seen[place] {
+                self.note_starts_of(place, *starts);
             }
         }
-        if started.len() > own {
-            // Those beyond have the last place together.
-            self.note_starts_of(own, started[own..].iter().sum());
+        if !beyond.is_empty() {
+            self.note_starts_of(own.len(), beyond.iter().sum());
         }
     }
 

@@ -110,3 +110,24 @@ fn nobody_is_called_where_the_capacity_is_given() {
     find(&mut room, s(1.0), 10.0, 15.0);
     assert!(!line[10..].iter().any(|promise| is_called(&room, s(1.0), promise)));
 }
+
+/// What those who were called have left of their slots is nobody's who comes later, after a restart and after knobs that lay slots
+/// anew, too.
+#[test]
+fn what_they_leave_stays_closed_over_restarts_and_other_slots() {
+    let (mut room, line) = line();
+    find(&mut room, s(1.0), 10.0, 15.0);
+    for promise in &line[10..15] {
+        assert_eq!(how(room.come_back(s(1.0), ONE, promise)), Some(How::Kept));
+    }
+    let bytes = room.snapshot(s(1.1)).to_bytes();
+    let mut next = Room::new(&settings(), [3, 4], s(1.2));
+    next.restore(s(1.2), &RoomSnapshot::from_bytes(&bytes).unwrap());
+    find(&mut next, s(1.2), 10.0, 10.0);
+    room.configure(s(1.2), &RoomSettings { slot: Duration::from_millis(500), ..settings() });
+    find(&mut room, s(1.2), 10.0, 10.0);
+    for room in [&mut next, &mut room] {
+        let told = ask(room, s(1.3), 1)[0];
+        assert!(told.at >= s(5.0), "before those who were told {}", told.at);
+    }
+}
