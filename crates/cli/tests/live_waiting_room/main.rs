@@ -257,6 +257,21 @@ fn no_language_makes_the_page_wider_than_a_narrow_telephone() {
     shop.gateway.stop_sound();
 }
 
+/// Who is next in line may be called before his time: his page asks more often than others do, of which `waiting_room.poll` says how
+/// often.
+#[test]
+fn the_page_asks_more_often_as_its_time_comes_near() {
+    let shop = Shop::open("waiting_room.poll = \"1h\"\n");
+    shop.one_who_waits(12);
+    let mut browser = Browser::start();
+    browser.open(&format!("http://{}/cart", shop.listen));
+    let asked =
+        "performance.getEntriesByType('resource').filter(entry => entry.name.includes('/turn')).length";
+    browser.until(&format!("document.getElementById('left') && {asked} >= 2"));
+    browser.until_page("document.body.innerText.includes('the shop')");
+    shop.gateway.stop_sound();
+}
+
 /// With the token in the query there is no cookie: the address that a reload loads again holds the place.
 #[test]
 fn a_reload_keeps_the_place_without_a_cookie() {
