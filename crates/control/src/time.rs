@@ -63,8 +63,8 @@ impl Sub<Duration> for Timestamp {
     }
 }
 
-/// Without 128 bits: moments are added to several times for each request.
-const fn nanos(span: Duration) -> u64 {
+/// Nanoseconds of a span, saturating. Without 128 bits: moments are added to several times for each request.
+pub(crate) const fn nanos(span: Duration) -> u64 {
     span.as_secs().saturating_mul(1_000_000_000).saturating_add(span.subsec_nanos() as u64)
 }
 

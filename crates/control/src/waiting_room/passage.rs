@@ -86,7 +86,6 @@ impl Room {
     /// Slots before its own in which a promise may be used.
     pub(super) fn ahead(&self) -> u64 {
         nanos(self.settings.clock_tolerance).div_ceil(nanos(self.table.length())).min(1000)
-            + 1
             + self.call_slots()
     }
 

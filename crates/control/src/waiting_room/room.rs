@@ -16,6 +16,7 @@ use super::{
     sessions::Sessions,
     spent::Spent,
 };
+pub(super) use crate::time::nanos;
 use crate::{
     ClassId, Refusal, Timestamp,
     knobs::{RoomMethod, RoomOrder, RoomRole},
@@ -629,8 +630,4 @@ impl Room {
 
 pub(super) const fn whole_ms(at: Timestamp) -> Timestamp {
     Timestamp::from_nanos(at.as_nanos() / 1_000_000 * 1_000_000)
-}
-
-pub(super) fn nanos(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }

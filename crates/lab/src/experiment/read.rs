@@ -484,7 +484,7 @@ fn check_live(top: &Section<'_>, web: &Web, live: &Live, servers: &[StandardServ
     if web.load.returns != Returns::default() {
         top.fault(
             "load",
-            "who does not come or cheats is simulated only",
+            "who does not come, cheats or asks while he waits is simulated only",
             "leave out load.returns or [live]",
         );
     }
