@@ -8,6 +8,8 @@ import work
 CONNECTIONS = 64
 # Requests a second of the open loop: what each of the proxies can do with one core, and leave some of it.
 STEADY = 5000
+# Requests that are let through at once where the others are to wait.
+AT_ONCE = 8
 
 
 class Cell:
@@ -42,6 +44,12 @@ def all_cells(effort):
     def waiting(kind, protocol):
         return lambda run: _waiting(run, kind, protocol, effort.waiting)
 
+    def queued(path):
+        return lambda run: _queued(run, path, effort.seconds)
+
+    def refused(path):
+        return lambda run: _refused(run, path, effort.seconds)
+
     def room(accept):
         return lambda run: _room(run, accept, effort.seconds)
 
@@ -49,6 +57,8 @@ def all_cells(effort):
     alone = ("tidegate",)  # of these, it alone tells who must wait a time
     return [
         Cell("plain-1k", "1 KiB plain, keep-alive, 64 connections", rate, requests("http", "plain", "1k")),
+        Cell("queued-1k", f"1 KiB plain, 64 connections, {AT_ONCE} let through at once", rate, queued("1k"), queueing),
+        Cell("refused-1k", "refused for overload, 64 connections", rate, refused("1k")),
         Cell("tls-1k", "1 KiB TLS 1.3 (P-256), keep-alive, 64 connections", rate, requests("https", "p256", "1k")),
         Cell("plain-100k", "100 KiB plain, keep-alive, 64 connections", rate, requests("http", "plain", "100k")),
         Cell("steady-100k", f"100 KiB plain, open loop of {STEADY}/s", at_rate, steady("plain", "100k")),
@@ -95,6 +105,27 @@ def _requests(run, url, seconds, accept=None, refused=False):
     return _served(run, seconds, lambda span: work.keep_alive(url, span, CONNECTIONS, cores, accept, refused))
 
 
+def _queued(run, path, seconds):
+    with run.stand.proxy(run.name, limit=AT_ONCE) as server:
+        return _requests(Run(run.name, run.stand, server), f"http://127.0.0.1:{server.ports['plain']}/{path}", seconds)
+
+
+def _refused(run, path, seconds):
+    """One request is at a server that never answers, and no more may be: what an answer costs that says no."""
+    origin_port, origin = work.silent_origin()
+    try:
+        with run.stand.proxy(run.name, origin_port, limit=1, refuses=True) as server:
+            held = work.Waiting(server.ports["plain"], "plain", 1)
+            url = f"http://127.0.0.1:{server.ports['plain']}/{path}"
+            figures = _requests(Run(run.name, run.stand, server), url, seconds, refused=True)
+            held.still_waiting()
+            held.close()
+            return figures
+    finally:
+        origin.terminate()
+        origin.join()
+
+
 def _steady(run, url, seconds):
     """The same load for each: in a closed loop who is faster has more to do, and where the generator is the slowest
     of all the latencies are its own."""
@@ -135,7 +166,7 @@ def _idle(run, kind, protocol, count):
 def _waiting(run, kind, protocol, count):
     origin_port, origin = work.silent_origin()
     try:
-        with run.stand.proxy(run.name, origin_port, waiting=True) as server:
+        with run.stand.proxy(run.name, origin_port, limit=1) as server:
             return _growth(server, count, lambda number: work.Waiting(server.ports[kind], protocol, number))
     finally:
         origin.terminate()

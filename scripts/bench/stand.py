@@ -69,30 +69,32 @@ class Stand:
         )
         return self._start("origin", ["nginx", "-p", self.folder, "-c", config], self.other_cores, self.origin_port)
 
-    def proxy(self, name, origin_port=None, waiting=False, room=False):
-        """Starts a proxy; with `waiting`, one that lets a single request through and queues the others; with `room`, one
-        that lets nobody in and tells everybody a time (Tidegate only).
+    def proxy(self, name, origin_port=None, limit=None, refuses=False, room=False):
+        """Starts a proxy; with `limit`, one that lets so many requests through at once and queues the others, or with
+        `refuses` answers them 503 (nginx has no queue and always does); with `room`, one that lets nobody in and tells
+        everybody a time (Tidegate only).
 
         Each has a configuration file of its own: Tidegate reads one that changes again, so that with the same file
         it would take over the ports of another and with them its connections."""
-        command, ports = self._command(name, origin_port or self.origin_port, waiting, room)
+        command, ports = self._command(name, origin_port or self.origin_port, limit, refuses, room)
         server = self._start(name, command, self.proxy_cores, ports["plain"])
         server.ports = ports
         return server
 
     def command(self, name, kind):
         """The command line that starts a proxy, and one of its ports."""
-        command, ports = self._command(name, self.origin_port, False, False)
+        command, ports = self._command(name, self.origin_port, None, False, False)
         return command, ports[kind]
 
-    def _command(self, name, origin_port, waiting, room):
+    def _command(self, name, origin_port, limit, refuses, room):
         self.started += 1
         ports = {"plain": free_port(), "rsa": free_port(), "p256": free_port()}
         setup = {"haproxy": self._haproxy, "nginx": self._nginx, "tidegate": self._tidegate}[name]
-        return setup(ports, origin_port, waiting, *([room] if name == "tidegate" else [])), ports
+        return setup(ports, origin_port, limit, refuses, *([room] if name == "tidegate" else [])), ports
 
-    def _haproxy(self, ports, origin, waiting):
-        limit = "maxconn 1" if waiting else ""
+    def _haproxy(self, ports, origin, limit, refuses):
+        at_once = f"maxconn {limit}" if limit and not refuses else ""
+        deny = f"http-request deny deny_status 503 if {{ be_conn(origin) ge {limit} }}" if refuses else ""
         return ["haproxy", "-db", "-f", self._write(f"haproxy-{self.started}.cfg", f"""
 global
     nbthread 1
@@ -108,6 +110,7 @@ defaults
     timeout http-keep-alive {PATIENCE}
 frontend plain
     bind 127.0.0.1:{ports["plain"]} backlog 8192
+    {deny}
     default_backend origin
 frontend h2c
     bind 127.0.0.1:{ports.setdefault("h2c", free_port())} proto h2 backlog 8192
@@ -117,10 +120,11 @@ frontend tls
     bind 127.0.0.1:{ports["p256"]} ssl crt {self.path("p256.both")} alpn h2,http/1.1 backlog 8192
     default_backend origin
 backend origin
-    server one 127.0.0.1:{origin} {limit}
+    server one 127.0.0.1:{origin} {at_once}
 """)]
 
-    def _nginx(self, ports, origin, _waiting):
+    def _nginx(self, ports, origin, limit, _refuses):
+        at_once = f"limit_conn all {limit};" if limit else ""
         ports.setdefault("h2c", free_port())
         config = self._nginx_frame(
             f"nginx-{self.started}",
@@ -130,6 +134,9 @@ backend origin
                 keepalive 256;
                 keepalive_requests 1000000000;
             }}
+            limit_conn_zone $server_name zone=all:1m;
+            limit_conn_status 503;
+            limit_conn_log_level info;
             ssl_session_cache shared:tls:20m;
             ssl_protocols TLSv1.2 TLSv1.3;
             proxy_http_version 1.1;
@@ -138,6 +145,8 @@ backend origin
             proxy_read_timeout {PATIENCE};
             server {{
                 listen 127.0.0.1:{ports["plain"]} backlog=8192;
+                server_name {NAME};
+                {at_once}
                 location / {{ proxy_pass http://origin; }}
             }}
             server {{
@@ -159,11 +168,11 @@ backend origin
         )
         return ["nginx", "-p", self.folder, "-c", config]
 
-    def _tidegate(self, ports, origin, waiting, room):
+    def _tidegate(self, ports, origin, limit, refuses, room):
         """With what runs by default: classification by rules, meters, and a limit that is found, but never below what a
         cell has in flight: the origin has a core together with the generators, is full at times, and requests that wait
         for it cost what the other proxies do not do. Where requests are to wait the limit is given."""
-        limit = 'in_flight.algorithm = "fixed"\nin_flight.limit = 1\n' if waiting else "in_flight.min = 200\n"
+        at_once = f'in_flight.algorithm = "fixed"\nin_flight.limit = {limit}\n' if limit else "in_flight.min = 200\n"
         # In an hour of slots there are places for all that a benchmark can ask for.
         method = 'capacity.given = "100000/s"\nwaiting_room.method = "wait"\n' if room else ""
         ports["h2c"] = ports["plain"]  # HTTP/2 by prior knowledge on the same port
@@ -180,9 +189,9 @@ address = "127.0.0.1:{ports["plain"]}"
 [application.bench]
 servers = "http://127.0.0.1:{origin}"
 upstream.response.timeout = "{PATIENCE}"
-{limit}{method}
+{at_once}{method}
 [application.bench.class.default]
-queue.max = 20000
+queue.max = {0 if refuses else 20000}
 queue.wait.max = "{PATIENCE}"
 
 [application.bench.class.pay]

@@ -20,7 +20,8 @@ use tidegate_control::{
     admission::{
         Admission, AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit, Shadow, StreamPermit,
     },
-    capacity::{CapacityEvent, CapacityState, Found, Pace},
+    capacity::{CapacityEvent, CapacityState, Found},
+    waiting_room::Capacity,
 };
 use tokio::sync::Notify;
 
@@ -215,11 +216,10 @@ impl Gate {
         self.with(|admission, now| admission.serve_parts(now, numbers, parts));
     }
 
-    /// How fast work may come and goes now so that the queue neither runs dry nor stands, if that is known. See
-    /// [`Admission::pace`](tidegate_control::admission::Admission::pace).
+    /// What the waiting room goes by. See [`Admission::supply`](tidegate_control::admission::Admission::supply).
     #[must_use]
-    pub(crate) fn pace(&self, held_back: bool) -> Option<Pace> {
-        self.with(|admission, now| admission.pace(now, held_back))
+    pub(crate) fn supply(&self, held_back: bool) -> Capacity {
+        self.with(|admission, now| admission.supply(now, held_back))
     }
 
     /// What is held of the capacity.

@@ -10,7 +10,7 @@ use std::{
 
 use tidegate_control::{
     ClassId, Timestamp,
-    waiting_room::{Capacity, Room, RoomSettings, RoomSnapshot, SlotView, Standing},
+    waiting_room::{Room, RoomSettings, RoomSnapshot, SlotView, Standing},
 };
 
 use tidegate_tokens::{Key, Keys};
@@ -140,10 +140,9 @@ impl ApplicationState {
             }
             // One lock after the other.
             let held_back = self.waiting_room().with(|room, now| room.holds_back(now));
-            let (levels, pace) = (self.gate().levels(), self.gate().pace(held_back));
+            let (levels, capacity) = (self.gate().levels(), self.gate().supply(held_back));
             #[expect(clippy::cast_precision_loss, reason = "thousandths of a rate")]
             let units = |thousandths: u64| thousandths as f64 / 1000.0;
-            let capacity = Capacity { per_s: levels.capacity.map(units), pace };
             let class = |index| ClassId(u16::try_from(index).unwrap_or(u16::MAX));
             let costs = levels.costs.iter().enumerate();
             let costs = costs.map(|(index, cost)| (class(index), cost.map(units)));

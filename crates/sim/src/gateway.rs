@@ -154,7 +154,7 @@ impl Gateway {
             .collect();
         let admission = Admission::new(&settings(&application, &classes), START);
         let clients = ClientRates::new(START, ClientRateSettings::from_values(&application));
-        let hall = Hall::new(&room::settings(&application, &classes), &application);
+        let hall = Hall::new(&room::settings(&application, &classes));
         let measured = Measured::new(name, classes.iter().map(|class| class.name.as_str()));
         Self {
             name: name.to_owned(),
@@ -278,7 +278,7 @@ impl Gateway {
 
     fn set_room(&mut self) {
         let room = room::settings(&self.application, &self.classes);
-        self.hall.configure(self.now, &room, &self.application);
+        self.hall.configure(self.now, &room);
     }
 
     /// The waiting room as it stands.

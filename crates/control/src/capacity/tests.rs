@@ -237,7 +237,7 @@ fn what_may_come_grows_only_while_newcomers_are_held_back() {
     let mut pace_after = |seconds: u64, held_back: bool| {
         let asked = (0..seconds * 10).map(|_| {
             bench.now = bench.now + 100 * MS;
-            bench.admission.pace(bench.now, held_back).expect("it has one").may_come_per_s
+            bench.admission.supply(bench.now, held_back).pace.expect("it has one").may_come_per_s
         });
         asked.last().expect("it was asked")
     };
@@ -255,7 +255,7 @@ fn no_more_may_come_than_the_ceiling() {
         let mut bench = Bench::new(Algorithm::KneeTrack, 1, Some(most));
         for tenth in 0..100 {
             bench.now = bench.now + 100 * MS;
-            let pace = bench.admission.pace(bench.now, true).expect("it has one").may_come_per_s;
+            let pace = bench.admission.supply(bench.now, true).pace.expect("it has one").may_come_per_s;
             assert!(pace <= most, "{pace}/s of {most}/s after {tenth} tenths of a second");
         }
     }
@@ -364,7 +364,7 @@ fn what_cannot_have_been_found_is_not_begun_with() {
 /// Counting `n` departures leaves an error of `√(F/n)`; what is given has none.
 #[test]
 fn an_estimate_is_the_surer_the_more_has_been_counted() {
-    let error = |bench: &mut Bench| bench.admission.pace(bench.now, true).expect("it has one").error;
+    let error = |bench: &mut Bench| bench.admission.supply(bench.now, true).pace.expect("it has one").error;
     let mut found = Bench::new(Algorithm::KneeTrack, 10, None);
     assert_eq!(error(&mut found), 0.0, "nothing is known");
     found.run(3);
@@ -375,4 +375,19 @@ fn an_estimate_is_the_surer_the_more_has_been_counted() {
     let mut given = Bench::new(Algorithm::KneeTrack, 10, Some(400.0));
     given.run(10);
     assert_eq!(error(&mut given), 0.0);
+}
+
+/// The room promises by what `power_ratio` tries, before it has found anything, too; the meters show what is found.
+#[test]
+fn the_load_that_is_tried_can_be_promised() {
+    let mut bench = Bench::new(Algorithm::PowerRatio, 10, None);
+    let promised = |bench: &mut Bench| bench.admission.supply(bench.now, false).per_s;
+    assert_eq!(promised(&mut bench), Some(15.0));
+    bench.run(9);
+    let tried = promised(&mut bench).expect("it tries the next one");
+    assert!((tried - 15.0 * 1.15).abs() < 1e-9, "{tried}");
+    assert_eq!(bench.admission.levels().capacity, None);
+    let mut vegas = Bench::new(Algorithm::Vegas, 10, None);
+    vegas.run(9);
+    assert_eq!(promised(&mut vegas), None);
 }

@@ -228,6 +228,15 @@ impl Limiter {
         })
     }
 
+    /// What the waiting room may promise, work units a second, if the algorithm says so: what is found, or what is being
+    /// tried.
+    pub fn promised(&mut self, held_back: bool) -> Option<f64> {
+        match self {
+            Self::PowerRatio(power) => Some(power.slots(held_back)),
+            _ => self.work_capacity(),
+        }
+    }
+
     /// Between what the capacity is taken to be.
     pub fn set_capacity_bounds(&mut self, bounds: CapacityBounds) {
         match self {

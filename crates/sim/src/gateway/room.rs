@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use tidegate_control::{
     ClassId, Refusal, Timestamp,
     admission::Admission,
-    knobs::{PerSecond, Values, keys},
-    waiting_room::{Answer, Capacity, Pass, PassAnswer, Promise, Room, RoomCount, RoomSettings, Standing},
+    knobs::Values,
+    waiting_room::{Answer, Pass, PassAnswer, Promise, Room, RoomCount, RoomSettings, Standing},
 };
 
 use super::Class;
@@ -24,8 +24,6 @@ pub(super) struct Hall {
     room: Room,
     is_on: bool,
     next: Timestamp,
-    /// The capacity told by knob: the room knows it whatever finds the limit.
-    given: Option<f64>,
     /// What browsers have in cookies, by session.
     passes: BTreeMap<u32, Pass>,
     sweep: Timestamp,
@@ -55,26 +53,14 @@ pub(super) fn settings(application: &Values, classes: &[Class]) -> RoomSettings 
     RoomSettings::from_values(application, &values).in_groups(groups)
 }
 
-fn given(application: &Values) -> Option<f64> {
-    application.get(keys::CAPACITY_GIVEN).map(|PerSecond(per_s)| per_s)
-}
-
 impl Hall {
-    pub(super) fn new(settings: &RoomSettings, application: &Values) -> Self {
+    pub(super) fn new(settings: &RoomSettings) -> Self {
         let room = Room::new(settings, [1, 2], START);
-        Self {
-            room,
-            is_on: settings.is_on(),
-            next: START,
-            given: given(application),
-            passes: BTreeMap::new(),
-            sweep: START + SWEEP,
-        }
+        Self { room, is_on: settings.is_on(), next: START, passes: BTreeMap::new(), sweep: START + SWEEP }
     }
 
-    pub(super) fn configure(&mut self, now: Timestamp, settings: &RoomSettings, application: &Values) {
+    pub(super) fn configure(&mut self, now: Timestamp, settings: &RoomSettings) {
         self.is_on = settings.is_on();
-        self.given = given(application);
         self.room.configure(now, settings);
     }
 
@@ -110,10 +96,8 @@ impl Hall {
             self.sweep = now + SWEEP;
             self.passes.retain(|_, pass| pass.until > now);
         }
-        let pace = admission.pace(now, self.room.holds_back(now));
-        let levels = admission.levels();
-        let per_s = levels.capacity.or(self.given);
-        self.room.observe(now, Capacity { per_s, pace }, levels.costs());
+        let capacity = admission.supply(now, self.room.holds_back(now));
+        self.room.observe(now, capacity, admission.levels().costs());
     }
 
     pub(super) fn arrive(&mut self, now: Timestamp, admission: &mut Admission, request: &Request) -> Before {

@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::Admission;
 use crate::{
     Timestamp,
-    capacity::{CapacityBounds, CapacityEvent, CapacityState, Cause, Found, Given, Pace},
+    capacity::{CapacityBounds, CapacityEvent, CapacityState, Cause, Found, Given},
     knobs::Mode,
+    waiting_room::Capacity,
 };
 
 /// Tellings of the capacity kept until somebody asks.
@@ -107,18 +108,19 @@ impl Admission {
         }
     }
 
-    /// How fast work may come and goes now, so that the short queue neither runs dry nor stands, if the limiter says
-    /// so: what the waiting room lets in without a promise. `held_back`: whether [that room has made newcomers
-    /// wait](crate::waiting_room::Room::holds_back). It goes by the time since the last call; to be asked some ten times a
-    /// second.
-    pub fn pace(&mut self, now: Timestamp, held_back: bool) -> Option<Pace> {
+    /// What the waiting room goes by: what it may promise, and how fast work may come and goes now, so that the short queue
+    /// neither runs dry nor stands, if the limiter says so: what it lets in without a promise. `held_back`: whether [that
+    /// room has made newcomers wait](crate::waiting_room::Room::holds_back). It goes by the time since the last call; to be
+    /// asked some ten times a second.
+    pub fn supply(&mut self, now: Timestamp, held_back: bool) -> Capacity {
         self.advance(now);
         let passed = self.now.since(std::mem::replace(&mut self.paced, self.now));
         // That of the shadows, if the limit holds for them alone.
         let shadows = self.shadows.as_deref().filter(|_| self.modes.in_flight == Mode::Watch);
         let path = shadows.unwrap_or(&self.path);
         let queued: usize = path.queued().map(|(_, queued)| queued).sum();
-        self.limiter.pace(queued, passed, held_back)
+        let per_s = self.limiter.promised(held_back).or_else(|| self.bounds.given());
+        Capacity { per_s, pace: self.limiter.pace(queued, passed, held_back) }
     }
 
     /// Moves what has happened to the capacity since the last call to `out`.

@@ -184,6 +184,16 @@ impl PowerRatio {
         self.found.map(|found| self.capacity_bounds.clamp(found.capacity))
     }
 
+    /// What the slots of the present epoch hold, requests a second: its load `c`, in a discovery as later, so that whoever
+    /// is too many for it has a time from the first moment on (section IV). `held_back`: whether somebody was made to wait
+    /// for a slot, so that `c` was offered.
+    pub fn slots(&mut self, held_back: bool) -> f64 {
+        if let Some(epoch) = &mut self.epoch {
+            epoch.held |= held_back;
+        }
+        self.load()
+    }
+
     /// Bounds of load and capacity, from now on.
     pub fn set_capacity_bounds(&mut self, bounds: CapacityBounds) {
         self.capacity_bounds = bounds;

@@ -117,6 +117,29 @@ fn without_load_it_pauses() {
     assert!(power.observations.is_empty());
 }
 
+/// Whom the waiting room sends away does not stand before the rate: the load was offered all the same.
+#[test]
+fn who_waits_for_a_slot_is_load_that_was_offered() {
+    for (held_back, loads) in [(true, 15.0 * 1.15), (false, 15.0)] {
+        let (mut power, now) = (PowerRatio::new(BOUNDS, PowerRatioSettings::default()), start());
+        power.advance(now, &load(false));
+        assert_eq!(power.slots(held_back).to_bits(), 15.0_f64.to_bits());
+        for _ in 0..120 {
+            power.sample(&Sample {
+                now,
+                class: ClassId(0),
+                response_time: Duration::from_millis(10),
+                in_flight: 1,
+                limit_utilised: true,
+                outcome: Outcome::Success,
+                weight: 1,
+            });
+        }
+        power.advance(now + Duration::from_secs(8), &load(false));
+        assert_eq!(power.rate(), Some(loads), "{held_back}");
+    }
+}
+
 #[test]
 fn a_given_capacity_is_the_load() {
     let mut power = PowerRatio::new(BOUNDS, PowerRatioSettings::default());
