@@ -6,7 +6,8 @@
 //! reached, and fails where one is missed by more than half the spread of the repetitions; either way the report is in
 //! `target/live/overload.json`.
 //!
-//! `TIDEGATE_LIVE=5 cargo test --workspace --test live_overload -- --nocapture`
+//! `TIDEGATE_LIVE=5 cargo test --workspace --test live_overload -- --nocapture`; with `TIDEGATE_BINARY=/PATH/TO/tidegate` it is
+//! that binary which is measured, as the release, in place of the debug build.
 
 mod frontier;
 #[path = "../support/mod.rs"]

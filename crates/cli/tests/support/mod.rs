@@ -269,7 +269,9 @@ fn copy_of(socket: &TcpListener) -> OwnedFd {
 }
 
 fn command(start: &Start<'_>) -> Command {
-    let binary = env!("CARGO_BIN_EXE_tidegate");
+    // Such as target/release/tidegate, which is what people run; absolute, since tests run in their crate's folder.
+    let other = std::env::var("TIDEGATE_BINARY").ok();
+    let binary = other.as_deref().unwrap_or(env!("CARGO_BIN_EXE_tidegate"));
     if let Some((name, _)) = &start.activation {
         // The socket comes as standard input; systemd passes it as descriptor 3, to the process of LISTEN_PID, as it names that
         // of WATCHDOG_PID.
