@@ -26,20 +26,17 @@ impl<'a> Host<'a> {
         if text.is_empty() {
             return Some(Self::NONE);
         }
-        let (name, port) = match text.strip_prefix('[') {
+        let (name, port, has_capitals) = match text.strip_prefix('[') {
             Some(rest) => {
                 let end = rest.find(']')?;
                 rest[..end].parse::<Ipv6Addr>().ok()?;
-                text.split_at(end + 2)
+                let (name, port) = text.split_at(end + 2);
+                (name, port, name.bytes().any(|byte| byte.is_ascii_uppercase()))
             }
             None => {
-                let end = bytes.iter().position(|byte| *byte == b':').unwrap_or(bytes.len());
+                let (end, has_capitals) = end_of_name(bytes)?;
                 let (name, port) = text.split_at(end);
-                let name = name.strip_suffix('.').unwrap_or(name);
-                if name.len() > 255 || !is_name(name) {
-                    return None;
-                }
-                (name, port)
+                (name.strip_suffix('.').unwrap_or(name), port, has_capitals)
             }
         };
         let port = match port.strip_prefix(':') {
@@ -50,11 +47,7 @@ impl<'a> Host<'a> {
             Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => Some(digits.parse().ok()?),
             Some(_) => return None,
         };
-        let name = if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
-            Cow::Owned(name.to_ascii_lowercase())
-        } else {
-            Cow::Borrowed(name)
-        };
+        let name = if has_capitals { Cow::Owned(name.to_ascii_lowercase()) } else { Cow::Borrowed(name) };
         Some(Self { name, port })
     }
 
@@ -64,18 +57,54 @@ impl<'a> Host<'a> {
     }
 }
 
-/// Labels of at least one character, with dots between them.
-fn is_name(name: &str) -> bool {
-    let mut before = b'.';
-    let are_plain = name.bytes().all(|byte| {
-        let is_plain = match byte {
-            b'.' => before != b'.',
-            _ => byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'),
+/// What a byte is to a name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Small,
+    Capital,
+    Dot,
+    Other,
+}
+
+const KINDS: [Kind; 256] = {
+    let mut kinds = [Kind::Other; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        kinds[byte as usize] = match byte {
+            b'.' => Kind::Dot,
+            b'A'..=b'Z' => Kind::Capital,
+            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => Kind::Small,
+            _ => Kind::Other,
         };
-        before = byte;
-        is_plain
-    });
-    are_plain && before != b'.'
+        byte += 1;
+    }
+    kinds
+};
+
+/// Where a name ends that has labels of at least one character with dots between them, and one at its end perhaps; and
+/// whether there are capitals in it. `None` if there is none, or more than 255 characters, or it does not end there or with a
+/// colon.
+fn end_of_name(bytes: &[u8]) -> Option<(usize, bool)> {
+    let mut before = Kind::Dot;
+    let mut has_capitals = false;
+    let mut end = bytes.len();
+    for (position, byte) in bytes.iter().enumerate() {
+        let kind = KINDS[usize::from(*byte)];
+        match kind {
+            Kind::Small => {}
+            Kind::Capital => has_capitals = true,
+            Kind::Dot if before == Kind::Dot => return None,
+            Kind::Dot => {}
+            Kind::Other if *byte == b':' => {
+                end = position;
+                break;
+            }
+            Kind::Other => return None,
+        }
+        before = kind;
+    }
+    let length = end - usize::from(end > 0 && before == Kind::Dot);
+    (1..=255).contains(&length).then_some((end, has_capitals))
 }
 
 #[cfg(test)]
