@@ -48,7 +48,14 @@ pub(crate) fn read(settings: &AdminTls) -> Result<Arc<Tls>, AdminTlsError> {
             builder.with_client_cert_verifier(verifier)
         }
     };
-    let mut config = builder.with_single_cert(chain.clone(), key).map_err(refused)?;
+    let mut config = builder.with_single_cert(chain.clone(), key).map_err(|error| match error {
+        rustls::Error::InconsistentKeys(_) => {
+            let chain_file = settings.certificate.chain.display();
+            let problem = format!("the private key is not that of the certificate in {chain_file}");
+            fault(key_file, format!("{problem}; put the pair that belongs together"))
+        }
+        error => fault(&settings.certificate.chain, error),
+    })?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     if settings.clients.is_some() {
         // A session that is resumed does not ask whether the certificate still holds.
@@ -82,4 +89,30 @@ fn fault(file: &Path, problem: impl std::fmt::Display) -> AdminTlsError {
 
 fn refused(error: rustls::Error) -> AdminTlsError {
     AdminTlsError(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_key_of_another_certificate_is_said_with_both_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let (chain, key) = (directory.path().join("chain.pem"), directory.path().join("key.pem"));
+        let made = || rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        fs::write(&chain, made().cert.pem()).unwrap();
+        fs::write(&key, made().signing_key.serialize_pem()).unwrap();
+        let certificate = Certificate { chain: chain.clone(), key: key.clone() };
+        let error = read(&AdminTls { certificate, clients: None }).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "admin_tls: {}: the private key is not that of the certificate in {}; put the pair that belongs together",
+                key.display(),
+                chain.display()
+            )
+        );
+    }
 }

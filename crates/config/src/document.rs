@@ -181,9 +181,8 @@ impl<'d> Section<'d> {
             Some(format!("it belongs to {}", home(knob.scope())))
         };
         let below = format!("{dotted}.");
-        let mend = elsewhere(&|name| name == dotted)
+        let mend = elsewhere(&|name| name == dotted || name.starts_with(&below))
             .or_else(|| closest(dotted, names).map(|name| format!("did you mean {name}?")))
-            .or_else(|| elsewhere(&|name| name.starts_with(&below)))
             .unwrap_or_else(|| format!("docs/configuration.md lists the keys of {}", self.table.title));
         self.document.fault(key, span, WHAT, mend);
     }

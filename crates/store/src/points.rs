@@ -151,7 +151,8 @@ impl Database {
             let mut rows = statement.query([kept.step_ms])?;
             while let Some(row) = rows.next()? {
                 let slot = u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0);
-                let mut data = row.get_ref(1)?.as_blob()?;
+                // Text, too: an earlier version left it where a row was added to.
+                let mut data = row.get_ref(1)?.as_bytes()?;
                 while let Some((id, bytes)) = take(&mut data) {
                     let restored = subjects.get(&id).is_some_and(|(path, scope)| {
                         archives.restore(path, *scope, resolution, slot, bytes).is_ok()
@@ -208,9 +209,10 @@ impl Database {
                 put(rows.entry((*resolution, *slot)).or_default(), id, bytes);
             }
             forget_future(&transaction, &mut kept, &rows)?;
+            // What is joined is text to SQLite.
             let mut write = transaction.prepare_cached(
                 "INSERT INTO points (step_ms, slot, data) VALUES (?1, ?2, ?3)
-                 ON CONFLICT (step_ms, slot) DO UPDATE SET data = data || excluded.data",
+                 ON CONFLICT (step_ms, slot) DO UPDATE SET data = CAST(data || excluded.data AS BLOB)",
             )?;
             let mut delete = transaction.prepare_cached(
                 "DELETE FROM points WHERE rowid IN

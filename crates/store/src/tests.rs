@@ -95,6 +95,38 @@ fn what_is_written_is_read_back_after_a_kill() {
     }
 }
 
+/// As where a server is removed within a second, or a process ends: its points close before the others of the same time.
+#[test]
+fn points_of_one_time_that_come_apart_are_all_read_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let layout = layout(&[(1, 120), (5, 600)]);
+    let (mut database, mut archives, _) = open(directory.path(), &layout);
+    for n in 0..20 {
+        for path in ["shop/home", "shop/other"] {
+            let mut batch = Batch::default();
+            archives.record_and(path, second(n), second(n + 1), &reading(n), |point| {
+                batch.add(path, Scope::Class, point);
+            });
+            database.append(&batch).unwrap();
+        }
+    }
+    let count = |what: &str| -> u32 {
+        database
+            .connection
+            .query_row(&format!("SELECT count(*) FROM points {what}"), (), |row| row.get(0))
+            .unwrap()
+    };
+    let rows = count("");
+    assert_eq!(count("WHERE typeof(data) = 'blob'"), rows);
+    // As an earlier version left it.
+    database.connection.execute("UPDATE points SET data = data || x''", ()).unwrap();
+    drop(database);
+    let (_, back, loaded) = open(directory.path(), &layout);
+    assert_eq!((loaded.points, loaded.broken), (2 * usize::try_from(rows).unwrap(), 0));
+    // The last second is still open.
+    assert_eq!(answer(&back, Stat::Sum, Meter::ARRIVED, 15), [(Some(171.0), 19_000)]);
+}
+
 #[test]
 fn rows_are_bounded() {
     let directory = tempfile::tempdir().unwrap();

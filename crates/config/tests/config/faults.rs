@@ -27,6 +27,19 @@ fn the_golden_file_of_faults() {
 }
 
 #[test]
+fn a_knob_in_the_wrong_table_is_sent_to_its_own_however_deep_its_name() {
+    let text = "[[listener]]\naddress = \"[::]:8080\"\n[application.shop]\nservers = [\"http://127.0.0.1:8000\"]\n\
+                queue.wait.max = \"10s\"\nhead.timeout = \"5s\"\n";
+    assert_eq!(
+        faults(text),
+        [
+            "t.toml:5:7: application.shop.queue.wait: there is no such key: it belongs to [application.NAME.class.CLASS]",
+            "t.toml:6:1: application.shop.head: there is no such key: it belongs to the top level",
+        ]
+    );
+}
+
+#[test]
 fn a_condition_of_a_rule_names_something() {
     let head =
         "[[listener]]\naddress = \"[::]:8080\"\n[application.shop]\nservers = [\"http://127.0.0.1:8000\"]\n";

@@ -37,12 +37,15 @@ const TRIES_MAX: u32 = 4;
 /// Times beside these that a connection may go away before it comes to the request, as HTTP/2 servers do that end theirs
 /// after so many requests: it has served others meanwhile.
 const MOVES_MAX: u32 = 16;
+/// A server that has closed an idle connection says so as soon as a request meets it. One that goes away later has taken the
+/// request up: what comes of that is a matter of `retries.max` and `retries.budget`.
+pub(super) const STALE_WITHIN: Duration = Duration::from_secs(1);
 
 impl Upstreams {
     /// Sends a request, in the form of HTTP/1 (origin-form target, `Host`), to the chosen server and
     /// waits for the response's head.
     ///
-    /// A pooled connection that proves stale before anything was answered is replaced by a fresh
+    /// A pooled connection that proves stale before anything was answered, within a second, is replaced by a fresh
     /// one, unseen, if the request did not reach the server or is idempotent and can be had again. One that is not, or can
     /// not, goes on a connection used within the last second, or on a new one.
     ///
@@ -148,6 +151,7 @@ impl Upstreams {
             };
             let sent = Instant::from_std(clock.instant(sent_at));
             // The failure comes with whether the connection may just have been stale.
+            let is_soon = || clock.now().since(sent_at) <= STALE_WITHIN;
             let (unanswered, may_be_stale) = match lease {
                 Lease::Http1(mut http1) => {
                     let was_used = http1.is_used;
@@ -163,7 +167,8 @@ impl Upstreams {
                         }
                         Err(unanswered) => {
                             wait.cancel();
-                            (unanswered, was_used)
+                            let may_be_stale = was_used && (!unanswered.has_reached || is_soon());
+                            (unanswered, may_be_stale)
                         }
                     }
                 }
@@ -177,7 +182,7 @@ impl Upstreams {
                         }
                         // What it refuses it may take on another, and ends none by that.
                         Err(unanswered) => {
-                            let may_be_stale = was_used || !unanswered.has_reached;
+                            let may_be_stale = !unanswered.has_reached || (was_used && is_soon());
                             (unanswered, may_be_stale)
                         }
                     }

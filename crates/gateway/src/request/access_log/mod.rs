@@ -10,6 +10,8 @@ mod line;
 use std::{
     fs::{File, OpenOptions},
     io::{self, Write},
+    os::unix::fs::FileExt,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -125,8 +127,6 @@ struct Writer {
     output: Option<Output>,
     batch: Vec<u8>,
     lost: Arc<AtomicU64>,
-    /// Whether what was written last ended in the middle of a line.
-    torn: bool,
     /// Whether the last write failed, and was reported.
     failing: bool,
     /// When the file is to be opened again, which did not work.
@@ -136,6 +136,8 @@ struct Writer {
 struct Output {
     settings: Settings,
     sink: Sink,
+    /// Whether what was written there last, also by a process before, ended in the middle of a line.
+    torn: bool,
 }
 
 enum Sink {
@@ -192,9 +194,9 @@ impl Writer {
 
     fn reopen(&mut self) {
         let Some(output) = &mut self.output else { return };
-        match Sink::open(&output.settings.target) {
-            Ok(sink) => {
-                output.sink = sink;
+        match Output::open(output.settings.clone()) {
+            Ok(opened) => {
+                *output = opened;
                 if self.reopen_at.take().is_some() {
                     tracing::info!("the access log is open again");
                 }
@@ -218,9 +220,9 @@ impl Writer {
             self.reopen();
         }
         if let Some(output) = &mut self.output {
-            let (written, result) = output.sink.write(&self.batch, self.torn);
+            let (written, result) = output.sink.write(&self.batch, output.torn);
             if let Some(last) = self.batch[..written].last() {
-                self.torn = *last != b'\n';
+                output.torn = *last != b'\n';
             }
             match result {
                 Ok(()) if self.failing => {
@@ -244,7 +246,12 @@ impl Writer {
 
 impl Output {
     fn open(settings: Settings) -> io::Result<Self> {
-        Ok(Self { sink: Sink::open(&settings.target)?, settings })
+        let sink = Sink::open(&settings.target)?;
+        let torn = match (&sink, &settings.target) {
+            (Sink::File(file), LogTarget::File(path)) => is_torn(file, path),
+            _ => false,
+        };
+        Ok(Self { settings, sink, torn })
     }
 
     fn target(&self) -> String {
@@ -276,6 +283,16 @@ impl Sink {
             Self::File(file) => put(file, bytes, torn),
         }
     }
+}
+
+/// Whether a file that lines are added to ends in the middle of one. What cannot be read is taken to be whole, and so is what
+/// is no regular file.
+fn is_torn(file: &File, path: &Path) -> bool {
+    let Ok(about) = file.metadata() else { return false };
+    let Some(end) = about.len().checked_sub(1).filter(|_| about.is_file()) else { return false };
+    let mut last = [b'\n'];
+    let read = File::open(path).and_then(|file| file.read_exact_at(&mut last, end));
+    read.is_ok() && last != [b'\n']
 }
 
 fn put(out: &mut impl Write, bytes: &[u8], torn: bool) -> (usize, io::Result<()>) {

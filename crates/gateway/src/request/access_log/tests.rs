@@ -193,6 +193,31 @@ fn a_line_that_a_full_disk_tore_takes_no_other_with_it() {
 }
 
 #[test]
+fn a_line_torn_by_a_process_before_takes_no_other_with_it_nor_does_it_mark_another_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, moved) = (directory.path().join("access.log"), directory.path().join("access.log.1"));
+    fs::write(&path, "whole\nto").unwrap();
+    let mut writer = Writer::default();
+    let (answer, answered) = sync_channel(1);
+    writer.take(Message::Configure(Some(to_file(&path)), answer));
+    answered.recv().unwrap().unwrap();
+    let log = |writer: &mut Writer| {
+        writer.take(Message::Entry(Box::new(entry(b"a"))));
+        writer.write();
+    };
+    log(&mut writer);
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.starts_with("whole\nto\n{") && text.ends_with("}\n"), "{text}");
+    // The disk is full, and what is there is moved away.
+    writer.output.as_mut().unwrap().torn = true;
+    fs::rename(&path, &moved).unwrap();
+    writer.take(Message::Reopen);
+    log(&mut writer);
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.starts_with('{') && text.lines().count() == 1, "{text}");
+}
+
+#[test]
 fn a_file_whose_directory_is_gone_is_opened_when_it_is_back() {
     let directory = tempfile::tempdir().unwrap();
     let (folder, moved) = (directory.path().join("log"), directory.path().join("moved"));

@@ -1,7 +1,7 @@
 //! Connections used again, and what happens when they have gone stale.
 
 use super::*;
-use crate::upstream::pool::SURELY_OPEN;
+use crate::upstream::{pool::SURELY_OPEN, send::STALE_WITHIN};
 
 async fn get_text(bench: &Bench, path: &str) -> String {
     text(bench.get(path).await.expect("a head").into_body()).await.expect("a body")
@@ -180,6 +180,38 @@ fn an_idempotent_request_that_met_a_stale_connection_is_sent_once_more() {
                 "one request is one, however often it is sent"
             );
         }
+    });
+}
+
+/// A worker that is killed over its request, say: that the connection had been used before tells nothing then.
+#[test]
+fn a_request_that_a_server_gave_up_late_is_not_sent_again_unseen() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = Bench::new(&[raw.address()], |_| {});
+        let server = async {
+            let mut peer = raw.accept().await;
+            peer.answer("one").await;
+            peer.head().await;
+            peer.reset();
+            raw.accept().await.answer("again").await;
+        };
+        let client = async {
+            assert_eq!(get_text(&bench, "/1").await, "one");
+            // As if it had been sent so long ago.
+            let sent_at = bench.shared.clock().now() - (STALE_WITHIN + Duration::from_millis(1));
+            let sent = request(Method::GET, "/2", RequestBody::Empty).into();
+            bench.upstreams.send(bench.choose(), sent, &bench.client, sent_at, &|_| {}).await
+        };
+        let sent = tokio::select! {
+            sent = client => sent,
+            () = server => unreachable!("sent again"),
+        };
+        let error = sent.expect_err("not sent again");
+        assert_eq!(error.kind, UpstreamError::Reset);
+        assert!(error.replay.is_some(), "another server may have it, within the budget");
+        assert_eq!(bench.errors(UpstreamError::Reset), 1);
+        assert_eq!(bench.connects(), 1);
     });
 }
 
