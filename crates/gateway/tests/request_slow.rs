@@ -1,6 +1,11 @@
 //! Clients that are slow beyond what is read ahead of them, or gathered: their exchanges rest, without a permit.
 
-use std::{io::Write, net::TcpStream, sync::Arc, thread::JoinHandle};
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    sync::Arc,
+    thread::JoinHandle,
+};
 
 use tidegate_control::meters::Meter;
 
@@ -263,6 +268,62 @@ fn uploads_that_rested_are_whole_within_the_limit_only() {
         drop((first, second, other));
         house.finish();
     }
+}
+
+/// Its server answers while it reads: the rest of the request waits for a permit, and the response for its client.
+#[test]
+fn who_takes_nothing_keeps_no_permit_that_the_rest_of_its_upload_has_got() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    server.set_nonblocking(true).unwrap();
+    let next = || {
+        let mut stream = None;
+        eventually("a request at the server", || {
+            stream = server.accept().ok();
+            stream.is_some()
+        });
+        stream.unwrap().0
+    };
+    let end = |mut stream: TcpStream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").unwrap();
+    };
+    let house = house(1, &format!("servers = \"http://{}\"", server.local_addr().unwrap()));
+    let (mut client, rest) = upload(&house, false);
+    let mut at_server = next();
+    let mut answer = at_server.try_clone().unwrap();
+    let answering = std::thread::spawn(move || {
+        let body = "x".repeat(LONG);
+        write!(answer, "HTTP/1.1 200 OK\r\ncontent-length: {LONG}\r\n\r\n{body}").unwrap();
+    });
+    let reading = std::thread::spawn(move || {
+        let mut received = Vec::new();
+        while !received.ends_with(b"hello") {
+            let mut part = [0; 1024];
+            let read = at_server.read(&mut part).unwrap();
+            assert!(read > 0);
+            received.extend_from_slice(&part[..read]);
+        }
+    });
+    stand(&house, 0, 1);
+    let mut other = house.connect();
+    other.write_all(GET).unwrap();
+    let at_other = next();
+    client.write_all(&rest).unwrap();
+    let head = take(&mut client, LONG / 2);
+    let head = String::from_utf8_lossy(&head).find("\r\n\r\n").unwrap() + 4;
+    house.queued(1);
+    eventually("full", || house.shared.spool().used() >= 64 << 10);
+    end(at_other);
+    assert_eq!(read_response(&mut other).unwrap().status, 200);
+    let mut newcomer = house.connect();
+    newcomer.write_all(GET).unwrap();
+    end(next());
+    assert_eq!(read_response(&mut newcomer).unwrap().status, 200);
+    take(&mut client, head + LONG - LONG / 2);
+    for thread in [answering, reading] {
+        thread.join().unwrap();
+    }
+    drop((client, other, newcomer));
+    house.finish();
 }
 
 #[test]

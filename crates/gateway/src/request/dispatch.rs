@@ -153,6 +153,7 @@ impl Errand {
             Err(_) => return Err(Failure::Refused(refusal)),
         }
         if self.connection.has_departed(values.get(keys::HALF_CLOSED).0).await {
+            snapshot.state.servers().leave_room();
             // Who serves it sees that too, and gives it up.
             poll_fn(|_| if self.left.get() { Poll::Ready(()) } else { Poll::Pending }).await;
             return Err(failure);

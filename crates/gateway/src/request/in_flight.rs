@@ -5,9 +5,11 @@
 //! says.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     future::Future,
+    pin::Pin,
     rc::{Rc, Weak},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -53,6 +55,15 @@ struct UnderWay {
     is_learnt: Cell<bool>,
     /// Whether the server waits for the rest of its request.
     is_owed: Cell<bool>,
+    /// The rest of its request waits for a permit.
+    resuming: RefCell<Option<Resuming>>,
+}
+
+/// A request's body that waits for a permit.
+struct Resuming {
+    future: Pin<Box<dyn Future<Output = ()>>>,
+    /// Wakes who sends the body on.
+    sender: Waker,
 }
 
 /// The right to be under way.
@@ -105,6 +116,7 @@ impl InFlight {
             lease: Cell::new(Lease::Permit(held)),
             is_learnt: Cell::new(false),
             is_owed: Cell::new(false),
+            resuming: RefCell::default(),
         }))
     }
 
@@ -152,6 +164,17 @@ impl InFlight {
     /// not wait any longer drops it.
     pub(super) fn resume(&self) -> impl Future<Output = ()> + use<> {
         self.upstreaming().resume()
+    }
+
+    /// Ready once it has the permit that the rest of its request waits for. Whoever sends that on may not be asked while
+    /// the response has to wait for its client: granted and not taken, it would be of use to nobody.
+    pub(super) fn poll_resumed(&self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(Resuming { future, sender }) = self.0.resuming.take() else { return Poll::Pending };
+        let polled = self.0.poll_resuming(Resuming { future, sender: sender.clone() }, context);
+        if polled.is_ready() {
+            sender.wake();
+        }
+        polled
     }
 
     /// For the request's body.
@@ -229,6 +252,21 @@ impl Upstreaming {
         }
     }
 
+    /// The same, for as long as it is asked for, until it is ready or [withdrawn](Self::withdraw).
+    pub(super) fn poll_resume(&self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(this) = self.0.upgrade() else { return Poll::Ready(()) };
+        let resuming = this.resuming.take().map(|resuming| resuming.future);
+        let future = resuming.unwrap_or_else(|| Box::pin(self.resume()));
+        this.poll_resuming(Resuming { future, sender: context.waker().clone() }, context)
+    }
+
+    /// The request's body does not wait for a permit any more.
+    pub(super) fn withdraw(&self) {
+        if let Some(this) = self.0.upgrade() {
+            drop(this.resuming.take());
+        }
+    }
+
     /// What it holds; `None` once it is over.
     pub(super) fn standing(&self) -> Option<Standing> {
         self.0.upgrade().map(|this| this.standing())
@@ -297,6 +335,14 @@ impl UnderWay {
                 Err(Refusal::LongStreams)
             }
         }
+    }
+
+    fn poll_resuming(&self, mut resuming: Resuming, context: &mut Context<'_>) -> Poll<()> {
+        let polled = resuming.future.as_mut().poll(context);
+        if polled.is_pending() {
+            self.resuming.replace(Some(resuming));
+        }
+        polled
     }
 
     fn ask(&self) -> Entry {

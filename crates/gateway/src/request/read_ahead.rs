@@ -412,6 +412,9 @@ async fn pump(reading: Reading, shared: Rc<RefCell<Buffer>>) {
                     }
                 }
                 Poll::Pending => {
+                    if in_flight.poll_resumed(context).is_ready() {
+                        waits.change(now);
+                    }
                     waits.begin(Side::Client, now);
                     if poll_due(&waits, &in_flight, waited.as_mut(), context).is_ready() {
                         return Poll::Ready(Event::Waited);
@@ -493,7 +496,12 @@ async fn pump(reading: Reading, shared: Rc<RefCell<Buffer>>) {
             Event::Waited => {
                 let now = tokio::time::Instant::now();
                 let mut rested = waits.clone();
-                match in_flight.rest(Rest::Response(status, rested.change(now))) {
+                let waited = rested.change(now);
+                let rest = match in_flight.is_owed() {
+                    true => Rest::Request,
+                    false => Rest::Response(status, waited),
+                };
+                match in_flight.rest(rest) {
                     Ok(()) => waits = rested,
                     Err(_) => waits.defer(now),
                 }

@@ -28,8 +28,8 @@ pub(super) struct Uploading {
     long_at: Option<Instant>,
     waits: Waits,
     timer: Option<Pin<Box<Sleep>>>,
-    /// It asks for a permit, to go on with that.
-    resuming: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    /// Whether it asks for a permit, to go on with that.
+    is_resuming: bool,
     held_back: Option<Polled>,
 }
 
@@ -44,7 +44,7 @@ impl Uploading {
             long_at,
             waits: Waits::default(),
             timer: None,
-            resuming: None,
+            is_resuming: false,
             held_back: None,
         }
     }
@@ -67,13 +67,11 @@ impl Uploading {
         // Since it gave the last piece, the server was waited for.
         let now = Instant::now();
         let has_waited = self.waits.due(Standing::Rests).is_some_and(|due| due <= now);
-        if has_waited && self.exchange.standing() == Some(Standing::Rests) && self.resuming.is_none() {
-            self.resuming = Some(Box::pin(self.exchange.resume()));
-        }
+        self.is_resuming |= has_waited && self.exchange.standing() == Some(Standing::Rests);
         loop {
-            if let Some(resuming) = &mut self.resuming {
-                ready!(resuming.as_mut().poll(context));
-                self.resuming = None;
+            if self.is_resuming {
+                ready!(self.exchange.poll_resume(context));
+                self.is_resuming = false;
                 self.waits.change(Instant::now());
                 if let Some(end) = self.held_back.take() {
                     return Poll::Ready(end);
@@ -104,7 +102,15 @@ impl Uploading {
                 return Poll::Ready(piece);
             }
             self.held_back = Some(piece);
-            self.resuming = Some(Box::pin(self.exchange.resume()));
+            self.is_resuming = true;
+        }
+    }
+}
+
+impl Drop for Uploading {
+    fn drop(&mut self) {
+        if self.is_resuming {
+            self.exchange.withdraw();
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use tidegate_control::ServerId;
+use tidegate_control::{ServerId, balance::Candidate};
 use tidegate_runtime::{
     CoreApplication,
     servers::{Endpoint, Server},
@@ -73,7 +73,7 @@ impl Upstreams {
         let mut vacancy = snapshot.state.servers().vacancy(priority);
         loop {
             servers.refresh(&self.core);
-            {
+            let is_room_of_others = {
                 let mut choices = servers.choices.borrow_mut();
                 choices.refresh_loads();
                 let mut wanted =
@@ -84,6 +84,10 @@ impl Upstreams {
                 if wanted.any(|candidate| candidate.is_open()) {
                     return true;
                 }
+                choices.candidates.iter().any(Candidate::is_open)
+            };
+            if is_room_of_others {
+                vacancy.pass_on();
             }
             // Who comes meanwhile may take the room; the place stays.
             (&mut vacancy).await;

@@ -176,6 +176,11 @@ impl ServerSet {
         self.vacancies.wait(priority)
     }
 
+    /// Room that somebody was called for, who has left his place, is not taken after all: the next is called.
+    pub fn leave_room(&self) {
+        self.vacancies.call_next();
+    }
+
     /// Resolves when what is in service may have changed since the last time; for one follower.
     pub(crate) fn changed(&self) -> Notified<'_> {
         self.changed.notified()

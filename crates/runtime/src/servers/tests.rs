@@ -144,6 +144,26 @@ fn room_goes_to_the_highest_priority_and_on_if_its_owner_has_left() {
     assert_eq!(called(&mut waiting), [true]);
 }
 
+#[test]
+fn room_that_is_not_taken_goes_to_the_next() {
+    let mut settings = application(&[("a", "10.0.0.1", 80)]);
+    let knob = Knob::find(Scope::Server, "in_flight.max").expect("a knob");
+    settings.servers[0].values.set(knob, Value::Count(1)).expect("in range");
+    let set = ServerSet::new(ApplicationId(0), Clock::start(), &settings);
+    let server = set.members()[0].clone();
+    let [mut first, mut second, mut third] = [5, 3, 1].map(|priority| set.vacancy(priority));
+    assert!(server.try_begin());
+    server.end();
+    assert!(is_called(&mut first));
+    first.pass_on();
+    assert_eq!([&mut first, &mut second, &mut third].map(is_called), [false, true, false]);
+    drop(second);
+    set.leave_room();
+    assert_eq!([&mut first, &mut third].map(is_called), [true, false]);
+    third.pass_on();
+    assert_eq!([&mut first, &mut third].map(is_called), [false, false], "nobody is behind it");
+}
+
 /// Whether it has been called since it was last asked.
 fn is_called(vacancy: &mut Vacancy<'_>) -> bool {
     pin!(vacancy).poll(&mut Context::from_waker(Waker::noop())).is_ready()

@@ -52,8 +52,14 @@ impl Vacancies {
 
     /// There is room for one: calls the first who is not called yet, if anybody is there.
     pub(super) fn call_next(&self) -> bool {
+        self.call_first(|_| true)
+    }
+
+    /// Calls the first of those that `may` who is not called yet, if anybody is there.
+    fn call_first(&self, may: impl Fn(Rank) -> bool) -> bool {
         let mut locked = self.lock();
-        let Some(next) = locked.places.iter_mut().find(|place| !place.is_called) else { return false };
+        let mut waiting = locked.places.iter_mut().filter(|place| may(place.rank));
+        let Some(next) = waiting.find(|place| !place.is_called) else { return false };
         next.is_called = true;
         let waker = next.waker.take();
         drop(locked);
@@ -76,6 +82,13 @@ impl Vacancies {
 impl Locked {
     fn position(&self, rank: Rank) -> Option<usize> {
         self.places.binary_search_by_key(&rank, |place| place.rank).ok()
+    }
+}
+
+impl Vacancy<'_> {
+    /// The room that it was called for is at a server that it does not go to: calls the next behind it.
+    pub fn pass_on(&self) {
+        self.all.call_first(|rank| rank > self.rank);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Who is chosen: stickiness, exclusion, full servers, names that change, servers that leave.
 
+use std::pin::pin;
+
 use tidegate_control::ServerId;
 
 use super::*;
@@ -111,6 +113,29 @@ fn full_servers_are_not_chosen_and_say_when_they_have_room() {
         assert!(!bench.upstreams.vacancy(&application, &[ServerId(0), ServerId(1)], 3).await);
         bench.edit(|app| app.servers.clear());
         assert!(!bench.upstreams.vacancy(&bench.application(), &[], 3).await);
+    });
+}
+
+#[test]
+fn room_at_a_server_that_failed_one_request_goes_to_another() {
+    run(async {
+        let bench = Bench::new(&[address(A), address(B)], |app| {
+            for server in &mut app.servers {
+                set(&mut server.values, "in_flight.max", Value::Count(1));
+            }
+        });
+        let application = bench.application();
+        let (first, second) = (bench.choose(), bench.choose());
+        let has_failed = [first.server().id()];
+        let mut retry = pin!(bench.upstreams.vacancy(&application, &has_failed, 6));
+        let mut other = pin!(bench.upstreams.vacancy(&application, &[], 3));
+        assert!(futures_poll(retry.as_mut()).await.is_none());
+        assert!(futures_poll(other.as_mut()).await.is_none());
+        drop(first);
+        assert!(futures_poll(retry.as_mut()).await.is_none(), "there it has failed");
+        assert_eq!(futures_poll(other.as_mut()).await, Some(true));
+        drop(second);
+        assert_eq!(futures_poll(retry.as_mut()).await, Some(true));
     });
 }
 
