@@ -3,7 +3,8 @@
 //! A check tells with each report what was used and revoked at it since the last one. The generator keeps the last
 //! [`LOG_MAX`] of either in the order in which it learned of them, and its answer holds those that this check has not heard
 //! yet: a [`Mark`] says how far it has. A check that has just been started has heard nothing, and hears all of them, its own
-//! too. One that meets another list than it knows, since the generator was started anew, tells all its revocations once
+//! too, but for promises used at it so shortly before its last report that whoever brought them may have stood in the short
+//! queue when it ended: he has been served by nobody, and has no pass. One that meets another list than it knows, since the generator was started anew, tells all its revocations once
 //! more.
 //!
 //! So a promise used at one check can be used once more at another one only until both have reported. What does not
@@ -14,7 +15,7 @@
 //! What all checks have let in is in the filter of each, so that filters are made for as many places as all of them have
 //! together: [`part`](Answered::part) of them are this check's.
 //!
-//! Memory, as it is needed: 3 MiB at a generator and 1 MiB at a check at most, and 3 MiB of revoked passes at either.
+//! Memory, as it is needed: 4 MiB at a generator and 1 MiB at a check at most, and 3 MiB of revoked passes at either.
 //!
 //! Source: none; WebQ has one TokenCheck.
 
@@ -33,6 +34,8 @@ const USED_HEARD_MAX: usize = 4 * USED_MAX;
 pub(super) const REVOKED_TOLD_MAX: usize = 512;
 /// Revocations kept until they are told.
 const UNTOLD_MAX: usize = 65_536;
+/// Besides the time in the short queue, so long may somebody have been who was let in and is not served yet.
+const UNDER_WAY: Duration = Duration::from_secs(1);
 /// No pass lasts longer: the largest `waiting_room.session.total`.
 const PASS_MAX: Duration = Duration::from_secs(7 * 86_400);
 /// The smallest part of a check for which filters are made.
@@ -101,12 +104,12 @@ pub(super) struct Untold {
     pub(super) held_back: bool,
 }
 
-/// The last [`LOG_MAX`] things learned, each with whom it was learned from.
+/// The last [`LOG_MAX`] things learned, each with whom it was learned from, and when.
 #[derive(Clone, Debug, PartialEq)]
 struct Log<T> {
     /// The number of the first one that is left.
     first: u64,
-    entries: VecDeque<(u64, T)>,
+    entries: VecDeque<(u64, Timestamp, T)>,
 }
 
 impl<T> Default for Log<T> {
@@ -116,12 +119,12 @@ impl<T> Default for Log<T> {
 }
 
 impl<T: Copy> Log<T> {
-    fn push(&mut self, from: u64, entry: T) {
+    fn push(&mut self, from: u64, now: Timestamp, entry: T) {
         if self.entries.len() == LOG_MAX {
             self.entries.pop_front();
             self.first += 1;
         }
-        self.entries.push_back((from, entry));
+        self.entries.push_back((from, now, entry));
     }
 
     fn end(&self) -> u64 {
@@ -129,18 +132,18 @@ impl<T: Copy> Log<T> {
     }
 
     /// What was learned after a mark from others than `own`, `most` at most, and the mark after that. Who has no mark hears
-    /// his own, too.
-    fn after(&self, mark: Option<u64>, own: u64, most: usize) -> (Vec<T>, u64) {
+    /// his own, too, that were learned by `own_until`.
+    fn after(&self, mark: Option<u64>, own: u64, own_until: Timestamp, most: usize) -> (Vec<T>, u64) {
         let mark = mark.filter(|mark| *mark <= self.end());
         let mut next = mark.unwrap_or(self.first).max(self.first);
         let mut found = Vec::new();
         let skipped = usize::try_from(next - self.first).unwrap_or(usize::MAX);
-        for (from, entry) in self.entries.iter().skip(skipped) {
+        for (from, learned, entry) in self.entries.iter().skip(skipped) {
             if found.len() == most {
                 break;
             }
             next += 1;
-            if mark.is_none() || *from != own {
+            if *from != own || (mark.is_none() && *learned <= own_until) {
                 found.push(*entry);
             }
         }
@@ -161,7 +164,7 @@ impl Room {
         }
         match self.settings.role {
             RoomRole::Both => {}
-            RoomRole::Generate => self.learned.revoked.push(0, revoked),
+            RoomRole::Generate => self.learned.revoked.push(0, self.now, revoked),
             RoomRole::Check => self.untold.revoke(revoked),
         }
     }
@@ -216,23 +219,31 @@ impl Room {
         (self.untold.heard, self.untold.part) = (answered.mark, answered.part);
     }
 
-    /// The generator takes what a check tells, and has for it what the others have told.
-    pub(super) fn pass_on(&mut self, check: &str, report: &Report, answered: &mut Answered) {
+    /// The generator takes what a check tells that reported `before` the last time, and has for it what the others have told.
+    pub(super) fn pass_on(
+        &mut self,
+        check: &str,
+        before: Option<Timestamp>,
+        report: &Report,
+        answered: &mut Answered,
+    ) {
         let from = fingerprint(check);
         for revoked in report.revoked.iter().take(REVOKED_TOLD_MAX) {
             if self.note_revoked(*revoked) {
-                self.learned.revoked.push(from, *revoked);
+                self.learned.revoked.push(from, self.now, *revoked);
             }
         }
         for used in report.used.iter().take(USED_MAX) {
-            self.learned.used.push(from, *used);
+            self.learned.used.push(from, self.now, *used);
             self.spend(used.slot, used.number);
         }
         let list = self.list();
         let heard = report.heard.filter(|mark| mark.list == list);
+        let Learned { revoked, used } = &self.learned;
         let (revoked, revoked_next) =
-            self.learned.revoked.after(heard.map(|mark| mark.revoked), from, REVOKED_TOLD_MAX);
-        let (used, used_next) = self.learned.used.after(heard.map(|mark| mark.used), from, USED_HEARD_MAX);
+            revoked.after(heard.map(|mark| mark.revoked), from, self.now, REVOKED_TOLD_MAX);
+        let served = before.unwrap_or(self.now) - (self.settings.hold + UNDER_WAY);
+        let (used, used_next) = used.after(heard.map(|mark| mark.used), from, served, USED_HEARD_MAX);
         (answered.revoked, answered.used) = (revoked, used);
         answered.mark = Some(Mark { list, revoked: revoked_next, used: used_next });
         answered.part = Some(self.part_of(check));
@@ -273,7 +284,7 @@ impl Room {
     pub(super) fn restore_revoked(&mut self, revoked: &[Revoked]) {
         for revoked in revoked {
             if self.note_revoked(*revoked) && self.settings.role == RoomRole::Generate {
-                self.learned.revoked.push(0, *revoked);
+                self.learned.revoked.push(0, self.now, *revoked);
             }
         }
     }

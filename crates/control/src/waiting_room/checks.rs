@@ -105,6 +105,11 @@ impl Room {
         })
     }
 
+    /// When a check reported last.
+    pub(super) fn last_report_of(&self, name: &str) -> Option<Timestamp> {
+        self.checks.iter().find(|check| check.name == name).map(|check| check.reported)
+    }
+
     /// Notes what a check tells of itself.
     pub(super) fn note_check(&mut self, name: &str, report: &Report) {
         let (now, known_for) = (self.now, self.lost_after() + KNOWN_LOST);

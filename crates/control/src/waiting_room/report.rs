@@ -151,6 +151,7 @@ impl Room {
     #[must_use]
     pub fn heed(&mut self, now: Timestamp, check: &str, report: &Report) -> Answered {
         self.advance(now);
+        let before = self.last_report_of(check);
         self.note_check(check, report);
         // First of all: some of them may have come since.
         for entry in report.again.iter().take(RETURNED_MAX) {
@@ -176,7 +177,7 @@ impl Room {
         let owed = |(slot, room)| Owed { slot: self.table.begin(slot), work: share(room, part) };
         let owed = room.into_iter().map(owed).filter(|owed| owed.work > 0).collect();
         let mut answered = Answered { owed, held_back: self.holds_back(self.now), ..Answered::default() };
-        self.pass_on(check, report, &mut answered);
+        self.pass_on(check, before, report, &mut answered);
         answered
     }
 

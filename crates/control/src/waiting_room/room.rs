@@ -170,7 +170,7 @@ impl Room {
         if *settings == self.settings {
             return;
         }
-        let was_behind = self.behind();
+        let (was_behind, was_ahead) = (self.behind(), self.ahead());
         let old = std::mem::replace(&mut self.settings, settings.clone());
         if old.role != settings.role {
             (self.checks, self.reported_excess) = (Vec::new(), 0.0);
@@ -192,7 +192,8 @@ impl Room {
             let was = self.table.clone();
             let no_shows = self.no_shows.clone();
             self.lanes = lanes;
-            self.laid_anew = self.now + old.clock_tolerance + was.length();
+            // Also by who was called before his time.
+            self.laid_anew = self.laid_anew.max(was.begin(was.present() + was_ahead + 1));
             self.table = SlotTable::new(settings.slot, settings.horizon, &shares, self.now);
             self.table.go_on_with(was.over());
             self.draws.lay_into(&self.table, was.length());
@@ -205,6 +206,11 @@ impl Room {
             for (place, (came, absent)) in no_shows.sums().enumerate() {
                 self.no_shows.put_sums(place, came, absent);
             }
+        } else if self.ahead() != was_ahead {
+            // Filters reach as far as somebody is called from.
+            self.laid_anew = self.laid_anew.max(self.table.begin(self.table.present() + was_ahead + 1));
+            self.replay = Replay::new(self.behind() + self.ahead() + 2);
+            self.open_filters();
         }
         self.set_doors();
         self.set_budget(true);

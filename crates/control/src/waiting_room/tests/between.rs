@@ -87,9 +87,9 @@ fn a_promise_used_at_one_check_is_used_at_all_once_both_have_reported() {
     assert_eq!(report(&mut generator, "here", &mut here, s(2.0)).used, [], "its own");
     let heard = report(&mut generator, "there", &mut there, s(2.1));
     assert_eq!(heard.used.len(), due.len());
-    let mut restarted = check(4, 10.0);
-    report(&mut generator, "here", &mut restarted, s(2.2));
-    for room in [&mut there, &mut restarted] {
+    let mut stranger = check(4, 10.0);
+    report(&mut generator, "stranger", &mut stranger, s(2.2));
+    for room in [&mut there, &mut stranger] {
         let met: Vec<_> =
             due.iter().filter_map(|promise| how(room.come_back(s(2.3), ONE, promise))).collect();
         assert!(met.iter().all(|how| *how == How::Replayed) && met.len() <= 1, "{met:?}");
@@ -102,6 +102,45 @@ fn a_promise_used_at_one_check_is_used_at_all_once_both_have_reported() {
     there.hear(s(2.3), &Answered { used: far.collect(), ..Answered::default() });
     assert_ne!(how(there.come_back(s(2.3), ONE, due[0])), Some(How::Kept));
     there.check_invariants();
+}
+
+/// Whoever stood in the short queue when the check was killed has not been served, and has no pass.
+#[test]
+fn a_check_started_anew_takes_those_who_may_have_stood_in_its_short_queue() {
+    let mut generator = generator(1);
+    let mut here = check(2, 10.0);
+    report(&mut generator, "here", &mut here, START);
+    let out = ask(&mut generator, START, 120);
+    let mut used = Vec::new();
+    for second in 1..10_u32 {
+        let now = s(f64::from(second) + 0.9);
+        let due = out.iter().filter(|promise| promise.at < now && !used.contains(*promise));
+        let due: Vec<Promise> = due.copied().collect();
+        for promise in &due {
+            assert!(matches!(how(here.come_back(now, ONE, promise)), Some(How::Kept | How::Late)));
+        }
+        used.extend(due);
+        report(&mut generator, "here", &mut here, now);
+    }
+    // The last report was at 9.9 s; it held for 5 s whom it could not serve at once.
+    let mut again = check(4, 10.0);
+    let heard = report(&mut generator, "here", &mut again, s(12.0));
+    let (served, standing): (Vec<Promise>, Vec<Promise>) =
+        used.into_iter().partition(|promise| promise.at < s(3.9));
+    assert!(served.len() >= 20 && standing.len() >= 50, "{} and {}", served.len(), standing.len());
+    assert_eq!(heard.used.len(), served.len());
+    for promise in &standing {
+        assert_eq!(how(again.come_back(s(12.1), ONE, promise)), Some(How::Late), "{promise:?}");
+        assert_ne!(how(again.come_back(s(12.1), ONE, promise)), Some(How::Late), "once");
+    }
+    for promise in &served {
+        let met = how(again.come_back(s(12.1), ONE, promise));
+        assert!(!matches!(met, Some(How::Kept | How::Late)), "{met:?}");
+    }
+    // Others have not lost whom they let in.
+    let mut there = check(3, 10.0);
+    report(&mut generator, "there", &mut there, s(12.2));
+    assert_ne!(how(there.come_back(s(12.3), ONE, &standing[0])), Some(How::Late));
 }
 
 #[test]

@@ -131,3 +131,51 @@ fn what_they_leave_stays_closed_over_restarts_and_other_slots() {
         assert!(told.at >= s(5.0), "before those who were told {}", told.at);
     }
 }
+
+/// A promise is used, whatever slots and filters are after it: who was called comes in once.
+#[test]
+fn who_was_called_is_not_let_in_again_after_a_live_change() {
+    let seconds = Duration::from_secs;
+    for changed in [
+        RoomSettings { grace: seconds(60), ..settings() },
+        RoomSettings { horizon: seconds(7_200), ..settings() },
+        RoomSettings { slot: Duration::from_millis(500), ..settings() },
+        RoomSettings { role: RoomRole::Check, ..settings() },
+    ] {
+        let (mut room, mut line) = line();
+        let mut called = Vec::new();
+        for tenths in 10..30 {
+            let now = START + Duration::from_millis(100 * tenths);
+            find(&mut room, now, 10.0, 40.0);
+            called.extend(line.extract_if(.., |promise| {
+                is_called(&room, now, promise) && how(room.come_back(now, ONE, promise)) == Some(How::Kept)
+            }));
+        }
+        assert!(called.iter().any(|promise| promise.at >= s(5.0)), "by seconds: {called:?}");
+        room.configure(s(3.0), &changed);
+        for promise in called {
+            let now = promise.at.max(s(3.0));
+            find(&mut room, now, 10.0, 10.0);
+            let again = how(room.come_back(now, ONE, &promise));
+            assert!(!matches!(again, Some(How::Kept | How::Late)), "{again:?} at {now}: {changed:?}");
+        }
+    }
+}
+
+/// A check's filters need not reach as far as those of a room that calls people.
+#[test]
+fn filters_reach_far_enough_after_another_role() {
+    for role in [RoomRole::Check, RoomRole::Generate] {
+        let mut room = Room::new(&RoomSettings { role, ..settings() }, [1, 2], START);
+        room.configure(START, &settings());
+        find(&mut room, START, 10.0, 10.0);
+        let used = ask(&mut room, START, 20)[0];
+        assert_eq!(how(room.come_back(used.at, ONE, &used)), Some(How::Kept));
+        for second in 2..30 {
+            let now = s(f64::from(second));
+            find(&mut room, now, 10.0, 10.0);
+            let again = how(room.come_back(now, ONE, &used));
+            assert!(!matches!(again, Some(How::Kept | How::Late)), "{again:?} at {now}");
+        }
+    }
+}
