@@ -4,8 +4,8 @@
 //! [`LOG_MAX`] of either in the order in which it learned of them, and its answer holds those that this check has not heard
 //! yet: a [`Mark`] says how far it has. A check that has just been started has heard nothing, and hears all of them, its own
 //! too, but for promises used at it so shortly before its last report that whoever brought them may have stood in the short
-//! queue when it ended: he has been served by nobody, and has no pass. One that meets another list than it knows, since the generator was started anew, tells all its revocations once
-//! more.
+//! queue when it ended: he has been served by nobody, and has no pass. One that meets another list than it knows, since the
+//! generator was started anew, tells all its revocations once more.
 //!
 //! So a promise used at one check can be used once more at another one only until both have reported. What does not
 //! fit is not told: of more than [`USED_MAX`] promises used between two reports the rest is known where it was used alone.
