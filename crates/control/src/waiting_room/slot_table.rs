@@ -481,6 +481,9 @@ impl SlotTable {
 
     /// Promises a lane's `work` in all to the slots of its stretch, as much to each as it says, for `people`.
     pub(super) fn fill(&mut self, lane: usize, stretch: &Stretch, work: Work, people: u64) {
+        // What flowed over from slots that are gone takes nothing of the next ones any more where other lanes left room for it: who
+        // comes for what is free so would overtake all of his lane.
+        self.close_line();
         let lane = self.laid_into(lane);
         let last = self.present + self.horizon;
         let (mut rest, mut left) = (work, people);

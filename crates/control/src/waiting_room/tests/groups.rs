@@ -495,3 +495,37 @@ fn doors_that_have_opened_hold_nobody_back_while_no_capacity_is_known() {
     }
     assert_eq!(how(room.ask(s(60.0), TICKETS)), Some(How::Unconcerned), "as everybody else");
 }
+
+/// What is drawn fills the table anew. Each line goes on at its end: what rounding leaves of its slots is nobody's who comes later.
+#[test]
+fn nobody_is_overtaken_in_his_own_line_when_doors_of_others_open() {
+    let tickets = ClassRoom { share: Some(0.3), ..event(20.0, RoomOrder::Shuffled) };
+    let news = ClassRoom { share: Some(0.33), ..ClassRoom::default() };
+    let mut room = room_of(&RoomSettings { overbook_max: 0.0, ..with(tickets, news) }, 39.6);
+    let mut last = BTreeMap::new();
+    for tenths in 0..400_u32 {
+        let now = s(f64::from(tenths) / 10.0);
+        tell(&mut room, now, 39.6);
+        let rush = if tenths < 200 { 4 } else { 1 };
+        let lots = if tenths == 0 { 5 } else { 0 };
+        for (class, people) in [(SHOP, rush), (NEWS, 2), (TICKETS, lots)] {
+            for _ in 0..people {
+                let at = match room.ask(now, class) {
+                    Answer::Enter(_) => now,
+                    Answer::Wait(place) if place.promise.kind == Kind::Place => place.promise.at,
+                    Answer::Wait(_) => continue,
+                    other => panic!("{other:?}"),
+                };
+                let last = last.entry(class).or_insert(at);
+                let slots = [at, *last].map(|at| at.since(START).as_secs());
+                assert!(
+                    slots[0] + 1 >= slots[1],
+                    "{class:?} at {now}: let in at {at}, before those of {last}"
+                );
+                *last = at.max(*last);
+            }
+        }
+    }
+    assert!(last[&SHOP] > s(45.0), "they wait to the end: {last:?}");
+    room.check_invariants();
+}
