@@ -8,10 +8,11 @@ use std::{
     time::Duration,
 };
 
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject};
 use serde_json::Value as Json;
 use tidegate_config::{read_file, read_pem};
+use tidegate_runtime::{Trust, TrustError};
 
 /// How long a stream of events may be silent: it says something every 15 s.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
@@ -86,6 +87,9 @@ pub enum ClientError {
         /// What went wrong.
         source: rustls::Error,
     },
+    /// No certificate would be believed.
+    #[error(transparent)]
+    Trust(TrustError),
 }
 
 trait Stream: Read + Write + Send {
@@ -261,20 +265,17 @@ impl Client {
     }
 
     fn tls(&self) -> Result<Arc<ClientConfig>, ClientError> {
-        let mut roots = RootCertStore::empty();
-        match &self.ca {
-            Some(file) => {
-                for authority in certificates(file)? {
-                    roots.add(authority).map_err(|error| unusable(file, error))?;
-                }
-            }
-            None => drop(roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
-        }
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let given = self.ca.as_deref().map(certificates).transpose()?;
+        let trust = Trust::new(given, Arc::clone(&provider)).map_err(|error| match &self.ca {
+            Some(file) => unusable(file, error),
+            None => ClientError::Trust(error),
+        })?;
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| self.no_tls(error))?
-            .with_root_certificates(roots);
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(trust));
         let config = match &self.certificate {
             None => builder.with_no_client_auth(),
             Some((chain, key_file)) => {

@@ -79,6 +79,7 @@ fn failure(error: ClientError) -> Failure {
             "{error}: give the authorities of its certificate by --admin-ca and, where it asks for one, our \
              certificate by --admin-cert and --admin-key; if it speaks plain HTTP, leave https:// out"
         )),
+        ClientError::Trust(_) => Failure::work(format!("{error} or give --admin-ca")),
         ClientError::Address(what) => Failure::input(format!("--admin: {what}")),
         ClientError::File { .. } => Failure::input(error),
         ClientError::Refused { status: 401, detail } => {

@@ -25,6 +25,7 @@ mod snapshot;
 mod spans;
 mod spool;
 mod subjects;
+mod trust;
 mod waiting_room;
 mod workers;
 
@@ -45,5 +46,6 @@ pub use snapshot::{Application, Snapshot};
 pub use spans::{Spans, TraceIds, TracedRequest};
 pub use spool::{SpoolBudget, Spooled};
 pub use subjects::Served;
+pub use trust::{Trust, TrustError};
 pub use waiting_room::{RoomSecrets, WaitingRoom};
 pub use workers::{WorkerThread, Workers};

@@ -4,9 +4,10 @@ use std::{io, path::Path, path::PathBuf, sync::Arc};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;
-use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
+use rustls::{ClientConfig, crypto::aws_lc_rs};
 use rustls_pki_types::{CertificateDer, pem::PemObject};
 use tidegate_config::{SecretPlace, Telemetry, TelemetryHeader, read_file, read_pem};
+use tidegate_runtime::{Trust, TrustError};
 
 use crate::attributes;
 
@@ -134,29 +135,18 @@ fn client_config(
     settings: &Telemetry,
     authorities: &[CertificateDer<'static>],
 ) -> Result<ClientConfig, TelemetryError> {
-    let mut roots = RootCertStore::empty();
-    if let Some(path) = &settings.ca {
-        for certificate in authorities {
-            roots.add(certificate.clone()).map_err(|error| TelemetryError::Authorities {
-                path: path.clone(),
-                message: error.to_string(),
-            })?;
-        }
-    } else {
-        let found = rustls_native_certs::load_native_certs();
-        roots.add_parsable_certificates(found.certs);
-        if roots.is_empty() {
-            let why: Vec<String> = found.errors.iter().map(ToString::to_string).collect();
-            return Err(TelemetryError::Tls(format!(
-                "the system trusts no certificate authority ({}); install ca-certificates or write telemetry.ca",
-                why.join("; ")
-            )));
-        }
-    }
-    let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let given = settings.ca.is_some().then(|| authorities.to_vec());
+    let trust = Trust::new(given, Arc::clone(&provider)).map_err(|error| match (error, &settings.ca) {
+        (error @ TrustError::System(_), _) => TelemetryError::Tls(format!("{error} or write telemetry.ca")),
+        (error, Some(path)) => TelemetryError::Authorities { path: path.clone(), message: error.to_string() },
+        (error, None) => TelemetryError::Tls(error.to_string()),
+    })?;
+    let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| TelemetryError::Tls(error.to_string()))?
-        .with_root_certificates(roots)
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(trust))
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)

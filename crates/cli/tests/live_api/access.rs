@@ -5,7 +5,7 @@ use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
     os::unix::fs::PermissionsExt as _,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::Arc,
 };
@@ -104,7 +104,7 @@ fn tokens_are_asked_for_roles_are_held_and_secrets_are_not_told() {
 #[test]
 fn who_is_known_by_a_certificate_shows_it_on_each_connection() {
     let directory = tempfile::tempdir().expect("a directory for the test");
-    let (chain, key) = write_certificate(directory.path());
+    let (chain, key) = write_authority(directory.path());
     let known = directory.path().join("known");
     fs::create_dir(&known).expect("a directory");
     let (client_chain, client_key) = write_certificate(&known);
@@ -240,4 +240,17 @@ fn elsewhere_than_on_loopback_nobody_is_let_in_unasked() {
     assert!(code == Some(2) && said.contains("admin_token eve") && !said.contains("ada"), "{said}");
     let (code, _, said) = tidegate(&["run", path(&file)]);
     assert!(code == Some(1) && said.contains("admin_token eve") && !said.contains("too short"), "{said}");
+}
+
+/// A certificate that is signed by itself and an authority's, as `openssl req -x509` makes them, and its key.
+fn write_authority(directory: &Path) -> (PathBuf, PathBuf) {
+    let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let mut params = rcgen::CertificateParams::new(names).expect("names");
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let made = rcgen::KeyPair::generate().expect("a key");
+    let certificate = params.self_signed(&made).expect("a certificate");
+    let (chain, key) = (directory.join("chain.pem"), directory.join("key.pem"));
+    fs::write(&key, made.serialize_pem()).expect("write the key");
+    fs::write(&chain, certificate.pem()).expect("write the certificate");
+    (chain, key)
 }

@@ -5,7 +5,10 @@ use std::{io, rc::Rc, time::Duration};
 use socket2::SockRef;
 use tidegate_config::UpstreamProtocol;
 use tidegate_control::meters::UpstreamError;
-use tidegate_runtime::servers::{Endpoint, Server};
+use tidegate_runtime::{
+    Trust,
+    servers::{Endpoint, Server},
+};
 use tokio::{
     io::AsyncWriteExt,
     net::{TcpStream, UnixStream},
@@ -16,7 +19,6 @@ use super::{
     io::UpstreamIo,
     plan::Plan,
     proxy_header::{self, Ends},
-    tls::is_of_the_signer,
 };
 use crate::{
     exhaustion,
@@ -103,7 +105,7 @@ async fn open(
 pub(super) fn handshake_error(error: &io::Error) -> String {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         // In the library's words it is a name out of its code.
-        Some(rustls::Error::InvalidCertificate(error)) if is_of_the_signer(error) => {
+        Some(rustls::Error::InvalidCertificate(error)) if Trust::is_of_the_signer(error) => {
             "invalid peer certificate: UnknownIssuer: no authority vouches for it, of upstream.tls.ca or else the \
              system's"
                 .to_owned()

@@ -10,17 +10,13 @@ use std::{
 };
 
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, OtherError, RootCertStore, SignatureScheme,
-    client::{
-        WebPkiServerVerifier,
-        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-        verify_server_name,
-    },
+    ClientConfig, DigitallySignedStruct, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
-    server::ParsedCertificate,
 };
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject};
 use tidegate_config::{UpstreamProtocol, UpstreamTls, read_pem};
+use tidegate_runtime::{Trust, TrustError};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::connect::handshake_error;
@@ -153,8 +149,7 @@ fn load(settings: &UpstreamTls, protocol: UpstreamProtocol) -> Result<ClientConf
     let builder = if settings.insecure {
         builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAny { provider }))
     } else {
-        let verifier = Verifier::new(settings, provider)?;
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(trust(settings, provider)?))
     };
     let mut config = match &settings.certificate {
         None => builder.with_no_client_auth(),
@@ -185,104 +180,13 @@ fn alpn(protocol: UpstreamProtocol) -> Vec<Vec<u8>> {
     }
 }
 
-/// Believes whom the authorities vouch for, as webpki does, and servers whose own certificate is among those of
-/// `upstream.tls.ca`: one that is signed by itself is an authority's more often than not (`openssl req -x509` makes
-/// them so), and webpki takes no authority for a server.
-#[derive(Debug)]
-struct Verifier {
-    webpki: Arc<WebPkiServerVerifier>,
-    given: Vec<CertificateDer<'static>>,
-}
-
-impl Verifier {
-    fn new(settings: &UpstreamTls, provider: Arc<CryptoProvider>) -> Result<Self, String> {
-        let given = settings.ca.as_deref().map(certificates).transpose()?.unwrap_or_default();
-        let roots = roots(settings, &given)?;
-        let webpki = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
-            .build()
-            .map_err(|error| error.to_string())?;
-        Ok(Self { webpki, given })
-    }
-}
-
-impl ServerCertVerifier for Verifier {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        let verdict =
-            self.webpki.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
-        match verdict {
-            // webpki looks at the time before it looks at either.
-            Err(rustls::Error::InvalidCertificate(error))
-                if is_of_the_signer(&error) && self.given.iter().any(|given| given == end_entity) =>
-            {
-                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
-                Ok(ServerCertVerified::assertion())
-            }
-            verdict => verdict,
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.webpki.verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.webpki.verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.webpki.supported_verify_schemes()
-    }
-}
-
-/// Whether nothing is wrong with a certificate but who signed it, or that it could sign others.
-pub(super) fn is_of_the_signer(error: &CertificateError) -> bool {
-    match error {
-        CertificateError::UnknownIssuer => true,
-        CertificateError::Other(OtherError(error)) => {
-            error.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity)
-        }
-        _ => false,
-    }
-}
-
-fn roots(settings: &UpstreamTls, given: &[CertificateDer<'static>]) -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
-    match &settings.ca {
-        Some(path) => {
-            for certificate in given {
-                roots.add(certificate.clone()).map_err(|error| format!("{}: {error}", path.display()))?;
-            }
-        }
-        None => {
-            let found = rustls_native_certs::load_native_certs();
-            roots.add_parsable_certificates(found.certs);
-            if roots.is_empty() {
-                let why: Vec<String> = found.errors.iter().map(ToString::to_string).collect();
-                return Err(format!(
-                    "the system trusts no certificate authority ({}); install ca-certificates or write upstream.tls.ca",
-                    why.join("; ")
-                ));
-            }
-        }
-    }
-    Ok(roots)
+fn trust(settings: &UpstreamTls, provider: Arc<CryptoProvider>) -> Result<Trust, String> {
+    let given = settings.ca.as_deref().map(certificates).transpose()?;
+    Trust::new(given, provider).map_err(|error| match (error, &settings.ca) {
+        (error @ TrustError::System(_), _) => format!("{error} or write upstream.tls.ca"),
+        (error, Some(path)) => format!("{}: {error}", path.display()),
+        (error, None) => error.to_string(),
+    })
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
