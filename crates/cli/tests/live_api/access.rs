@@ -104,7 +104,7 @@ fn tokens_are_asked_for_roles_are_held_and_secrets_are_not_told() {
 #[test]
 fn who_is_known_by_a_certificate_shows_it_on_each_connection() {
     let directory = tempfile::tempdir().expect("a directory for the test");
-    let (chain, key) = write_authority(directory.path());
+    let (chain, key) = write_certificate(directory.path());
     let known = directory.path().join("known");
     fs::create_dir(&known).expect("a directory");
     let (client_chain, client_key) = write_certificate(&known);
@@ -149,7 +149,7 @@ fn who_is_known_by_a_certificate_shows_it_on_each_connection() {
 #[test]
 fn over_tls_a_certificate_is_as_good_as_a_token() {
     let directory = tempfile::tempdir().expect("a directory for the test");
-    let (chain, key) = write_certificate(directory.path());
+    let (chain, key) = write_authority(directory.path());
     let known = directory.path().join("known");
     fs::create_dir(&known).expect("a directory");
     let (client_chain, client_key) = write_certificate(&known);
