@@ -132,7 +132,7 @@ pub struct Admission {
     /// Whether the share is worth nothing of the limit.
     is_closed: bool,
     streams: LongStreams,
-    /// When [`pace`](Self::pace) was last asked for.
+    /// When [`supply`](Self::supply) was last asked for.
     paced: Timestamp,
 }
 
