@@ -154,7 +154,8 @@ export interface Ahead {
 
 export interface Application extends Counts {
   name: string;
-  hosts: string[];
+  /** `null`: any; none: only routes and listeners lead to it. */
+  hosts: string[] | null;
   modes: Modes;
   algorithm: string;
   in_flight: number;

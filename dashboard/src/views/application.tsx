@@ -105,7 +105,8 @@ function NoTraffic({ overview, application }: { overview: Overview; application:
   if (hasTraffic || listener === undefined) return null;
   const url = urlOf(listener.address, listener.tls);
   // Of those with a wildcard, one that it stands for.
-  const host = application.hosts.find((one) => !one.includes("*")) ?? application.hosts[0]?.replace("*", "www");
+  const hosts = application.hosts ?? [];
+  const host = hosts.find((one) => !one.includes("*")) ?? hosts[0]?.replace("*", "www");
   const header = host === undefined ? "" : ` -H 'Host: ${host}'`;
   return (
     <div class="card note">

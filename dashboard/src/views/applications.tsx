@@ -40,13 +40,18 @@ export function ApplicationsView() {
   );
 }
 
+function hostsOf({ hosts }: Application): string {
+  if (hosts === null) return "any host";
+  return hosts.length === 0 ? "by routes and listeners" : hosts.join(", ");
+}
+
 function Summary({ application }: { application: Application }) {
   const up = application.servers.filter(inService).length;
   const resting = inShort(application);
   return (
     <a class="card summary" href={address({ view: "application", name: application.name, tab: "path" })}>
       <h2>{application.name}</h2>
-      <p class="soft">{application.hosts.length === 0 ? "any host" : application.hosts.join(", ")}</p>
+      <p class="soft">{hostsOf(application)}</p>
       <Condition application={application} />
       {resting !== null && <p class="chip warn">{resting}</p>}
       <dl class="figures">

@@ -184,7 +184,9 @@ impl Browser {
     pub(crate) fn value(&mut self, expression: &str) -> Json {
         let asked = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
         let mut answer = self.call("Runtime.evaluate", asked);
-        assert!(answer.get("exceptionDetails").is_none(), "{expression}: {}", answer["exceptionDetails"]);
+        if let Some(fault) = answer.get("exceptionDetails").cloned() {
+            panic!("{expression}: {fault}; the console says {:?}", self.complaints());
+        }
         answer["result"]["value"].take()
     }
 

@@ -425,20 +425,39 @@ fn without_traffic_the_page_says_how_to_send_some() {
     let configuration = format!(
         "admin = \"{admin}\"\n[[listener]]\naddress = \"{listen}\"\n\
          [application.shop]\nhosts = [\"shop.example\"]\nservers = [\"{}\"]\n\
-         [application.blog]\nhosts = [\"blog.example\"]\nservers = []\n",
+         [application.blog]\nhosts = [\"blog.example\"]\nservers = []\n\
+         [application.rest]\nservers = []\n[application.api]\nhosts = []\nservers = []\n\
+         [[route]]\napplication = \"api\"\npath_prefix = \"/api\"\n",
         origin.url()
     );
     let gateway = Gateway::run(&configuration, &Start::default());
     let mut browser = Browser::start();
     browser.size(1366, 900);
     browser.open(&format!("http://{admin}/"));
-    browser.until("document.querySelectorAll('.summary').length === 2");
+    browser.until("document.querySelectorAll('.summary').length === 4");
+    for (name, hosts) in [("shop", "shop.example"), ("rest", "any host"), ("api", "by routes and listeners")]
+    {
+        let found = format!("document.querySelector('.summary[href=\"#/app/{name}\"] .soft').innerText");
+        assert_eq!(browser.text(&found), hosts);
+    }
     review(&mut browser, "applications");
     browser.click("a.summary[href='#/app/shop']");
     browser.until("document.querySelector('.note pre')");
     let advice = browser.text("document.querySelector('.note pre').innerText");
     assert_eq!(advice, format!("curl -i -H 'Host: shop.example' http://{listen}/"));
     review(&mut browser, "no-traffic");
+    // Whatever host it takes.
+    for name in ["rest", "api"] {
+        browser.open(&format!("http://{admin}/#/app/{name}"));
+        browser.until(&format!("document.querySelector('h1')?.innerText === '{name}'"));
+        browser.until("document.querySelector('.note pre') && document.querySelector('[data-stage=room]')");
+        assert_eq!(
+            browser.text("document.querySelector('.note pre').innerText"),
+            format!("curl -i http://{listen}/")
+        );
+    }
+    browser.open(&format!("http://{admin}/#/app/shop"));
+    browser.until("document.querySelector('.note pre')");
     // One request alone has no line through it, and is shown all the same.
     let mut client = Client::connect(listen).expect("a connection");
     client.send(b"GET / HTTP/1.1\r\nhost: shop.example\r\n\r\n").expect("send");
