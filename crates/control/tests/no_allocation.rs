@@ -10,8 +10,9 @@ use allocations::{allocations, held};
 use tidegate_control::{
     ClassId, Timestamp,
     admission::{Admission, AdmissionSettings, Arrival, Exchange, Outcome, Rate},
+    capacity::Capacity,
     knobs::{Algorithm, Knob, Scope, Value, Values},
-    waiting_room::{Answer, Capacity, Room, RoomSettings},
+    waiting_room::{Answer, Room, RoomSettings},
 };
 
 const REQUEST: Exchange = Exchange { class: ClassId(1), priority: 3, weight: 1, deadline: None, bytes: 400 };

@@ -20,8 +20,7 @@ use tidegate_control::{
     admission::{
         Admission, AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit, Shadow, StreamPermit,
     },
-    capacity::{CapacityEvent, CapacityState, Found},
-    waiting_room::Capacity,
+    capacity::{Capacity, CapacityEvent, CapacityState, Found},
 };
 use tokio::sync::Notify;
 

@@ -14,7 +14,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObjec
 
 use crate::{
     Front, path,
-    support::{client::Client, free_address, write_certificate},
+    support::{client::Client, free_address, write_certificate, write_pair},
     tidegate,
 };
 
@@ -249,8 +249,5 @@ fn write_authority(directory: &Path) -> (PathBuf, PathBuf) {
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let made = rcgen::KeyPair::generate().expect("a key");
     let certificate = params.self_signed(&made).expect("a certificate");
-    let (chain, key) = (directory.join("chain.pem"), directory.join("key.pem"));
-    fs::write(&key, made.serialize_pem()).expect("write the key");
-    fs::write(&chain, certificate.pem()).expect("write the certificate");
-    (chain, key)
+    write_pair(directory, &certificate, &made)
 }

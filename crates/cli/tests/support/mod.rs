@@ -251,9 +251,18 @@ pub(crate) fn free_address() -> SocketAddr {
 pub(crate) fn write_certificate(directory: &Path) -> (PathBuf, PathBuf) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()])
         .expect("make a certificate");
+    write_pair(directory, &made.cert, &made.signing_key)
+}
+
+/// A certificate and its key: PEM files in a directory.
+pub(crate) fn write_pair(
+    directory: &Path,
+    certificate: &rcgen::Certificate,
+    of: &rcgen::KeyPair,
+) -> (PathBuf, PathBuf) {
     let (chain, key) = (directory.join("chain.pem"), directory.join("key.pem"));
-    fs::write(&key, made.signing_key.serialize_pem()).expect("write the key");
-    fs::write(&chain, made.cert.pem()).expect("write the certificate");
+    fs::write(&key, of.serialize_pem()).expect("write the key");
+    fs::write(&chain, certificate.pem()).expect("write the certificate");
     (chain, key)
 }
 

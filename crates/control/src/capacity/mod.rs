@@ -69,6 +69,15 @@ pub struct Pace {
     pub error: f64,
 }
 
+/// What the waiting room goes by, as admission knows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Capacity {
+    /// Work units a second that may be promised; one is what a request of the default class costs. `None`: not known.
+    pub per_s: Option<f64>,
+    /// How fast work may come and goes now, if that is known.
+    pub pace: Option<Pace>,
+}
+
 /// The estimate has moved, and why.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CapacityEvent {

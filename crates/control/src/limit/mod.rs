@@ -229,7 +229,7 @@ impl Limiter {
     }
 
     /// What the waiting room may promise, work units a second, if the algorithm says so: what is found, or what is being
-    /// tried.
+    /// tried. That newcomers are held back there says to who tries that as much was offered.
     pub fn promised(&mut self, held_back: bool) -> Option<f64> {
         match self {
             Self::PowerRatio(power) => Some(power.slots(held_back)),

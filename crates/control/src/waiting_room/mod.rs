@@ -62,7 +62,7 @@ pub use slot_table::{Block, LANES_MAX, Places, SLOTS_MAX, SlotTable, Work};
 pub use snapshot::{RoomSnapshot, SnapshotFault};
 pub use standing::{GroupView, SlotView, Standing};
 
-use crate::{ClassId, Refusal, Timestamp, capacity::Pace};
+use crate::{ClassId, Refusal, Timestamp, capacity::Capacity};
 
 /// What is promised to a visitor. Plain facts: a token is this, signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -212,15 +212,6 @@ pub enum PassAnswer {
     },
     /// The pass is over, or opens other doors than those of the request: a visitor like others.
     Over,
-}
-
-/// Capacity as admission knows it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Capacity {
-    /// Work units a second; one is what a request of the default class costs. `None`: not known.
-    pub per_s: Option<f64>,
-    /// How fast work may come and goes now, if that is known.
-    pub pace: Option<Pace>,
 }
 
 macro_rules! counts {

@@ -42,8 +42,9 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// ```
 /// use tidegate_control::{
 ///     ClassId, Timestamp,
+///     capacity::Capacity,
 ///     knobs::{Knob, Scope, Value, Values},
-///     waiting_room::{Answer, Capacity, How, Room, RoomSettings},
+///     waiting_room::{Answer, How, Room, RoomSettings},
 /// };
 ///
 /// let mut application = Values::defaults(Scope::Application);

@@ -5,9 +5,8 @@ use std::time::Duration;
 use super::Admission;
 use crate::{
     Timestamp,
-    capacity::{CapacityBounds, CapacityEvent, CapacityState, Cause, Found, Given},
+    capacity::{Capacity, CapacityBounds, CapacityEvent, CapacityState, Cause, Found, Given},
     knobs::Mode,
-    waiting_room::Capacity,
 };
 
 /// Tellings of the capacity kept until somebody asks.

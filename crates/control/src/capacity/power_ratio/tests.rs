@@ -36,21 +36,25 @@ fn run(power: &mut PowerRatio, server: &mut Server, now: &mut Timestamp, epochs:
             let (goodput, response) = server.epoch(offered);
             let replies = (goodput * 8.0).round();
             for _ in 0..replies as u32 {
-                power.sample(&Sample {
-                    now: *now,
-                    class: ClassId(0),
-                    response_time: Duration::from_secs_f64(response),
-                    in_flight: 1,
-                    limit_utilised: true,
-                    outcome: Outcome::Success,
-                    weight: 1,
-                });
+                power.sample(&reply(*now, Duration::from_secs_f64(response)));
             }
             *now = *now + Duration::from_secs(8);
             power.advance(*now, &load(true));
             offered
         })
         .collect()
+}
+
+const fn reply(now: Timestamp, response_time: Duration) -> Sample {
+    Sample {
+        now,
+        class: ClassId(0),
+        response_time,
+        in_flight: 1,
+        limit_utilised: true,
+        outcome: Outcome::Success,
+        weight: 1,
+    }
 }
 
 const fn load(rate_holds: bool) -> Load<'static> {
@@ -125,15 +129,7 @@ fn who_waits_for_a_slot_is_load_that_was_offered() {
         power.advance(now, &load(false));
         assert_eq!(power.slots(held_back).to_bits(), 15.0_f64.to_bits());
         for _ in 0..120 {
-            power.sample(&Sample {
-                now,
-                class: ClassId(0),
-                response_time: Duration::from_millis(10),
-                in_flight: 1,
-                limit_utilised: true,
-                outcome: Outcome::Success,
-                weight: 1,
-            });
+            power.sample(&reply(now, Duration::from_millis(10)));
         }
         power.advance(now + Duration::from_secs(8), &load(false));
         assert_eq!(power.rate(), Some(loads), "{held_back}");

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::*;
+use crate::capacity::Pace;
 
 /// The table as its documentation says it, without cursors.
 pub(super) struct Naive {
