@@ -19,4 +19,5 @@ mod support;
 mod truncated;
 mod waiting_room;
 mod waiting_room_forms;
+mod waiting_room_outage;
 mod watch;

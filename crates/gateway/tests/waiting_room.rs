@@ -273,31 +273,6 @@ fn a_visit_is_ended_by_any_response() {
     }
 }
 
-/// Who was let in and got no answer of the server's comes again with a pass: his turn is used up.
-#[test]
-fn who_is_let_in_and_meets_no_server_has_his_pass() {
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let house = House::new(&format!(
-        "servers = \"http://{nobody}\"\ncapacity.given = \"1000/s\"\nin_flight.algorithm = \"fixed\"\n\
-         waiting_room.method = \"fifo\"\n"
-    ));
-    let mut client = house.connect();
-    let mut answer = get(&mut client, "/");
-    // There is none before the room has heard of the capacity.
-    eventually("a pass", || {
-        answer = get(&mut client, "/");
-        answer.field("tidegate-pass").is_some()
-    });
-    assert!(matches!(answer.status, 502 | 503), "{}", answer.head);
-    let kept = answer.field("cache-control").unwrap_or_default();
-    assert!(kept.starts_with("private"), "{}", answer.head);
-    set(&house.shared, Knob::ROOM_METHOD, "closed");
-    let pass = answer.field("tidegate-pass").unwrap();
-    let again = format!("GET / HTTP/1.1\r\nhost: app.example\r\ntidegate-pass: {pass}\r\n\r\n");
-    assert_ne!(exchange(&mut client, &again).field("tidegate-reason"), Some("room_closed"), "he is in");
-    assert_eq!(get(&mut client, "/").field("tidegate-reason"), Some("room_closed"), "and nobody else is");
-}
-
 /// Who shops with a pass and meets a full queue comes again in a moment, however many wait: his pass lets him in.
 #[test]
 fn who_has_a_pass_and_is_not_served_is_not_put_behind_everybody() {

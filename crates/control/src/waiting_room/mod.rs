@@ -234,9 +234,9 @@ counts! {
     /// is over, unless who came for it has left the short queue or was refused there for something else than overload, or went
     /// on while nobody was held back: the room off, watching, or without a capacity.
     Promised = "promised",
-    /// Came at the promised time, or within the grace, and got through the short queue.
+    /// Came at the promised time, or within the grace, and got through the short queue to a server.
     Kept = "kept",
-    /// Came at the promised time, and the short queue had no room: he had to be given another.
+    /// Came at the promised time, and the short queue had no room, or no server could be reached: he had to be given another.
     Missed = "missed",
     /// Did not come within the grace.
     NoShow = "no_show",

@@ -316,7 +316,7 @@ impl Room {
         self.enter_owed(class, how, promise.renewed > 0)
     }
 
-    /// Somebody who was let in as [`How::Kept`] or [`How::Late`] has got through the short queue: his promise is kept.
+    /// Somebody who was let in as [`How::Kept`] or [`How::Late`] has got through the short queue to a server: his promise is kept.
     pub fn served(&mut self, now: Timestamp, class: ClassId) {
         self.advance(now);
         let class = self.known(class);
@@ -328,8 +328,8 @@ impl Room {
         }
     }
 
-    /// Somebody who was let in, and not by a pass, has waited in the short queue as long as he may, or was refused there: a new
-    /// time, ahead of all newcomers for one who had a promise.
+    /// Somebody who was let in, and not by a pass, has waited in the short queue as long as he may, or was refused there, or no
+    /// server could be reached: a new time, ahead of all newcomers for one who had a promise.
     pub fn missed(&mut self, now: Timestamp, class: ClassId, promise: Option<&Promise>) -> Answer {
         self.advance(now);
         let class = self.known(class);
@@ -372,8 +372,8 @@ impl Room {
         }
     }
 
-    /// A request with a pass has waited in the short queue as long as it may, or was refused there: it is to come again ahead of
-    /// all newcomers. Nothing is promised, since its pass lets it in whenever it comes.
+    /// A request with a pass has waited in the short queue as long as it may, or was refused there, or no server could be reached:
+    /// it is to come again ahead of all newcomers. Nothing is promised, since its pass lets it in whenever it comes.
     pub fn missed_with_pass(&mut self, now: Timestamp, class: ClassId) -> Answer {
         self.advance(now);
         let class = self.known(class);

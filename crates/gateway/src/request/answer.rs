@@ -165,18 +165,19 @@ pub(super) fn refuse(
     own(record, response, id)
 }
 
-/// The response to a request that the waiting room does not let in, with its form if it was wanted and is whole.
+/// The response to a request that the waiting room does not let in, or tells to come again, with its form if it was wanted and is
+/// whole. `detail`: what went wrong, for logs.
 pub(super) fn shut(
     mut record: Box<Record>,
     shut: &Shut,
     asked: &Asked,
     id: HeaderValue,
-    form: Option<Kept>,
-    spooled: Spooled,
+    (form, spooled): (Option<Kept>, Spooled),
+    detail: Option<String>,
 ) -> Response<ResponseBody> {
     match shut.refusal() {
         Some(refusal) => record.refuse(refusal),
-        None => record.explain(shut.reason(), None),
+        None => record.explain(shut.reason(), detail),
     }
     let response = shut.response(asked, form, spooled);
     record.set_status(response.status());

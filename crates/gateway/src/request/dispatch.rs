@@ -26,7 +26,7 @@ use super::{
     record::Tried,
 };
 use crate::{
-    body::{BodyError, Outbound},
+    body::{BodyError, Outbound, RequestBody},
     connection::Connection,
     upstream::{ChooseHint, UpstreamBody},
 };
@@ -36,6 +36,20 @@ pub(super) struct Answered {
     pub(super) response: Response<UpstreamBody>,
     /// Value of the sticky cookie, if the client is to be given one.
     pub(super) sticky: Option<String>,
+}
+
+/// Why no server answered.
+#[derive(Debug)]
+pub(super) struct Unserved {
+    pub(super) failure: Failure,
+    /// The request's body, where no server has any work of it: it may come again whatever its method.
+    pub(super) unsent: Option<RequestBody>,
+}
+
+impl Unserved {
+    fn new(failure: Failure, unsent: Option<Outbound>) -> Box<Self> {
+        Box::new(Self { failure, unsent: unsent.map(|request| request.body) })
+    }
 }
 
 /// What a request needs beside itself on its way to a server.
@@ -64,7 +78,7 @@ impl Errand {
     /// A request of which nothing reached a server goes to another whatever its method; one that may
     /// have reached it only if its method is idempotent and the application's budget allows it. Both
     /// within `retries.max`, and only while the client is there.
-    pub(super) async fn run(self, mut request: Outbound) -> Result<Box<Answered>, Failure> {
+    pub(super) async fn run(self, mut request: Outbound) -> Result<Box<Answered>, Box<Unserved>> {
         let settings = &self.application.application.settings;
         // RFC 9110, section 9.2.2.
         let idempotent = request.head.method.is_idempotent();
@@ -72,13 +86,17 @@ impl Errand {
         let visited = cookie.and_then(|name| value_of_cookie(&request.head.headers, name));
         let mut retries_left = settings.values.get(keys::RETRIES_MAX);
         let mut failed: Vec<ServerId> = Vec::new();
+        let mut is_unsent = true;
         let mut failure = Failure::Refused(Refusal::NoServer);
         let mut now = self.started;
         self.local(|local| local.retry_budget.request(now));
         loop {
             let hint = ChooseHint { hash: self.hash, sticky: visited.as_deref(), exclude: &failed };
             let Some(chosen) = self.service.upstreams.choose(&self.application, hint) else {
-                failure = Box::pin(self.vacancy(&failed, failure)).await?;
+                failure = match Box::pin(self.vacancy(&failed, failure)).await {
+                    Ok(failure) => failure,
+                    Err(failure) => return Err(Unserved::new(failure, is_unsent.then_some(request))),
+                };
                 now = self.service.now();
                 continue;
             };
@@ -95,23 +113,25 @@ impl Errand {
                 Err(error) => error,
             };
             if let Some(client) = error.client {
-                return Err(Failure::Client(match client {
+                let fault = match client {
                     BodyError::TooLarge(_) => ClientFault::TooLarge,
                     BodyError::TooSlow => ClientFault::TooSlow,
                     BodyError::Client(_) | BodyError::Upstream(_) | BodyError::TakenTooSlowly => {
                         ClientFault::Broken
                     }
-                }));
+                };
+                return Err(Unserved::new(Failure::Client(fault), None));
             }
             failure = Failure::Upstream { kind: error.kind, message: error.message };
+            is_unsent &= error.request.is_some();
             if retries_left == 0 || self.left.get() {
-                return Err(failure);
+                return Err(Unserved::new(failure, error.request.filter(|_| is_unsent)));
             }
             request = match (error.request, error.replay) {
                 // No server has any work of it yet, so that servers get no more to do by this.
                 (Some(unsent), _) => unsent,
                 (None, Some(replay)) if idempotent && self.may_retry() => replay,
-                _ => return Err(failure),
+                _ => return Err(Unserved::new(failure, None)),
             };
             now = self.service.now();
             retries_left -= 1;

@@ -12,7 +12,10 @@ use http_body::Body;
 use tidegate_control::admission::Outcome;
 use tokio::time::{Instant, timeout_at};
 
-use super::{dispatch::Answered, error::Failure, in_flight::InFlight};
+use super::{
+    dispatch::{Answered, Unserved},
+    in_flight::InFlight,
+};
 use crate::upstream::UpstreamBody;
 
 /// An exchange that waits for its server's head, together with the permit. Dropped before that, for
@@ -24,7 +27,7 @@ pub(super) struct Awaited {
     left: std::rc::Rc<std::cell::Cell<bool>>,
 }
 
-type Exchange = Pin<Box<dyn Future<Output = Result<Box<Answered>, Failure>>>>;
+type Exchange = Pin<Box<dyn Future<Output = Result<Box<Answered>, Box<Unserved>>>>>;
 
 impl Awaited {
     pub(super) fn new(
@@ -37,7 +40,7 @@ impl Awaited {
 }
 
 impl Future for Awaited {
-    type Output = (Result<Box<Answered>, Failure>, InFlight);
+    type Output = (Result<Box<Answered>, Box<Unserved>>, InFlight);
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(future) = &mut self.future else { return Poll::Pending };
@@ -64,7 +67,7 @@ impl Drop for Awaited {
                     drop(lingering);
                     drain(body, in_flight, head.status).await;
                 }
-                Ok(Err(failure)) => in_flight.fail(failure.outcome()),
+                Ok(Err(unserved)) => in_flight.fail(unserved.failure.outcome()),
                 Err(_) => in_flight.fail(Outcome::Ignore),
             }
         });

@@ -76,7 +76,7 @@ pub(crate) use self::{
 };
 use self::{
     answer::{bad_body, fail, refuse},
-    dispatch::Errand,
+    dispatch::{Errand, Unserved},
     error::ClientFault,
     head::Head,
     in_flight::InFlight,
@@ -175,7 +175,9 @@ impl Service {
                     let head = Head::of(&parts);
                     let id = self.ids.of(&connection.facts, &parts.headers);
                     return match owed(&connection, &record, visit.as_deref(), refusal, head) {
-                        Some(shut) => answer::shut(record, &shut, &asked, id, None, self.spool().account()),
+                        Some(shut) => {
+                            answer::shut(record, &shut, &asked, id, (None, self.spool().account()), None)
+                        }
                         None => {
                             let visit = visit.as_deref().filter(|_| !refusal.is_overload());
                             let refused = Refused { refusal, retry_after: None };
@@ -202,9 +204,10 @@ impl Service {
                 return broken();
             }
         }
+        let mut came = None;
         if let Some(visit) = &visit {
+            came = visit.may_be_owed().then(|| parts.clone());
             visit.strip(&mut parts);
-            waiting_room::served(&application, record.class(), visit);
         }
         let takes_interim = parts.version == Version::HTTP_11;
         // Before the operator's edits, which have the last word.
@@ -244,12 +247,29 @@ impl Service {
             biased;
             answered = awaited => answered,
             // The codec does not look while it has a request under way.
-            () = connection.departed(half_closed(&record)) => return broken(),
+            () = connection.departed(half_closed(&record)) => {
+                waiting_room::served(&application, record.class(), forwarded.visit.as_deref());
+                return broken();
+            }
         };
         let relayed = match answered {
-            Ok(answered) => self.relay(&connection, record, in_flight, answered, &forwarded),
-            Err(failure) => {
+            Ok(answered) => {
+                waiting_room::served(&application, record.class(), forwarded.visit.as_deref());
+                self.relay(&connection, record, in_flight, answered, &forwarded)
+            }
+            Err(unserved) => {
+                let Unserved { failure, unsent } = *unserved;
                 in_flight.fail(failure.outcome());
+                let visit = forwarded.visit.as_deref();
+                if let (Some(came), Some(body)) = (came, unsent)
+                    && let Some(shut) = missed(&connection, &record, visit, Head::of(&came))
+                {
+                    let (detail, id) = (Some(failure.to_string()), forwarded.request_id.clone());
+                    let mut spooled = self.spool().account();
+                    let form = shut.wants_form(&asked).and_then(|reader| form_in(body, reader, &mut spooled));
+                    return answer::shut(record, &shut, &asked, id, (form, spooled), detail);
+                }
+                waiting_room::served(&application, record.class(), visit);
                 Err(Unanswered::new(record, failure))
             }
         };
@@ -353,7 +373,7 @@ impl Service {
             None => None,
         };
         let id = self.ids.of(&connection.facts, &parts.headers);
-        answer::shut(record, &shut, &asked, id, form, spooled)
+        answer::shut(record, &shut, &asked, id, (form, spooled), None)
     }
 
     /// Gathers a body, unless it `converses`; gives it with a permit to go on.
@@ -490,13 +510,28 @@ fn owed(
     refusal: Refusal,
     head: Head<'_>,
 ) -> Option<Box<Shut>> {
-    let visit = visit.filter(|_| refusal.is_overload())?;
+    missed(connection, record, visit.filter(|_| refusal.is_overload()), head)
+}
+
+/// What a visitor is told that the waiting room let in, and of whose request no server has any work.
+fn missed(
+    connection: &Connection,
+    record: &Record,
+    visit: Option<&Visit>,
+    head: Head<'_>,
+) -> Option<Box<Shut>> {
     let facts = &connection.facts;
     let client = forwarded::client(facts, head.headers);
     let is_secure = forwarded::is_secure(facts, head.headers);
     let host = forwarded::host(facts, head);
     let visitor = Visitor { head, client, class: record.class(), host, is_secure };
-    waiting_room::missed(record.application(), visitor, visit)
+    waiting_room::missed(record.application(), visitor, visit?)
+}
+
+/// A form that came and has gone nowhere, if it is here as a whole.
+fn form_in(body: RequestBody, mut reader: waiting_room::Reader, spooled: &mut Spooled) -> Option<Kept> {
+    let RequestBody::Whole(bytes) = body else { return None };
+    (reader.push(&bytes) && spooled.grow(reader.held())).then(|| reader.finish())?
 }
 
 /// A form that is whole within bounds of size, memory and time, and how much of it came.

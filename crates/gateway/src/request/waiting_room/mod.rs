@@ -138,23 +138,24 @@ fn without_room(application: &CoreApplication, visitor: Visitor<'_>) -> Door {
     Door::Open(Some(Box::new(Visit::exempt(carried.stripped(head.uri), bound_to, carried.passes))))
 }
 
-/// Admission has let through who was let in: if that was by a promise, it is kept.
-pub(super) fn served(application: &CoreApplication, class: ClassId, visit: &Visit) {
-    if visit.promise().is_some() && !visit.is_replayed() {
+/// Admission has let through who was let in, and a server has work of it: if that was by a promise, it is kept.
+pub(super) fn served(application: &CoreApplication, class: ClassId, visit: Option<&Visit>) {
+    if visit.is_some_and(|visit| visit.promise().is_some() && !visit.is_replayed()) {
         application.application.state.waiting_room().with(|room, now| room.served(now, class));
     }
 }
 
-/// Admission could not keep who was let in: a new time, ahead of newcomers. Who passed by is refused like others.
+/// Admission could not keep who was let in, or no server could be reached: a new time, ahead of newcomers. Who passed by is refused
+/// like others.
 pub(super) fn missed(
     application: &CoreApplication,
     visitor: Visitor<'_>,
     visit: &Visit,
 ) -> Option<Box<Shut>> {
-    if visit.is_exempt() {
+    let snapshot = &application.application;
+    if !visit.may_be_owed() || snapshot.settings.values.get(keys::MODE).0 != Mode::Enforce {
         return None;
     }
-    let snapshot = &application.application;
     let class = visitor.class;
     let answer = snapshot.state.waiting_room().with(|room, now| match visit.promise() {
         Some(promise) if visit.is_replayed() => room.not_again(now, class, promise),

@@ -116,8 +116,9 @@ impl Visit {
         self.priority
     }
 
-    pub(super) const fn is_exempt(&self) -> bool {
-        self.is_exempt
+    /// Whether it is told a new time where it cannot be served.
+    pub(in crate::request) const fn may_be_owed(&self) -> bool {
+        !self.is_exempt
     }
 
     pub(super) const fn promise(&self) -> Option<&Promise> {
