@@ -18,7 +18,7 @@ use tidegate_control::{
 
 use crate::{
     request_house::House,
-    support::{Response, eventually, exchange},
+    support::{Response, eventually, exchange, read_response},
 };
 
 /// A gateway, and the Unix socket of a server that is not there yet.
@@ -33,8 +33,9 @@ impl Outage {
         let house = House::with(|directory| {
             socket = directory.join("server.sock");
             let application = format!(
-                "servers = \"unix:{}\"\ncapacity.given = \"1000/s\"\nin_flight.algorithm = \"fixed\"\n\
-                 waiting_room.method = \"fifo\"\n{application}",
+                "servers = [{{ name = \"only\", url = \"unix:{}\", in_flight.max = 1 }}]\n\
+                 capacity.given = \"1000/s\"\nin_flight.algorithm = \"fixed\"\nwaiting_room.method = \"fifo\"\n\
+                 {application}",
                 socket.display()
             );
             (String::new(), crate::support::PLAIN.to_owned(), application)
@@ -176,6 +177,22 @@ fn who_is_let_in_and_gets_half_an_answer_has_his_pass() {
         Some("room_closed"),
         "and nobody else is"
     );
+}
+
+/// A full server has no work of who waits for room there.
+#[test]
+fn who_waits_in_vain_for_room_at_a_server_comes_again() {
+    let outage = Outage::new("");
+    let server = UnixListener::bind(&outage.socket).unwrap();
+    let mut first = outage.house.connect();
+    first.write_all(b"GET / HTTP/1.1\r\nhost: app.example\r\n\r\n").unwrap();
+    let (mut at_server, _) = server.accept().unwrap();
+    let told = outage.ask("GET", "", "");
+    assert_eq!((told.status, told.field("tidegate-reason")), (503, Some("waiting_room")), "{}", told.head);
+    at_server.write_all(OK.as_bytes()).unwrap();
+    assert_eq!(read_response(&mut first).unwrap().status, 200);
+    drop((first, at_server, server));
+    let _ = outage.house.finish();
 }
 
 /// Whom the room does not concern learns that there is no server.
