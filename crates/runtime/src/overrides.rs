@@ -160,12 +160,12 @@ impl Shared {
         Ok(done)
     }
 
-    /// Takes up what was changed in a process before this one, as one, over what is configured; what does not fit is
+    /// Takes up what was changed in a process before this one, as one, over what is in force; what does not fit is
     /// said, and tried again when the configuration is read again.
     ///
     /// # Errors
     ///
-    /// [`PublishError`]; the configuration stands until it is read again.
+    /// [`PublishError`]; what is in force stands until the configuration is read again.
     pub fn restore_overrides(
         &self,
         lasting: impl IntoIterator<Item = (KnobPath, Override)>,
@@ -173,7 +173,9 @@ impl Shared {
         let mut known = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
         let mut layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
         layers.overrides.extend(lasting);
-        self.put_in_force(layers.over(layers.configured.clone()), &mut known, Files::AsRead)
+        // With servers that were added.
+        let present = Settings::clone(&self.snapshot().settings);
+        self.put_in_force(layers.over(present), &mut known, Files::AsRead)
     }
 
     /// What was changed so could not be kept: it ends with the process.
