@@ -420,6 +420,9 @@ impl Life {
                 if settings.admin != before.admin {
                     tracing::warn!("admin: a new address takes effect at the next start");
                 }
+                if settings.workers != before.workers {
+                    tracing::warn!("workers: other groups and threads take effect at the next start");
+                }
                 if (&settings.state_directory, settings.state_bytes_max, &settings.archives)
                     != (&before.state_directory, before.state_bytes_max, &before.archives)
                 {

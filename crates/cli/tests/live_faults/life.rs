@@ -143,6 +143,15 @@ fn listeners_and_the_access_log_do_not_hold_up_each_other() {
     front.finish(3);
 }
 
+#[test]
+fn other_workers_are_said_to_wait_for_the_next_start() {
+    let origin = Origin::hello();
+    let front = Front::start(&[origin.url()], "", KNOBS);
+    front.rewrite(&[origin.url()], "[[workers]]\nthreads = 1", KNOBS);
+    front.gateway.log.await_line("take effect at the next start", 1);
+    front.finish(0);
+}
+
 /// What changes after it was read, while the gateway still starts, is taken up when it has.
 #[test]
 fn a_configuration_that_changes_during_the_start_is_taken_up() {
