@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Collected, Full, Limited};
 use hyper::{
     body::Incoming,
     client::conn::http1::{SendRequest, handshake},
@@ -71,11 +71,11 @@ impl Client {
         };
         let (sender, response) = response.map_err(|error| later(causes(&error)))?;
         let (head, body) = response.into_parts();
-        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
-        let body = body.map_err(|error| later(error.to_string()))?.to_bytes();
-        self.kept = Some(sender);
+        // What became of the message its status says, also where the rest is too long or breaks off.
+        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await.ok();
+        self.kept = body.is_some().then_some(sender);
         if head.status.is_success() {
-            return Ok(body);
+            return Ok(body.map(Collected::to_bytes).unwrap_or_default());
         }
         let why = format!("it answers {}", head.status);
         // The protocol names those that may be tried again.

@@ -357,6 +357,29 @@ fn without_a_collector_requests_are_served_and_what_it_misses_is_bounded_and_cou
     front.gateway.stop_sound();
 }
 
+/// As of something in between that answers with pages of its own.
+#[test]
+fn an_answer_that_is_too_long_says_by_its_status_what_became_of_the_message() {
+    let collector = Collector::start();
+    let telemetry = format!(
+        "[telemetry]\nendpoint = \"{}\"\nmetrics.interval = \"1s\"\ntraces.sample = 1.0\n",
+        collector.url()
+    );
+    let front = Front::start(&telemetry, &[]);
+    collector.received().answer_bytes = 200_000;
+    for path in ["/first", "/second"] {
+        assert_eq!(get(front.listen, path).expect("an answer").status, 200);
+        collector.wait_for("it came", |received| (!received.served(path).is_empty()).then_some(()));
+    }
+    assert_eq!(collector.received().served("/first").len(), 1, "sent once");
+    collector.answer_with(400);
+    assert_eq!(get(front.listen, "/bad").expect("an answer").status, 200);
+    await_metrics(front.admin, "the loss is counted", |metrics| {
+        metrics.sum("spans_lost", &[("where", "collector")]) == 1.0
+    });
+    front.gateway.stop_sound();
+}
+
 #[test]
 fn a_collector_behind_tls_is_checked_and_the_last_counts_reach_it() {
     let directory = tempfile::tempdir().expect("a directory");
