@@ -289,6 +289,9 @@ export interface ChangeRequest {
   dry_run?: boolean;
 }
 
+/** Records of changes that are read at once. */
+export const RECORDS_AT_ONCE = 50;
+
 /** An answer other than success, in the gateway's own words. */
 export class ApiProblem extends Error {
   readonly status: number;
@@ -348,7 +351,7 @@ export const api = {
   change: (request: ChangeRequest) =>
     send<{ changes: KnobChange[] }>("PATCH", "api/v1/knobs", { who: "dashboard", ...request }),
   changes: (before?: number) =>
-    ask<{ changes: ChangeRecord[] }>(`api/v1/knobs/changes?limit=50${before === undefined ? "" : `&before=${before}`}`),
+    ask<{ changes: ChangeRecord[] }>(`api/v1/knobs/changes?limit=${RECORDS_AT_ONCE}${before === undefined ? "" : `&before=${before}`}`),
   revert: (id: number, why: string) =>
     send<{ changes: KnobChange[] }>("POST", "api/v1/knobs/revert", { id, why, who: "dashboard" }),
   editServer: (application: string, server: string, knobs: Record<string, unknown>) =>

@@ -110,6 +110,8 @@ export function action({ what, path, from, to }: KnobChange): string {
     }
     case "waiting_room_key":
       return "had tokens of waiting rooms signed with a new key";
+    case "waiting_room_bypass":
+      return `made a token by which programs pass the waiting room of ${place} by, for the class ${path.slice(path.lastIndexOf("/") + 1)}: ${to}`;
     default:
       return `${words(what ?? "")} ${path}: ${from} → ${to}`;
   }

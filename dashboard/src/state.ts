@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 
-import { ApiProblem, type Overview, type Session, api } from "./api";
+import { ApiProblem, type Overview, type Session, api, token } from "./api";
 import { follow } from "./stream";
 
 /** One line of the list of events. */
@@ -71,7 +71,9 @@ export function connect(): void {
     },
     lost: (why) => update({ link: lost(why) }),
     refused: (problem) => {
-      if (problem.status !== 401) return update({ link: lost(problem.message) });
+      // Of a token that is for something else, another one is asked for.
+      const asksForToken = problem.status === 401 || (problem.status === 403 && token.read() !== null);
+      if (!asksForToken) return update({ link: lost(problem.message) });
       // Asked again and again, the gateway would take it for somebody who guesses.
       stop?.();
       update({ link: { kind: "unauthorised", why: problem.message } });

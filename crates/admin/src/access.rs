@@ -18,6 +18,7 @@ use tidegate_control::{
     knobs::ChoiceSet as _,
 };
 use tidegate_runtime::Clock;
+use tokio::sync::watch;
 
 use crate::problem::Problem;
 
@@ -40,6 +41,17 @@ pub(crate) struct Access {
     seed: RandomState,
     requests: Mutex<ClientRates>,
     failures: Mutex<ClientRates>,
+    /// Tells who was let in for long that the rules may be others.
+    changed: watch::Sender<()>,
+}
+
+/// Somebody who was let in for long, and on what grounds; a token is among them.
+pub(crate) struct Guest {
+    access: Arc<Access>,
+    changes: watch::Receiver<()>,
+    peer: Peer,
+    head: Parts,
+    caller: Caller,
 }
 
 /// Who is known, and under which names we are.
@@ -105,13 +117,21 @@ impl Access {
             seed: RandomState::new(),
             requests: Mutex::new(ClientRates::new(now, REQUESTS)),
             failures: Mutex::new(ClientRates::new(now, FAILURES)),
+            changed: watch::Sender::new(()),
         })
+    }
+
+    /// Lets somebody stay whose request was answered as of `caller`, for as long as it would be.
+    pub(crate) fn guest(self: &Arc<Self>, peer: &Peer, head: &Parts, caller: &Caller) -> Guest {
+        let (access, changes) = (Arc::clone(self), self.changed.subscribe());
+        Guest { access, changes, peer: peer.clone(), head: head.clone(), caller: caller.clone() }
     }
 
     /// Takes up what the settings and the tokens' files say now.
     pub(crate) fn reload(&self, settings: &AdminAccess) -> Result<(), TokenError> {
         let rules = Arc::new(Rules::read(settings)?);
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
+        self.changed.send_replace(());
         Ok(())
     }
 
@@ -159,6 +179,20 @@ impl Access {
 
     fn rules(&self) -> Arc<Rules> {
         Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Guest {
+    /// Waits until he would not be let in any more, or as somebody else.
+    pub(crate) async fn is_over(&mut self) {
+        while self.changes.changed().await.is_ok() {
+            let now = self.access.rules().identify(&self.peer, &self.head);
+            if now.as_ref() != Ok(&self.caller) {
+                return;
+            }
+        }
+        // The rules stay as they are.
+        std::future::pending().await
     }
 }
 

@@ -44,9 +44,9 @@ pub(crate) async fn make(
     let token = found.signer.bypass(&bypass).to_string();
     let done = || {
         // What is recorded tells tokens apart, and lets nobody in.
-        let to = format!("token {number:016x} for {valid_for:?}");
+        let to = format!("token {number:016x} for {}", Value::Span(valid_for));
         let path = format!("{application}/{class}");
-        let from_to = [String::new(), to];
+        let from_to = ["none".to_owned(), to];
         Ok::<_, Problem>(Done::action(
             Action::RoomBypass,
             &path,

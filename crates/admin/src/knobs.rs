@@ -7,7 +7,7 @@ use std::{
 
 use http::StatusCode;
 use serde_json::{Map, Value as Json, json};
-use tidegate_config::{KnobPath, Settings};
+use tidegate_config::KnobPath;
 use tidegate_control::{
     Timestamp,
     knobs::{Kind, Knob, Value},
@@ -78,8 +78,7 @@ impl Knobs {
         let prefix = parameters.get("path").unwrap_or_default();
         let flag = |name| parameters.parsed(name, "true or false", |text| text.parse::<bool>().ok());
         let (below, only_changed) = (flag("below")?.unwrap_or(true), flag("changed")?.unwrap_or(false));
-        let (snapshot, configured, overrides) =
-            (self.shared.snapshot(), self.shared.configured(), self.shared.overrides());
+        let (snapshot, overrides) = (self.shared.snapshot(), self.shared.overrides());
         let mut listed: Vec<_> = snapshot.settings.knobs().map(|(path, value)| (path, Some(value))).collect();
         if only_changed {
             listed.retain(|(path, _)| overrides.contains_key(path));
@@ -92,7 +91,7 @@ impl Knobs {
             if !(if below { is_below(&text, prefix) } else { place_of(&text) == prefix }) {
                 continue;
             }
-            let mut knob = row(&path, &text, value, &configured);
+            let mut knob = row(&path, &text, value, self.shared.unchanged(&path));
             if let Some(Override { value: to, origin }) = overrides.get(&path) {
                 let Origin { who, why, at, lasting } = origin;
                 knob.insert(
@@ -253,10 +252,9 @@ fn place_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(place, _)| place)
 }
 
-/// A knob with its value, if what it belongs to is configured.
-fn row(path: &KnobPath, text: &str, value: Option<Value>, configured: &Settings) -> Map<String, Json> {
+/// A knob with its value, if what it belongs to is there, and with the one that it has unchanged.
+fn row(path: &KnobPath, text: &str, value: Option<Value>, configured: Value) -> Map<String, Json> {
     let knob: Knob = path.knob;
-    let configured = configured.get(path).unwrap_or_else(|_| knob.default());
     let value = value.unwrap_or(configured);
     let Json::Object(mut row) = json!({
         "path": text,

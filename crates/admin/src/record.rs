@@ -8,7 +8,7 @@ use std::{
 use http::StatusCode;
 use serde_json::{Map, Value as Json, json};
 use tidegate_control::Timestamp;
-use tidegate_store::{Change, ChangeRecord, Error};
+use tidegate_store::{Change, ChangeRecord, Error, Override};
 use tokio::sync::Mutex;
 
 use crate::{
@@ -181,6 +181,15 @@ impl Record {
                 None => drop(lasting.remove(path)),
             }
         }
+    }
+
+    /// Takes up what the state directory keeps of knobs, between two changes; false while one is made.
+    pub(crate) fn take_up(&self, kept: &[Override], put_in_force: impl FnOnce(&[Override])) -> bool {
+        let Ok(_between) = self.remembered.try_lock() else { return false };
+        put_in_force(kept);
+        let rows: Vec<_> = kept.iter().map(|kept| (kept.path.clone(), Some(kept.value.clone()))).collect();
+        self.keeps(&rows);
+        true
     }
 
     /// Does something and records it; nothing is recorded of what was not done.

@@ -2,7 +2,7 @@
 //! is changed and what happens besides.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     io,
     path::{Path, PathBuf},
     sync::{
@@ -81,13 +81,17 @@ impl Recording {
             room_keys: Rotation::default(),
         });
         let mut lasting = BTreeMap::new();
+        let mut unread = false;
         if let Some(directory) = state_directory {
             match Database::overrides(directory) {
                 Ok(kept) => {
                     lasting.extend(kept.iter().map(|kept| (kept.path.clone(), kept.value.clone())));
                     knobs::restore(shared, kept, shared.clock().now());
                 }
-                Err(error) => tracing::error!(%error, "lasting changes of knobs are not in force"),
+                Err(error) => {
+                    unread = true;
+                    tracing::error!(%error, "lasting changes of knobs are not in force until they can be read");
+                }
             }
             rooms::restore(shared, directory);
             found_capacity::restore(shared, directory);
@@ -102,10 +106,10 @@ impl Recording {
         let record = Arc::new(Record::new(Arc::clone(&state), Arc::clone(&events), lasting));
         let knobs = Knobs::new(Arc::clone(shared), Arc::clone(&state), Arc::clone(&record));
         let (stop, stopped) = mpsc::sync_channel(0);
-        let (shared, recorded) = (Arc::clone(shared), Arc::clone(&state));
+        let (shared, recorded, told) = (Arc::clone(shared), Arc::clone(&state), Arc::clone(&record));
         let thread = std::thread::Builder::new()
             .name("tidegate-record".to_owned())
-            .spawn(move || recorded.record(&shared, &stopped))?;
+            .spawn(move || recorded.record(&shared, unread.then_some(&told), &stopped))?;
         Ok(Self { state, knobs, record, events, stop: Some(stop), thread: Some(thread) })
     }
 
@@ -192,13 +196,20 @@ impl State {
         batches
     }
 
-    fn record(&self, shared: &Shared, stopped: &mpsc::Receiver<()>) {
+    /// Records each second. `unread`: lasting changes could not be read at the start, and are to be noted there once they are.
+    fn record(&self, shared: &Shared, mut unread: Option<&Record>, stopped: &mpsc::Receiver<()>) {
         let mut recorder = Recorder::new(shared);
         loop {
             let next = shared.clock().instant(Recorder::next(shared));
             match stopped.recv_timeout(next.saturating_duration_since(Instant::now())) {
                 Err(RecvTimeoutError::Timeout) => self.tick(shared, &mut recorder),
                 _ => break,
+            }
+            if let Some(record) = unread
+                && self.status() == Some(Status::Open)
+                && self.take_up_lasting(shared, record)
+            {
+                unread = None;
             }
         }
         self.tick(shared, &mut recorder);
@@ -211,6 +222,17 @@ impl State {
             archives.finish(|path, scope, point| batch.add(path, scope, point));
         });
         self.keep(&mut pending, batch);
+    }
+
+    /// Puts lasting changes in force that could not be read before, but of knobs that were changed meanwhile; whether that is
+    /// done.
+    fn take_up_lasting(&self, shared: &Shared, record: &Record) -> bool {
+        let Some(Ok(kept)) = self.directory().map(Database::overrides) else { return false };
+        record.take_up(&kept, |kept| {
+            let changed: BTreeSet<String> = shared.overrides().keys().map(ToString::to_string).collect();
+            let kept = kept.iter().filter(|kept| !changed.contains(&kept.path)).cloned().collect();
+            knobs::restore(shared, kept, shared.clock().now());
+        })
     }
 
     fn tick(&self, shared: &Shared, recorder: &mut Recorder) {

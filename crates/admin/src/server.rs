@@ -527,7 +527,7 @@ impl Api {
             (&Method::GET, ["api", "v1", "overview"]) => {
                 Ok(json_response(&self.overview(overview::window(head.uri.query())?).await?))
             }
-            (&Method::GET, ["api", "v1", "events"]) => self.events(&head),
+            (&Method::GET, ["api", "v1", "events"]) => self.events(&head, peer, &caller),
             (&Method::GET, ["api", "v1", "archives"]) => {
                 Ok(json_response(&measurements::describe(&self.shared, &self.state)))
             }
@@ -556,7 +556,7 @@ impl Api {
 }
 
 impl Api {
-    fn events(&self, head: &http::request::Parts) -> Result<Answer, Problem> {
+    fn events(&self, head: &http::request::Parts, peer: &Peer, caller: &Caller) -> Result<Answer, Problem> {
         let last = head.headers.get("last-event-id").map(|id| id.to_str().unwrap_or("not text"));
         let wanted = stream::Wanted::read(&self.events, head.uri.query(), last)?;
         let api = self.clone();
@@ -564,7 +564,8 @@ impl Api {
             let api = api.clone();
             async move { api.overview(overview::WINDOW).await }
         };
-        let stream = Stream::begin(&self.readers, &self.events, self.door.clone(), wanted, meters)?;
+        let ends = (self.door.clone(), self.access.guest(peer, head, caller));
+        let stream = Stream::begin(&self.readers, &self.events, ends, wanted, meters)?;
         let mut response = Response::new(Either::Right(stream));
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/event-stream"));

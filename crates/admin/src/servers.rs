@@ -70,7 +70,8 @@ impl Servers<'_> {
 
     async fn add(&self, application: &str, server: Server, reasons: &Reasons) -> Result<Json, Problem> {
         let (name, address) = (server.name.clone(), server.address.to_string());
-        self.act(application, &name, reasons, |servers| {
+        let values = Some(server.values.clone());
+        self.act(application, (&name, values), reasons, |servers| {
             if servers.iter().any(|other| other.name == name) {
                 let detail =
                     format!("a server named {name:?} is there already: PATCH it, or give another name");
@@ -83,7 +84,7 @@ impl Servers<'_> {
     }
 
     async fn remove(&self, application: &str, name: &str, reasons: &Reasons) -> Result<Json, Problem> {
-        self.act(application, name, reasons, |servers| {
+        self.act(application, (name, None), reasons, |servers| {
             let position = servers.iter().position(|server| server.name == name);
             let server = servers.remove(position.ok_or_else(|| no_server(name))?);
             Ok([server.address.to_string(), "none".to_owned()])
@@ -91,11 +92,12 @@ impl Servers<'_> {
         .await
     }
 
-    /// Edits the servers of an application, publishes the result and records it; nothing changes on a problem.
+    /// Edits the servers of an application, publishes the result and records it; nothing changes on a problem. The one it is
+    /// about begins with these values, if it is there then.
     async fn act(
         &self,
         application: &str,
-        name: &str,
+        (name, values): (&str, Option<Values>),
         reasons: &Reasons,
         change: impl FnOnce(&mut Vec<Server>) -> Result<[String; 2], Problem>,
     ) -> Result<Json, Problem> {
@@ -103,7 +105,7 @@ impl Servers<'_> {
         let done = || {
             let from_to = edit(self.shared, application, change)?;
             // One of its name that comes later begins as it is configured.
-            let forgotten = self.shared.forget_server(application, name);
+            let forgotten = self.shared.begin_server(application, name, values);
             let at = (self.shared.version(), self.shared.clock().now());
             let mut done = Done::action(Action::Server, &path, from_to, reasons, at);
             done.change.overrides = forgotten.iter().map(|path| (path.to_string(), None)).collect();

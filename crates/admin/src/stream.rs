@@ -18,6 +18,7 @@ use tokio::{
 };
 
 use crate::{
+    access::Guest,
     door::Door,
     events::{Behind, Event, Events, Kind, Reader},
     measurements::read_span,
@@ -91,7 +92,7 @@ impl Stream {
     pub(crate) fn begin<M, F>(
         room: &Arc<Semaphore>,
         events: &Arc<Events>,
-        door: Door,
+        ends: (Door, Guest),
         wanted: Wanted,
         meters: M,
     ) -> Result<Self, Problem>
@@ -106,7 +107,7 @@ impl Stream {
             ));
         };
         let (send, frames) = mpsc::channel(FRAMES_MAX);
-        tokio::spawn(write(Arc::clone(events), door, wanted, meters, send));
+        tokio::spawn(write(Arc::clone(events), ends, wanted, meters, send));
         Ok(Self { frames, _place: place })
     }
 }
@@ -123,10 +124,11 @@ impl Body for Stream {
     }
 }
 
-/// Writes until the reader has left, or is so slow that what it has not read yet is gone, or until another process goes on.
+/// Writes until the reader has left, or is so slow that what it has not read yet is gone, until another process goes on, or
+/// until the reader is no longer who it was let in as.
 async fn write<F: Future<Output = Result<Json, Problem>>>(
     events: Arc<Events>,
-    mut door: Door,
+    (mut door, mut guest): (Door, Guest),
     wanted: Wanted,
     meters: impl Fn() -> F,
     send: mpsc::Sender<Bytes>,
@@ -155,6 +157,7 @@ async fn write<F: Future<Output = Result<Json, Problem>>>(
                 }
             },
             () = door.is_over() => return None,
+            () = guest.is_over() => return None,
             _ = metered.tick(), if period.is_some() => to(unnumbered("meters", &meters().await.ok()?)).await?,
             _ = alive.tick() => to(":\n\n".to_owned()).await?,
         }
@@ -181,16 +184,26 @@ mod tests {
     use std::sync::LazyLock;
 
     use http_body_util::BodyExt;
+    use tidegate_config::AdminAccess;
     use tidegate_control::Timestamp;
+    use tidegate_runtime::Clock;
 
     use super::*;
     use crate::{
+        access::{Access, Caller, Peer},
         door::Doorkeeper,
         fuzz::{Slip, slipped},
     };
 
     fn fixture() -> (Arc<Events>, Arc<Semaphore>) {
         (Arc::new(Events::new(Timestamp::EPOCH)), Arc::new(Semaphore::new(1)))
+    }
+
+    fn guest() -> Guest {
+        let nothing = AdminAccess { hosts: Vec::new(), tokens: Vec::new(), tls: None };
+        let access = Arc::new(Access::new(&nothing, Clock::start()).unwrap());
+        let peer = Peer { address: std::net::Ipv4Addr::LOCALHOST.into(), certificate: None };
+        access.guest(&peer, &http::Request::new(()).into_parts().0, &Caller::anyone())
     }
 
     async fn frame(stream: &mut Stream) -> Option<String> {
@@ -205,7 +218,8 @@ mod tests {
         last: Option<&str>,
     ) -> Result<Stream, Problem> {
         let wanted = Wanted::read(events, Some(query), last)?;
-        Stream::begin(room, events, Doorkeeper::new().door(), wanted, async || Ok(json!({ "n": 1 })))
+        let ends = (Doorkeeper::new().door(), guest());
+        Stream::begin(room, events, ends, wanted, async || Ok(json!({ "n": 1 })))
     }
 
     #[test]

@@ -5,7 +5,9 @@ use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use tidegate_admin::{Admin, Controllers, Recording, Reporter, room_secrets};
 use tidegate_config::{Address, AdminAccess, Application, Faults, Listener, Settings};
 use tidegate_control::knobs::{ChoiceSet as _, RoomMethod, Value, keys};
-use tidegate_gateway::{FileWatch, Gateway, Inherited, Running, Watchdog, notify, notify_reloading};
+use tidegate_gateway::{
+    FileWatch, Gateway, Inherited, Running, StartError, Watchdog, notify, notify_reloading,
+};
 use tidegate_runtime::{Clock, RoomSecrets, Shared};
 use tidegate_telemetry::Telemetry;
 use tokio::{
@@ -225,7 +227,7 @@ struct Life {
     /// Ends last as well.
     telemetry: Telemetry,
     source: Source,
-    /// The listeners are not yet what the published settings say, since one could not be opened.
+    /// Listeners or access log are not yet what the published settings say, since one could not be opened.
     listeners_lag: bool,
     /// While systemd wants to hear that the workers turn.
     watchdog: Option<Watchdog>,
@@ -418,6 +420,9 @@ impl Life {
                 if settings.admin != before.admin {
                     tracing::warn!("admin: a new address takes effect at the next start");
                 }
+                if settings.workers != before.workers {
+                    tracing::warn!("workers: other groups and threads take effect at the next start");
+                }
                 if (&settings.state_directory, settings.state_bytes_max, &settings.archives)
                     != (&before.state_directory, before.state_bytes_max, &before.archives)
                 {
@@ -442,9 +447,14 @@ impl Life {
         match applied {
             Ok(()) => tracing::info!(version = self.shared.version(), "new configuration in force"),
             Err(error) => {
-                tracing::error!(
-                    %error, "listeners stay as they were; everything else is in force; they are tried again at the next SIGHUP"
-                );
+                match &error {
+                    StartError::AccessLog(_) => tracing::error!(
+                        %error, "the access log stays as it was; everything else is in force; it is tried again at the next SIGHUP"
+                    ),
+                    _ => tracing::error!(
+                        %error, "listeners stay as they were; everything else is in force; they are tried again at the next SIGHUP"
+                    ),
+                }
                 self.tell_fault(&error);
             }
         }

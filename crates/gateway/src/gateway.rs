@@ -17,7 +17,7 @@ use arc_swap::ArcSwap;
 use rustls_pki_types::CertificateDer;
 use tidegate_config::{Address, Certificate, Listener, Settings, WorkerGroup};
 use tidegate_control::Timestamp;
-use tidegate_runtime::{CertificateExpiry, Shared};
+use tidegate_runtime::{CertificateExpiry, Shared, Snapshot};
 use tokio::sync::mpsc;
 
 use crate::{
@@ -214,9 +214,20 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// [`StartError`]; listeners stay as they were.
+    /// [`StartError`]: listeners stay as they were, or the access log if that is what cannot be opened; the other is as the
+    /// snapshot says.
     pub fn apply(&self) -> Result<(), StartError> {
         let snapshot = self.shared.snapshot();
+        let logged = self.access_log.configure(snapshot.settings.access_log.as_ref());
+        let logged = logged.map_err(StartError::AccessLog);
+        let listening = self.apply_listeners(&snapshot);
+        if let (Err(error), Err(_)) = (&logged, &listening) {
+            tracing::error!(%error, "the access log stays as it was");
+        }
+        listening.and(logged)
+    }
+
+    fn apply_listeners(&self, snapshot: &Snapshot) -> Result<(), StartError> {
         let mut fresh = Vec::new();
         let mut changed = Vec::new();
         let mut present = self.open();
@@ -245,8 +256,6 @@ impl Running {
             }
             opened.push(Open::new(listener, workers, &mut inherited, &self.ticketer)?);
         }
-        let access_log = snapshot.settings.access_log.as_ref();
-        self.access_log.configure(access_log).map_err(StartError::AccessLog)?;
         // From here on nothing fails but for want of descriptors.
         for (listening, serving) in changed {
             listening.serving.store(Arc::new(serving));

@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, sync::PoisonError};
 
 use tidegate_config::{KnobFault, KnobPath, Settings, Target};
-use tidegate_control::{Timestamp, knobs::Value};
+use tidegate_control::{
+    Timestamp,
+    knobs::{Value, Values},
+};
 
 use crate::{PublishError, Shared, shared::Files};
 
@@ -14,6 +17,8 @@ pub(crate) struct Layers {
     /// Configurations read so far.
     pub(crate) configurations: u64,
     overrides: BTreeMap<KnobPath, Override>,
+    /// Servers that were added since, by application and name, with the values that they were added with.
+    added: BTreeMap<(String, String), Values>,
 }
 
 /// A value that stands in place of the configured one.
@@ -69,7 +74,26 @@ fn lines(faults: &[KnobFault]) -> String {
 
 impl Layers {
     pub(crate) const fn new(configured: Settings) -> Self {
-        Self { configured, configurations: 1, overrides: BTreeMap::new() }
+        Self { configured, configurations: 1, overrides: BTreeMap::new(), added: BTreeMap::new() }
+    }
+
+    /// Newly configured settings are in force, without servers that were added.
+    pub(crate) fn renew(&mut self, configured: Settings) {
+        self.configured = configured;
+        self.configurations += 1;
+        self.added.clear();
+    }
+
+    /// The value that a knob has if it is not changed.
+    fn unchanged(&self, path: &KnobPath) -> Value {
+        let added = match &path.target {
+            Target::Server { application, server } => self.added.get(&(application.clone(), server.clone())),
+            _ => None,
+        };
+        match added {
+            Some(values) => values.value(path.knob),
+            None => self.configured.get(path).unwrap_or_else(|_| path.knob.default()),
+        }
     }
 
     /// Newly configured settings with the changed values over them, as one; those that fit no more are left out.
@@ -101,9 +125,7 @@ impl Shared {
         let mut settings = Settings::clone(&self.snapshot().settings);
         let (mut done, mut values, mut faults) = (Vec::with_capacity(changes.len()), Vec::new(), Vec::new());
         for (path, changed) in changes {
-            // What is not configured, such as a server that was added, began with the default.
-            let configured = || layers.configured.get(path).unwrap_or_else(|_| path.knob.default());
-            let to = changed.as_ref().map_or_else(configured, |changed| changed.value);
+            let to = changed.as_ref().map_or_else(|| layers.unchanged(path), |changed| changed.value);
             let taken_back = layers.overrides.get(path).filter(|_| changed.is_none());
             let from = match (settings.get(path), taken_back) {
                 (Ok(from), _) => {
@@ -138,12 +160,12 @@ impl Shared {
         Ok(done)
     }
 
-    /// Takes up what was changed in a process before this one, as one, over what is configured; what does not fit is
+    /// Takes up what was changed in a process before this one, as one, over what is in force; what does not fit is
     /// said, and tried again when the configuration is read again.
     ///
     /// # Errors
     ///
-    /// [`PublishError`]; the configuration stands until it is read again.
+    /// [`PublishError`]; what is in force stands until the configuration is read again.
     pub fn restore_overrides(
         &self,
         lasting: impl IntoIterator<Item = (KnobPath, Override)>,
@@ -151,7 +173,9 @@ impl Shared {
         let mut known = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
         let mut layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
         layers.overrides.extend(lasting);
-        self.put_in_force(layers.over(layers.configured.clone()), &mut known, Files::AsRead)
+        // With servers that were added.
+        let present = Settings::clone(&self.snapshot().settings);
+        self.put_in_force(layers.over(present), &mut known, Files::AsRead)
     }
 
     /// What was changed so could not be kept: it ends with the process.
@@ -162,9 +186,9 @@ impl Shared {
         }
     }
 
-    /// Forgets what was changed of a server that is no more, so that another of its name begins as it is
-    /// configured. Says which knobs those were.
-    pub fn forget_server(&self, application: &str, server: &str) -> Vec<KnobPath> {
+    /// A server begins with these values, or is no more (`None`): what was changed of one of its name is forgotten. Says which
+    /// knobs those were.
+    pub fn begin_server(&self, application: &str, server: &str, values: Option<Values>) -> Vec<KnobPath> {
         let of_it = |path: &KnobPath| match &path.target {
             Target::Server { application: of, server: name } => of == application && name == server,
             _ => false,
@@ -172,7 +196,18 @@ impl Shared {
         let mut layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
         let gone = layers.overrides.keys().filter(|path| of_it(path)).cloned().collect();
         layers.overrides.retain(|path, _| !of_it(path));
+        let key = (application.to_owned(), server.to_owned());
+        match values {
+            Some(values) => drop(layers.added.insert(key, values)),
+            None => drop(layers.added.remove(&key)),
+        }
         gone
+    }
+
+    /// The value that a knob has if it is not changed: as it is configured, of a server that was added as it was added with.
+    #[must_use]
+    pub fn unchanged(&self, path: &KnobPath) -> Value {
+        self.layers.lock().unwrap_or_else(PoisonError::into_inner).unchanged(path)
     }
 
     /// What is configured, without the knobs changed since.
@@ -199,6 +234,7 @@ mod tests {
     use std::sync::Arc;
 
     use tidegate_config::ProtectOptions;
+    use tidegate_control::knobs::Scope;
 
     use super::*;
 
@@ -339,6 +375,38 @@ mod tests {
             }]
         );
         assert_eq!(shared.overrides().into_keys().collect::<Vec<_>>(), [weight]);
+    }
+
+    #[test]
+    fn a_server_that_was_added_goes_back_to_what_it_was_added_with() {
+        let shared = shared();
+        let weight = path("app/servers/two/weight");
+        let add = |value: u64| {
+            let mut values = Values::defaults(Scope::Server);
+            values.set(weight.knob, Value::Count(value)).unwrap();
+            shared
+                .edit(|settings| {
+                    let address = settings.applications[0].servers[0].address.clone();
+                    let server =
+                        tidegate_config::Server { name: "two".to_owned(), address, values: values.clone() };
+                    settings.applications[0].servers.retain(|server| server.name != "two");
+                    settings.applications[0].servers.push(server);
+                })
+                .unwrap();
+            shared.begin_server("app", "two", Some(values))
+        };
+        assert_eq!(add(3), []);
+        assert_eq!(shared.unchanged(&weight), Value::Count(3));
+        shared.change_knobs(&[(weight.clone(), to(Value::Count(7)))], false).unwrap();
+        let back = shared.change_knobs(&[(weight.clone(), None)], false).unwrap();
+        assert_eq!((back[0].from, back[0].to), (Value::Count(7), Value::Count(3)));
+        assert_eq!(shared.snapshot().settings.get(&weight), Ok(Value::Count(3)));
+        // Another of its name is another one.
+        shared.change_knobs(&[(weight.clone(), to(Value::Count(7)))], false).unwrap();
+        assert_eq!(add(5), std::slice::from_ref(&weight));
+        assert_eq!((shared.unchanged(&weight), shared.overrides().len()), (Value::Count(5), 0));
+        shared.publish(shared.configured()).unwrap();
+        assert_eq!(shared.unchanged(&weight), weight.knob.default(), "it is no more");
     }
 
     #[test]

@@ -150,8 +150,7 @@ impl Shared {
         let mut known = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
         let mut layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
         self.put_in_force(layers.over(settings.clone()), &mut known, Files::Read)?;
-        layers.configured = settings;
-        layers.configurations += 1;
+        layers.renew(settings);
         Ok(())
     }
 

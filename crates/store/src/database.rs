@@ -176,6 +176,9 @@ pub(crate) fn describe(file: &Path, source: rusqlite::Error) -> Error {
     match source.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => Error::Full { path, source },
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Error::Damaged { path, source },
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
+            Error::Denied { path, source }
+        }
         _ => Error::Database { path, source },
     }
 }

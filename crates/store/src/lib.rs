@@ -97,6 +97,14 @@ pub enum Error {
         /// What SQLite says.
         source: rusqlite::Error,
     },
+    /// The database, or its directory, is not to be written, or not to be read.
+    #[error("{path}: {source}: let Tidegate's user read and write that file, and its directory")]
+    Denied {
+        /// The database.
+        path: PathBuf,
+        /// What SQLite says.
+        source: rusqlite::Error,
+    },
     /// The database was removed or replaced while it was open.
     #[error(
         "{path}: it was taken away while in use, and what lasted with it: the one that is there, or a new one, is used from now on; make lasting changes again"

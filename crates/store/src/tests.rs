@@ -416,3 +416,16 @@ fn a_file_that_could_not_be_put_in_place_leaves_nothing_beside_it() {
     crate::files::replace(directory.path(), "taken", b"x", false).unwrap_err();
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
 }
+
+#[test]
+fn a_database_that_may_not_be_written_says_what_helps() {
+    for code in [rusqlite::ffi::SQLITE_READONLY, rusqlite::ffi::SQLITE_CANTOPEN] {
+        let source = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+        let said =
+            crate::database::describe(std::path::Path::new("/state/tidegate.sqlite"), source).to_string();
+        assert!(
+            said.starts_with("/state/tidegate.sqlite: ") && said.contains("let Tidegate's user"),
+            "{said}"
+        );
+    }
+}

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Collected, Full, Limited};
 use hyper::{
     body::Incoming,
     client::conn::http1::{SendRequest, handshake},
@@ -69,13 +69,13 @@ impl Client {
             },
             None => self.ask(self.connect().await?, message).await,
         };
-        let (sender, response) = response.map_err(|error| later(causes(&error)))?;
+        let (sender, response) = response.map_err(|error| later(unspoken(&error)))?;
         let (head, body) = response.into_parts();
-        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
-        let body = body.map_err(|error| later(error.to_string()))?.to_bytes();
-        self.kept = Some(sender);
+        // What became of the message its status says, also where the rest is too long or breaks off.
+        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await.ok();
+        self.kept = body.is_some().then_some(sender);
         if head.status.is_success() {
-            return Ok(body);
+            return Ok(body.map(Collected::to_bytes).unwrap_or_default());
         }
         let why = format!("it answers {}", head.status);
         // The protocol names those that may be tried again.
@@ -145,6 +145,17 @@ async fn speak(
 
 const fn later(why: String) -> SendError {
     SendError::Later { why, pause: None }
+}
+
+/// Why there is no answer, with what helps where it is none of HTTP/1.
+fn unspoken(error: &hyper::Error) -> String {
+    let why = causes(error);
+    if !error.is_parse() {
+        return why;
+    }
+    format!(
+        "{why}: what answers speaks no HTTP/1, as a collector's port for gRPC (mostly 4317): give the one for HTTP (mostly 4318)"
+    )
 }
 
 /// An error with what caused it, which hyper keeps apart.

@@ -6,6 +6,7 @@ import { type ChangeRecord, api } from "../api";
 import { time } from "../format";
 import { KINDS, action, sentence } from "../events";
 import { Why } from "../parts/why";
+import { type Shown, further, renewed } from "../record";
 import { useShared } from "../state";
 
 export function ChangesView() {
@@ -63,9 +64,8 @@ function Events() {
 function Changes() {
   const version = useShared((state) => state.knobsVersion);
   const done = useShared((state) => state.events.find(({ kind }) => kind === "action")?.key);
-  const [records, setRecords] = useState<ChangeRecord[] | null>(null);
+  const [{ records, isMore }, setShown] = useState<Shown>({ records: null, isMore: false });
   const [fault, setFault] = useState<string | null>(null);
-  const [isMore, setMore] = useState(false);
   const [asked, setAsked] = useState(0);
   useEffect(() => {
     let isCurrent = true;
@@ -73,10 +73,7 @@ function Changes() {
       try {
         const { changes } = await api.changes();
         if (!isCurrent) return;
-        // What was read further back stays.
-        const oldest = changes[changes.length - 1]?.id ?? Infinity;
-        setRecords((known) => [...changes, ...(known ?? []).filter((one) => one.id < oldest)]);
-        setMore((more) => more || changes.length === 50);
+        setShown((shown) => renewed(shown, changes));
         setFault(null);
       } catch (error) {
         if (isCurrent) setFault(error instanceof Error ? error.message : String(error));
@@ -87,12 +84,11 @@ function Changes() {
       window.clearTimeout(timer);
     };
   }, [version, done, asked]);
-  const further = async () => {
+  const readFurther = async () => {
     const last = records?.[records.length - 1]?.id;
     try {
       const { changes } = await api.changes(last);
-      setRecords((known) => [...(known ?? []), ...changes]);
-      setMore(changes.length === 50);
+      setShown((shown) => further(shown, changes));
       setFault(null);
     } catch (error) {
       setFault(error instanceof Error ? error.message : String(error));
@@ -114,7 +110,7 @@ function Changes() {
           {records.map((record) => <Record key={record.id} record={record} reverted={() => setAsked((times) => times + 1)} />)}
         </ol>
       )}
-      {isMore && <button type="button" onClick={further}>Show earlier changes</button>}
+      {isMore && <button type="button" onClick={readFurther}>Show earlier changes</button>}
     </section>
   );
 }

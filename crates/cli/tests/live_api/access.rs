@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::Arc,
+    time::Duration,
 };
 
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject};
@@ -73,11 +74,11 @@ fn tokens_are_asked_for_roles_are_held_and_secrets_are_not_told() {
     fs::write(front.gateway.directory.path().join("new"), fresh).expect("write a token");
     fs::rename(front.gateway.directory.path().join("new"), &token_file).expect("put it in its place");
     front.gateway.log.await_line("files changed", 1);
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let until = std::time::Instant::now() + Duration::from_secs(20);
     while ask(&front, "GET", "/api/v1/session", &with(fresh), "").0 != 200 {
         assert!(std::time::Instant::now() < until, "the new token is not taken up");
         // Refused tries are slowed down; there is no event for who has no token.
-        std::thread::sleep(std::time::Duration::from_millis(200));
+        std::thread::sleep(Duration::from_millis(200));
     }
     assert_eq!(
         ask(&front, "GET", "/api/v1/session", &with(ADA), "").0 / 100,
@@ -97,6 +98,34 @@ fn tokens_are_asked_for_roles_are_held_and_secrets_are_not_told() {
     for secret in [ADA, EVE, fresh] {
         assert!(told.iter().all(|text| !text.contains(secret)), "a token was told");
     }
+    front.gateway.stop_sound();
+}
+
+#[test]
+fn events_end_for_who_is_not_known_any_more_and_for_nobody_else() {
+    let front = Front::start(TOKENS, "", &[("ada.token", ADA), ("eve.token", EVE)]);
+    let follow = |token: &str| {
+        let stream = TcpStream::connect(front.admin).expect("connect");
+        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
+        let asked = format!(
+            "GET /api/v1/events?kinds=knobs HTTP/1.0\r\nhost: {}\r\nauthorization: Bearer {token}\r\n\r\n",
+            front.admin
+        );
+        (&stream).write_all(asked.as_bytes()).expect("ask");
+        let mut lines = BufReader::new(stream).lines().map(|line| line.expect("a line in time"));
+        assert!(lines.any(|line| line.starts_with("retry:")), "it follows");
+        lines
+    };
+    let (mut ada, eve) = (follow(ADA), follow(EVE));
+    let directory = front.gateway.directory.path();
+    fs::write(directory.join("new"), "new-0123456789abcdef0123456789abcdef").expect("write a token");
+    fs::rename(directory.join("new"), directory.join("eve.token")).expect("put it in its place");
+    // Every fifteen seconds there would be a line, and one more.
+    assert!(eve.take(4).count() < 4, "and then ends");
+    let change = r#"{"changes": {"app/in_flight.min": 2}}"#;
+    let with = format!("authorization: Bearer {ADA}\r\n");
+    assert_eq!(ask(&front, "PATCH", "/api/v1/knobs", &with, change).0, 200);
+    assert!(ada.any(|line| line.contains("in_flight.min")), "who is known hears on");
     front.gateway.stop_sound();
 }
 

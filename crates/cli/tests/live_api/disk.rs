@@ -157,3 +157,42 @@ fn a_disk_that_cannot_be_written_is_tried_until_it_can() {
     assert_eq!(arrived(&front), 20.0, "nothing is lost when the archives change over");
     front.gateway.stop_sound();
 }
+
+/// As where a copy is put in place of a damaged database, or a disk is mounted late.
+#[test]
+fn what_lasts_is_in_force_as_soon_as_it_can_be_read() {
+    let directory = tempfile::tempdir().expect("a directory for the state");
+    let (database, copy) = (directory.path().join("tidegate.sqlite"), directory.path().join("copy"));
+    let start = || Front::start(&format!("state_directory = {:?}", directory.path()), "", &[]);
+    let kept = |front: &Front, kept: bool| {
+        Stream::open(front.admin, "after=0&kinds=recording", None).next_where("recording", |data| {
+            data["kept"] == kept && data["why"] != "the state directory is being read"
+        });
+    };
+    let first = start();
+    kept(&first, true);
+    first.change(r#"{"changes": {"app/mode": "watch", "app/retries.max": 5}, "lasting": true}"#);
+    first.gateway.stop_sound();
+    fs::rename(&database, &copy).expect("keep a copy");
+    fs::write(&database, "no database\n".repeat(1000)).expect("damage it");
+    let front = start();
+    kept(&front, false);
+    let value = |path: &str| front.ask(&format!("/api/v1/knobs?path={path}"))["knobs"][0]["value"].clone();
+    assert_eq!(value("app/mode"), "enforce");
+    front.change(r#"{"changes": {"app/retries.max": 3}}"#);
+    let servers = "/api/v1/applications/app/servers";
+    let added = api(front.admin, "POST", servers, r#"{"url": "http://127.0.0.1:1", "name": "two"}"#);
+    assert_eq!(added.status, 200, "{}", added.text());
+    fs::rename(&copy, &database).expect("put it back");
+    front.gateway.log.await_line("a lasting change is in force", 1);
+    assert_eq!((value("app/mode"), value("app/retries.max")), ("watch".into(), "3".into()));
+    assert_eq!(front.ask(servers)["servers"].as_array().map(Vec::len), Some(2), "those that were added stay");
+    // Taken back, it is forgotten.
+    kept(&front, true);
+    front.change(r#"{"changes": {"app/mode": null}}"#);
+    front.gateway.stop_sound();
+    let last = start();
+    let value = |path: &str| last.ask(&format!("/api/v1/knobs?path={path}"))["knobs"][0]["value"].clone();
+    assert_eq!((value("app/mode"), value("app/retries.max")), ("enforce".into(), "5".into()));
+    last.gateway.stop_sound();
+}

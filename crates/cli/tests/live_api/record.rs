@@ -212,3 +212,22 @@ fn who_it_was_is_what_the_token_says_and_who_may_only_look_does_nothing() {
     assert!(told.contains("action ada (deploy): capacity app/capacity: none -> 9/s"), "{told}");
     front.gateway.stop_sound();
 }
+
+#[test]
+fn a_server_that_was_added_goes_back_to_what_it_was_added_with() {
+    let other = Origin::hello();
+    let front = Front::start("", "", &[]);
+    let weight = || front.ask("/api/v1/knobs?path=app/servers/two/weight")["knobs"][0].clone();
+    let of =
+        |knob: &Json| [&knob["value"], &knob["configured"]].map(|value| value.as_str().map(str::to_owned));
+    let both = |value: &str, unchanged: &str| [value, unchanged].map(|text| Some(text.to_owned()));
+    let two = json!({ "url": other.url(), "name": "two", "weight": 3 }).to_string();
+    done(&front, "POST", SERVERS, &two);
+    assert_eq!(of(&weight()), both("3", "3"));
+    assert_eq!(weight()["drift"], false);
+    done(&front, "PATCH", &format!("{SERVERS}/two"), r#"{"weight": 7}"#);
+    assert_eq!(of(&weight()), both("7", "3"));
+    done(&front, "PATCH", &format!("{SERVERS}/two"), r#"{"weight": null}"#);
+    assert_eq!(of(&weight()), both("3", "3"));
+    front.gateway.stop_sound();
+}

@@ -89,3 +89,21 @@ fn a_form_leaves_the_focus_where_it_is_while_other_things_happen() {
     assert_eq!(browser.value("document.querySelector('[data-change] input').value"), "not wanted");
     shop.gateway.stop_sound();
 }
+
+#[test]
+fn the_record_is_that_of_the_process_that_answers() {
+    let shop = Shop::open(1);
+    let body = "{\"changes\":{\"shop/default/queue.max\":12},\"who\":\"ada\",\"why\":\"before the restart\"}";
+    assert_eq!(api(shop.admin, "PATCH", "/api/v1/knobs", body).status, 200);
+    let mut browser = Browser::start();
+    browser.size(1366, 900);
+    browser.open(&format!("http://{}/#/changes", shop.admin));
+    browser.until("document.querySelector('.record')?.innerText.includes('before the restart')");
+    let Shop { gateway, configuration, _servers, _visitors, .. } = shop;
+    gateway.stop_sound();
+    // With a state directory of its own, which knows nothing.
+    let gateway = Gateway::run(&configuration, &Start::default());
+    browser.until("document.querySelector('.link').innerText === 'live'");
+    browser.until("document.querySelector('main').innerText.includes('Nothing was changed')");
+    gateway.stop_sound();
+}

@@ -480,14 +480,16 @@ fn without_traffic_the_page_says_how_to_send_some() {
 fn a_token_is_asked_for_and_who_may_only_look_is_offered_no_change() {
     let directory = tempfile::tempdir().expect("a directory for the test");
     let (looks, changes) = ("a-token-that-only-looks-0123456789", "a-token-that-may-change-0123456789");
-    for (name, token) in [("looks.token", looks), ("changes.token", changes)] {
+    let reports = "a-token-that-only-reports-0123456789";
+    for (name, token) in [("looks.token", looks), ("changes.token", changes), ("reports.token", reports)] {
         std::fs::write(directory.path().join(name), token).expect("write a token");
     }
     let admin = free_address();
     let configuration = format!(
         "admin = \"{admin}\"\n[[listener]]\naddress = \"{}\"\n[application.shop]\nservers = [\"http://127.0.0.1:1\"]\n\
          [[admin_token]]\nname = \"eve\"\nfile = \"looks.token\"\nrole = \"read\"\n\
-         [[admin_token]]\nname = \"ada\"\nfile = \"changes.token\"\nrole = \"operator\"\n",
+         [[admin_token]]\nname = \"ada\"\nfile = \"changes.token\"\nrole = \"operator\"\n\
+         [[admin_token]]\nname = \"room\"\nfile = \"reports.token\"\nrole = \"check\"\n",
         free_address()
     );
     let gateway = Gateway::run_in(directory, &configuration, &Start::default());
@@ -504,6 +506,12 @@ fn a_token_is_asked_for_and_who_may_only_look_is_offered_no_change() {
     browser.write("not-a-token-of-this-gateway-01234");
     browser.press("Enter");
     browser.until("document.querySelector('#token-why.fault')?.innerText.includes('token') && !document.querySelector('#token-why').innerText.includes('whole')");
+    // One that is for something else is not the end of it.
+    browser.click("#token");
+    browser.write(reports);
+    browser.press("Enter");
+    browser
+        .until("document.querySelector('#token-why.fault')?.innerText.includes('reports of waiting rooms')");
     browser.click("#token");
     browser.write(looks);
     browser.press("Enter");
@@ -519,6 +527,11 @@ fn a_token_is_asked_for_and_who_may_only_look_is_offered_no_change() {
     browser.press("Enter");
     browser.until("document.querySelectorAll('.knob button').length > 10");
     browser.until("document.querySelector('footer').innerText.includes('You may change settings (ada)')");
+    // It is worth nothing any more: another one is asked for.
+    let fresh = gateway.directory.path().join("fresh");
+    std::fs::write(&fresh, "a-token-of-another-day-0123456789").expect("write a token");
+    std::fs::rename(&fresh, gateway.directory.path().join("changes.token")).expect("put it in its place");
+    browser.until("document.querySelector('#token-why.fault')?.innerText.includes('not known here')");
     gateway.stop_sound();
 }
 

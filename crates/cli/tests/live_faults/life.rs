@@ -115,6 +115,43 @@ fn a_listener_that_could_not_be_opened_is_tried_again() {
     front.finish(1);
 }
 
+#[test]
+fn listeners_and_the_access_log_do_not_hold_up_each_other() {
+    let origin = Origin::hello();
+    let directory = tempfile::tempdir().expect("a directory for the logs");
+    let (first, folder) = (directory.path().join("first.log"), directory.path().join("folder"));
+    let second = folder.join("second.log");
+    let front = Front::start(&[origin.url()], "", KNOBS);
+    let held = TcpListener::bind("127.0.0.1:0").expect("an address");
+    let address = held.local_addr().expect("its address");
+    let host = |log: &Path| {
+        format!("access_log.target = {log:?}\n[[listener]]\nname = \"second\"\naddress = \"{address}\"")
+    };
+    front.rewrite(&[origin.url()], &host(&first), KNOBS);
+    front.gateway.log.await_line("listeners stay as they were", 1);
+    assert_eq!(get(front.listen, "/").expect("an answer").status, 200);
+    await_that("the access log has a line", || fs::read(&first).is_ok_and(|log| log.ends_with(b"\n")));
+    drop(held);
+    front.rewrite(&[origin.url()], &host(&second), KNOBS);
+    front.gateway.log.await_line("the access log stays as it was", 1);
+    assert_eq!(get(address, "/").expect("an answer").status, 200);
+    fs::create_dir(&folder).expect("make the directory");
+    front.gateway.signal("HUP");
+    front.gateway.log.await_line("new configuration in force", 1);
+    assert_eq!(get(address, "/").expect("an answer").status, 200);
+    await_that("the other one has", || fs::read(&second).is_ok_and(|log| log.ends_with(b"\n")));
+    front.finish(3);
+}
+
+#[test]
+fn other_workers_are_said_to_wait_for_the_next_start() {
+    let origin = Origin::hello();
+    let front = Front::start(&[origin.url()], "", KNOBS);
+    front.rewrite(&[origin.url()], "[[workers]]\nthreads = 1", KNOBS);
+    front.gateway.log.await_line("take effect at the next start", 1);
+    front.finish(0);
+}
+
 /// What changes after it was read, while the gateway still starts, is taken up when it has.
 #[test]
 fn a_configuration_that_changes_during_the_start_is_taken_up() {

@@ -53,6 +53,8 @@ pub(crate) struct Received {
     pub(crate) messages: usize,
     /// The status that all are answered with; 0: 200.
     pub(crate) status: u16,
+    /// Bytes of the answers' bodies, which say nothing.
+    pub(crate) answer_bytes: usize,
 }
 
 trait Stream: Read + Write {}
@@ -219,9 +221,11 @@ fn converse(stream: TcpStream, shared: &Shared) -> io::Result<()> {
                 other => panic!("a message to {other}"),
             }
         }
+        let length = received.answer_bytes;
         shared.changed.notify_all();
         drop(received);
-        stream.write_all(format!("HTTP/1.1 {status} Said\r\ncontent-length: 0\r\n\r\n").as_bytes())?;
+        stream.write_all(format!("HTTP/1.1 {status} Said\r\ncontent-length: {length}\r\n\r\n").as_bytes())?;
+        stream.write_all(&vec![0; length])?;
         stream.flush()?;
     }
     Ok(())

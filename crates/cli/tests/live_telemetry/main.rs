@@ -8,7 +8,8 @@ mod collector;
 use std::{
     collections::BTreeSet,
     fs,
-    net::SocketAddr,
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener},
     process::Command,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -354,6 +355,47 @@ fn without_a_collector_requests_are_served_and_what_it_misses_is_bounded_and_cou
     assert_eq!(client.get("/good", "").expect("an answer").status, 200);
     collector.wait_for("the next one", |received| (!received.served("/good").is_empty()).then_some(()));
     assert!(collector.received().served("/bad").is_empty());
+    front.gateway.stop_sound();
+}
+
+/// As where the port is that for gRPC, which speaks HTTP/2 alone.
+#[test]
+fn what_speaks_no_http1_is_said_to_be_perhaps_the_other_port() {
+    let other = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let address = other.local_addr().expect("its address");
+    std::thread::spawn(move || {
+        for mut stream in other.incoming().map_while(Result::ok) {
+            let _ = stream.read(&mut [0; 4096]);
+            // Settings, and then it goes away.
+            let _ = stream.write_all(b"\0\0\0\x04\0\0\0\0\0\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\x01");
+        }
+    });
+    let telemetry = format!("[telemetry]\nendpoint = \"http://{address}\"\nmetrics.interval = \"1s\"\n");
+    let front = Front::start(&telemetry, &[]);
+    front.gateway.log.await_line("4318", 1);
+    front.gateway.stop_sound();
+}
+
+/// As of something in between that answers with pages of its own.
+#[test]
+fn an_answer_that_is_too_long_says_by_its_status_what_became_of_the_message() {
+    let collector = Collector::start();
+    let telemetry = format!(
+        "[telemetry]\nendpoint = \"{}\"\nmetrics.interval = \"1s\"\ntraces.sample = 1.0\n",
+        collector.url()
+    );
+    let front = Front::start(&telemetry, &[]);
+    collector.received().answer_bytes = 200_000;
+    for path in ["/first", "/second"] {
+        assert_eq!(get(front.listen, path).expect("an answer").status, 200);
+        collector.wait_for("it came", |received| (!received.served(path).is_empty()).then_some(()));
+    }
+    assert_eq!(collector.received().served("/first").len(), 1, "sent once");
+    collector.answer_with(400);
+    assert_eq!(get(front.listen, "/bad").expect("an answer").status, 200);
+    await_metrics(front.admin, "the loss is counted", |metrics| {
+        metrics.sum("spans_lost", &[("where", "collector")]) == 1.0
+    });
     front.gateway.stop_sound();
 }
 

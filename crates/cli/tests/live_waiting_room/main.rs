@@ -391,6 +391,8 @@ fn partners_pass_by_with_a_signed_token_and_nobody_else_does() {
         format!("{}B{}", &good[..40], &good[41..]),
         "x".to_owned(),
     ];
+    let recorded = api(shop.admin, "GET", "/api/v1/knobs/changes?limit=1", "").text();
+    assert!(recorded.contains("\"from\":\"none\"") && recorded.contains(" for 1h\""), "{recorded}");
     // Nobody is let in by himself.
     let wait = "{\"changes\": {\"shop/waiting_room.method\": \"wait\"}}";
     assert_eq!(api(shop.admin, "PATCH", "/api/v1/knobs", wait).status, 200);
