@@ -19,14 +19,9 @@ use tidegate_control::{
 use tidegate_runtime::CoreApplication;
 use tokio::time::{Instant, timeout_at};
 
-use super::{
-    Service,
-    error::{ClientFault, Failure},
-    hop_by_hop,
-    record::Tried,
-};
+use super::{Service, error::Failure, hop_by_hop, record::Tried};
 use crate::{
-    body::{BodyError, Outbound},
+    body::Outbound,
     connection::Connection,
     upstream::{ChooseHint, UpstreamBody},
 };
@@ -95,13 +90,7 @@ impl Errand {
                 Err(error) => error,
             };
             if let Some(client) = error.client {
-                return Err(Failure::Client(match client {
-                    BodyError::TooLarge(_) => ClientFault::TooLarge,
-                    BodyError::TooSlow => ClientFault::TooSlow,
-                    BodyError::Client(_) | BodyError::Upstream(_) | BodyError::TakenTooSlowly => {
-                        ClientFault::Broken
-                    }
-                }));
+                return Err(Failure::Client(client.into()));
             }
             failure = Failure::Upstream { kind: error.kind, message: error.message };
             if retries_left == 0 || self.left.get() {

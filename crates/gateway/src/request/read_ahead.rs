@@ -22,6 +22,7 @@ use tidegate_control::{Timestamp, admission::Outcome, knobs::HalfClosed};
 use tidegate_runtime::Spooled;
 
 use super::{
+    error::outcome_of_broken,
     frames::{Frames, length},
     in_flight::{AGAIN, InFlight, Rest, Standing},
     intake::Bounds,
@@ -231,7 +232,7 @@ impl Reading {
             }
             Event::Frame(None) => (None, self.finish()),
             Event::Frame(Some(Err(error))) => {
-                self.in_flight.fail(Outcome::Drop);
+                self.in_flight.fail(outcome_of_broken(&error));
                 (Some(Err(error)), Source::Broken)
             }
             Event::Left | Event::Stalled | Event::Long | Event::Waited => {
@@ -466,7 +467,7 @@ async fn pump(reading: Reading, shared: Rc<RefCell<Buffer>>) {
             }
             Event::Frame(None) => break End::Whole(in_flight.finish(status)),
             Event::Frame(Some(Err(error))) => {
-                in_flight.fail(Outcome::Drop);
+                in_flight.fail(outcome_of_broken(&error));
                 break End::Broken(Some(error));
             }
             Event::Left => {

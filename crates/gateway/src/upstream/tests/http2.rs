@@ -542,6 +542,92 @@ fn a_stream_without_answer_runs_out_of_time_and_its_connection_gets_no_more() {
     });
 }
 
+/// As a gRPC server that has sent its first fields while its client streams.
+#[test]
+fn a_server_that_has_begun_to_answer_is_not_silent_while_the_request_still_comes() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = Bench::new(&[raw.address()], |app| {
+            app.upstream.protocol = UpstreamProtocol::Http2;
+            set(&mut app.values, "upstream.body.idle_timeout", ms(500));
+        });
+        let (sender, body) = stream();
+        let server = async {
+            let mut connection = accept(&raw, 100).await;
+            let (request, mut respond) = connection.accept().await.expect("open").expect("a request");
+            let _answer = respond.send_response(Response::new(()), false).expect("a head to be sent");
+            let mut body = request.into_body();
+            let read = async {
+                while let Some(part) = body.data().await {
+                    let len = part.expect("no error").len();
+                    body.flow_control().release_capacity(len).expect("taken");
+                }
+                std::future::pending::<()>().await;
+            };
+            let drive = async { while connection.accept().await.is_some() {} };
+            tokio::join!(read, drive);
+        };
+        let upload = async {
+            for _ in 0..6 {
+                tokio::time::sleep(Duration::from_millis(250)).await;
+                sender.send(Ok("part".into())).expect("still wanted");
+            }
+            tokio::time::sleep(Duration::from_millis(1500)).await;
+            sender.send(Ok("last".into())).expect("still wanted");
+            drop(sender);
+        };
+        let exchange = async {
+            let response = bench.send(request(Method::POST, "/", body)).await.expect("a head");
+            text(response.into_body()).await.expect_err("silent")
+        };
+        let client = async { tokio::join!(exchange, upload).0 };
+        let error = with_server(client, server).await;
+        assert!(matches!(error, BodyError::Upstream(_)), "{error}");
+        assert_eq!(bench.errors(UpstreamError::Body), 1);
+    });
+}
+
+/// As that of a call whose server has sent its first fields, and whose client then says nothing for too long.
+#[test]
+fn a_client_that_fails_within_its_body_is_not_the_servers_fault() {
+    for is_answered in [false, true] {
+        run(async {
+            let raw = Raw::bind().await;
+            let bench = h2(&[raw.address()]);
+            let (sender, body) = stream();
+            sender.send(Ok("part".into())).expect("wanted");
+            let server = async {
+                let mut connection = accept(&raw, 100).await;
+                let (request, mut respond) = connection.accept().await.expect("open").expect("a request");
+                let answer = |_| respond.send_response(Response::new(()), false).expect("a head to be sent");
+                let _answer = is_answered.then_some(()).map(answer);
+                let mut body = request.into_body();
+                let read = async {
+                    assert_eq!(body.data().await.expect("a part").expect("no error"), "part");
+                    if !is_answered {
+                        sender.send(Err(BodyError::TooSlow)).expect("wanted");
+                    }
+                    body.data().await.expect("an end").expect_err("no clean one");
+                };
+                tokio::join!(read, async { while connection.accept().await.is_some() {} });
+            };
+            let client = async {
+                match bench.send(request(Method::POST, "/", body)).await {
+                    Ok(response) => {
+                        sender.send(Err(BodyError::TooSlow)).expect("wanted");
+                        text(response.into_body()).await.expect_err("broken off")
+                    }
+                    Err(error) => error.client.expect("the client's fault"),
+                }
+            };
+            let error = with_server(client, server).await;
+            assert!(matches!(error, BodyError::TooSlow), "{error}");
+            assert_eq!(bench.count(Meter::UPSTREAM_ERRORS).iter().sum::<u64>(), 0);
+            assert_eq!(bench.in_flight(), 0);
+        });
+    }
+}
+
 #[test]
 fn what_is_no_http2_fails() {
     run(async {
