@@ -288,6 +288,34 @@ fn an_answer_before_the_end_of_its_request_is_whole() {
     assert_eq!(counted.counts(Meter::GOOD), [1]);
 }
 
+/// Of what has no content the head is all, in whatever frame the server ends it.
+#[test]
+fn an_answer_without_content_is_whole_with_its_head() {
+    // Indexed fields 9 and 11: 204 and 304.
+    for (method, head, status) in [
+        ("HEAD", [OK, &field("content-length", "100")].concat(), "200"),
+        ("GET", vec![0x89], "204"),
+        ("GET", [&[0x8b], &field("content-length", "100")[..]].concat(), "304"),
+    ] {
+        let (servers, connections) = server();
+        let house = house(&servers, "");
+        let (mut client, mut server, stream) =
+            asks(&house, &connections, &format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n"));
+        server.send(HEADERS, END_HEADERS, stream, &head).unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\n") {
+            answer.extend(take(&mut client, 1));
+        }
+        let line = &lines(&house, 1)[0];
+        assert_eq!((member(line, "status"), member(line, "reason")), (Some(status), None), "{line}");
+        server.send(DATA, END_STREAM, stream, b"").unwrap();
+        house.held(0);
+        drop((client, server));
+        let counted = house.finish();
+        assert_eq!([counted.counts(Meter::GOOD), counted.counts(Meter::ABANDONED)], [[1], [0]]);
+    }
+}
+
 /// As clients of gRPC do with a call that they need no more.
 #[test]
 fn a_call_that_its_client_cancels_is_no_failure_of_its_server() {

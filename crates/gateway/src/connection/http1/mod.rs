@@ -367,7 +367,9 @@ impl<'a> Codec<'a> {
     ) -> Poll<Result<(), Stop>> {
         while let Some((body, _)) = source {
             if !self.outgoing.wants_more() {
-                *source = None;
+                if let Some((body, _)) = source.take() {
+                    body.suffice();
+                }
                 break;
             }
             if !self.outgoing.has_room() {
