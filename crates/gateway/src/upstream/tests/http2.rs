@@ -628,6 +628,39 @@ fn a_client_that_fails_within_its_body_is_not_the_servers_fault() {
     }
 }
 
+/// It is wholly there, and its server has said that it has not looked at it.
+#[test]
+fn a_request_without_body_that_was_not_looked_at_is_sent_again_whatever_its_method() {
+    for refuses in [true, false] {
+        run(async {
+            let raw = Raw::bind().await;
+            let bench = h2(&[raw.address()]);
+            let server = async {
+                let mut peer = raw.accept().await;
+                peer.write([0, 0, 0, 4, 0, 0, 0, 0, 0]).await;
+                has_asked(&mut peer, 1).await;
+                peer.write([0, 0, 1, 1, 5, 0, 0, 0, 1, 0x88]).await;
+                has_asked(&mut peer, 3).await;
+                match refuses {
+                    true => peer.write([0, 0, 4, 3, 0, 0, 0, 0, 3, 0, 0, 0, 7]).await,
+                    false => peer.write([0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]).await,
+                }
+                answer_all(raw.accept().await.stream, "second").await;
+            };
+            let client = async {
+                bench.get("/").await.expect("a head");
+                let post = request(Method::POST, "/", RequestBody::Empty);
+                bench
+                    .send(post)
+                    .await
+                    .map(|response| response.status().as_u16())
+                    .map_err(|error| error.message)
+            };
+            assert_eq!(with_server(client, server).await, Ok(200), "{refuses}");
+        });
+    }
+}
+
 #[test]
 fn what_is_no_http2_fails() {
     run(async {
