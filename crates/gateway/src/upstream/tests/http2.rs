@@ -31,11 +31,11 @@ fn answer(mut respond: server::SendResponse<Bytes>, body: &'static str) {
     stream.send_data(Bytes::from_static(body.as_bytes()), true).expect("a body to be sent");
 }
 
-fn h2(servers: &[SocketAddr]) -> Bench {
+pub(super) fn h2(servers: &[SocketAddr]) -> Bench {
     Bench::new(servers, |app| app.upstream.protocol = UpstreamProtocol::Http2)
 }
 
-async fn accept(raw: &Raw, streams: u32) -> Serving<TcpStream> {
+pub(super) async fn accept(raw: &Raw, streams: u32) -> Serving<TcpStream> {
     let peer = raw.accept().await;
     server::Builder::new()
         .max_concurrent_streams(streams)
@@ -49,7 +49,7 @@ async fn get_text(bench: &Bench, path: &str) -> String {
 }
 
 /// Lets a server's connection move while the client does.
-async fn with_server<T>(client: impl Future<Output = T>, server: impl Future<Output = ()>) -> T {
+pub(super) async fn with_server<T>(client: impl Future<Output = T>, server: impl Future<Output = ()>) -> T {
     tokio::pin!(client, server);
     tokio::select! {
         result = &mut client => result,
@@ -436,7 +436,7 @@ fn an_upload_that_goes_on_beyond_its_answer_has_its_connection_alone_and_ends_wi
 }
 
 /// Waits for the head of that stream's request.
-async fn has_asked(peer: &mut Peer, stream: u8) {
+pub(super) async fn has_asked(peer: &mut Peer, stream: u8) {
     // The length of its fields, HEADERS, their flags and the stream.
     while !peer.buffer.windows(6).any(|bytes| bytes[0] == 1 && bytes[2..] == [0, 0, 0, stream]) {
         assert_ne!(peer.stream.read_buf(&mut peer.buffer).await.expect("more to read"), 0);
@@ -540,125 +540,6 @@ fn a_stream_without_answer_runs_out_of_time_and_its_connection_gets_no_more() {
         };
         with_server(client, server).await;
     });
-}
-
-/// As a gRPC server that has sent its first fields while its client streams.
-#[test]
-fn a_server_that_has_begun_to_answer_is_not_silent_while_the_request_still_comes() {
-    run(async {
-        let raw = Raw::bind().await;
-        let bench = Bench::new(&[raw.address()], |app| {
-            app.upstream.protocol = UpstreamProtocol::Http2;
-            set(&mut app.values, "upstream.body.idle_timeout", ms(500));
-        });
-        let (sender, body) = stream();
-        let server = async {
-            let mut connection = accept(&raw, 100).await;
-            let (request, mut respond) = connection.accept().await.expect("open").expect("a request");
-            let _answer = respond.send_response(Response::new(()), false).expect("a head to be sent");
-            let mut body = request.into_body();
-            let read = async {
-                while let Some(part) = body.data().await {
-                    let len = part.expect("no error").len();
-                    body.flow_control().release_capacity(len).expect("taken");
-                }
-                std::future::pending::<()>().await;
-            };
-            let drive = async { while connection.accept().await.is_some() {} };
-            tokio::join!(read, drive);
-        };
-        let upload = async {
-            for _ in 0..6 {
-                tokio::time::sleep(Duration::from_millis(250)).await;
-                sender.send(Ok("part".into())).expect("still wanted");
-            }
-            tokio::time::sleep(Duration::from_millis(1500)).await;
-            sender.send(Ok("last".into())).expect("still wanted");
-            drop(sender);
-        };
-        let exchange = async {
-            let response = bench.send(request(Method::POST, "/", body)).await.expect("a head");
-            text(response.into_body()).await.expect_err("silent")
-        };
-        let client = async { tokio::join!(exchange, upload).0 };
-        let error = with_server(client, server).await;
-        assert!(matches!(error, BodyError::Upstream(_)), "{error}");
-        assert_eq!(bench.errors(UpstreamError::Body), 1);
-    });
-}
-
-/// As that of a call whose server has sent its first fields, and whose client then says nothing for too long.
-#[test]
-fn a_client_that_fails_within_its_body_is_not_the_servers_fault() {
-    for is_answered in [false, true] {
-        run(async {
-            let raw = Raw::bind().await;
-            let bench = h2(&[raw.address()]);
-            let (sender, body) = stream();
-            sender.send(Ok("part".into())).expect("wanted");
-            let server = async {
-                let mut connection = accept(&raw, 100).await;
-                let (request, mut respond) = connection.accept().await.expect("open").expect("a request");
-                let answer = |_| respond.send_response(Response::new(()), false).expect("a head to be sent");
-                let _answer = is_answered.then_some(()).map(answer);
-                let mut body = request.into_body();
-                let read = async {
-                    assert_eq!(body.data().await.expect("a part").expect("no error"), "part");
-                    if !is_answered {
-                        sender.send(Err(BodyError::TooSlow)).expect("wanted");
-                    }
-                    body.data().await.expect("an end").expect_err("no clean one");
-                };
-                tokio::join!(read, async { while connection.accept().await.is_some() {} });
-            };
-            let client = async {
-                match bench.send(request(Method::POST, "/", body)).await {
-                    Ok(response) => {
-                        sender.send(Err(BodyError::TooSlow)).expect("wanted");
-                        text(response.into_body()).await.expect_err("broken off")
-                    }
-                    Err(error) => error.client.expect("the client's fault"),
-                }
-            };
-            let error = with_server(client, server).await;
-            assert!(matches!(error, BodyError::TooSlow), "{error}");
-            assert_eq!(bench.count(Meter::UPSTREAM_ERRORS).iter().sum::<u64>(), 0);
-            assert_eq!(bench.in_flight(), 0);
-        });
-    }
-}
-
-/// It is wholly there, and its server has said that it has not looked at it.
-#[test]
-fn a_request_without_body_that_was_not_looked_at_is_sent_again_whatever_its_method() {
-    for refuses in [true, false] {
-        run(async {
-            let raw = Raw::bind().await;
-            let bench = h2(&[raw.address()]);
-            let server = async {
-                let mut peer = raw.accept().await;
-                peer.write([0, 0, 0, 4, 0, 0, 0, 0, 0]).await;
-                has_asked(&mut peer, 1).await;
-                peer.write([0, 0, 1, 1, 5, 0, 0, 0, 1, 0x88]).await;
-                has_asked(&mut peer, 3).await;
-                match refuses {
-                    true => peer.write([0, 0, 4, 3, 0, 0, 0, 0, 3, 0, 0, 0, 7]).await,
-                    false => peer.write([0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]).await,
-                }
-                answer_all(raw.accept().await.stream, "second").await;
-            };
-            let client = async {
-                bench.get("/").await.expect("a head");
-                let post = request(Method::POST, "/", RequestBody::Empty);
-                bench
-                    .send(post)
-                    .await
-                    .map(|response| response.status().as_u16())
-                    .map_err(|error| error.message)
-            };
-            assert_eq!(with_server(client, server).await, Ok(200), "{refuses}");
-        });
-    }
 }
 
 #[test]
