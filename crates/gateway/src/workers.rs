@@ -269,6 +269,7 @@ impl Worker {
             tokio::select! {
                 _ = beat.tick() => {
                     self.count_decisions();
+                    self.service.count_unwritten();
                     self.core.flush_meters();
                     self.drive_timers();
                     self.steer_clock();
@@ -308,6 +309,7 @@ impl Worker {
         };
         sweeping.abort();
         self.count_decisions();
+        self.service.count_unwritten();
         self.core.flush_meters();
         Ended { cut }
     }

@@ -2,11 +2,16 @@
 
 use std::{
     io::{Read, Write},
-    net::Shutdown,
+    net::{Shutdown, TcpStream},
     time::Duration,
 };
 
-use crate::support::{Bed, eventually, exchange, get, read_response, rest};
+use socket2::{Domain, Socket, Type};
+
+use crate::{
+    request_house::House,
+    support::{Bed, PATIENCE, eventually, exchange, get, read_response, rest},
+};
 
 /// Timeouts short enough to be met in a test, and far enough apart not to be confused.
 const QUICK: &str = "park.after = \"20ms\"\n";
@@ -33,6 +38,35 @@ fn pipelined_requests_are_answered_in_order() {
     for n in 0..20 {
         let response = read_response(&mut client).unwrap();
         assert!(response.body.starts_with(&format!("GET /{n} ")), "{}", response.body);
+    }
+}
+
+/// A reset would destroy what is still on its way of the response before.
+#[test]
+fn a_response_that_breaks_off_leaves_the_one_before_it_whole() {
+    for (framing, part) in [("content-length: 100", "hel"), ("transfer-encoding: chunked", "3\r\nhel\r\n")] {
+        let house = House::new("");
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        // So that the first is not there yet.
+        socket.set_recv_buffer_size(4096).unwrap();
+        socket.connect(&house.address().into()).unwrap();
+        let mut client = TcpStream::from(socket);
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        let body = "x".repeat(100_000);
+        house.origin.next().ok(&body);
+        let mut at_server = house.origin.next();
+        // Of an event stream it shows that its head has come.
+        at_server
+            .send(&format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n{framing}\r\n\r\n{part}"));
+        let gate = house.gate();
+        eventually("begun", || gate.levels().long_streams == 1);
+        at_server.stream.shutdown(Shutdown::Both).unwrap();
+        eventually("broken off", || gate.levels().long_streams == 0);
+        assert_eq!(read_response(&mut client).unwrap().body.len(), body.len());
+        let broken = String::from_utf8(rest(&mut client)).unwrap();
+        assert!(broken.ends_with(part), "{broken}");
+        house.finish();
     }
 }
 

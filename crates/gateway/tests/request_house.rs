@@ -5,7 +5,7 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream},
     sync::{
         Arc,
-        mpsc::{Receiver, RecvTimeoutError, channel},
+        mpsc::{Receiver, channel},
     },
     thread,
 };
@@ -185,9 +185,14 @@ impl Origin {
         exchange
     }
 
+    /// A request, if one is there.
+    pub(crate) fn there(&self) -> Option<Exchange> {
+        self.exchanges.try_recv().ok()
+    }
+
     /// Whether a request is there; says nothing of those on their way.
     pub(crate) fn is_quiet(&self) -> bool {
-        matches!(self.exchanges.recv_timeout(std::time::Duration::ZERO), Err(RecvTimeoutError::Timeout))
+        self.there().is_none()
     }
 }
 

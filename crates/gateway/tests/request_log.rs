@@ -3,6 +3,7 @@
 use std::{io::Write, path::Path};
 
 use tidegate_control::meters::Meter;
+use tidegate_runtime::Subject;
 
 use crate::{
     frames::{DATA, END_HEADERS, END_STREAM, Frames, HEADERS, REQUEST},
@@ -125,6 +126,22 @@ fn errors_are_written_whatever_the_sample() {
     assert!(
         member(&lines[3], "detail").is_some_and(|detail| detail.contains(&house.origin.address.to_string()))
     );
+    house.finish();
+}
+
+#[test]
+fn a_line_that_is_lost_is_counted_also_if_no_other_follows() {
+    let host = "access_log.target = \"/dev/full\"\n";
+    let house = House::with(|_| (host.to_owned(), PLAIN.to_owned(), String::new()));
+    let mut client = house.connect();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    house.origin.next().ok("");
+    assert_eq!(read_response(&mut client).unwrap().status, 200);
+    eventually("counted", || {
+        let totals = house.shared.totals().read();
+        totals.get(&Subject::Host).is_some_and(|host| host.counts(Meter::EVENTS_LOST) == [1])
+    });
+    drop(client);
     house.finish();
 }
 

@@ -9,7 +9,7 @@ use tidegate_control::{ApplicationId, ClassId, Refusal, meters::Meter};
 use tidegate_runtime::Subject;
 
 use crate::{
-    request_house::{House, take},
+    request_house::{House, Origin, take},
     support::{eventually, read_response},
 };
 
@@ -316,6 +316,36 @@ fn a_lingering_permit_comes_back_when_the_server_takes_too_long() {
 }
 
 #[test]
+fn a_request_whose_client_has_left_is_not_tried_again() {
+    let servers = [(); 2].map(|()| Origin::start());
+    let [first, second] = servers.each_ref().map(|server| server.address);
+    for reset in [false, true] {
+        let house = House::new(&format!(
+            "servers = [\"http://{first}\", \"http://{second}\"]\nretries.max = 1\n\
+             health.failures.max = \"none\"\n{}",
+            half_closed(reset)
+        ));
+        let mut leaver = house.connect();
+        leaver.write_all(GET).unwrap();
+        let mut at_server = None;
+        eventually("a request at a server", || {
+            at_server = servers.iter().find_map(Origin::there);
+            at_server.is_some()
+        });
+        leave(leaver, reset);
+        let state = std::sync::Arc::clone(&house.shared.snapshot().applications[0].state);
+        eventually("lingering", || state.lingering().read() == 1);
+        // The server gives up what it may well be asked again.
+        let at_server = at_server.expect("a request");
+        at_server.stream.shutdown(std::net::Shutdown::Both).unwrap();
+        house.held(0);
+        assert!(servers.iter().all(Origin::is_quiet));
+        let counted = house.finish();
+        assert_eq!([counted.counts(Meter::ABANDONED), counted.counts(Meter::RETRIES)], [[1], [0]]);
+    }
+}
+
+#[test]
 fn a_download_that_is_given_up_lingers_and_ends() {
     for reset in [false, true] {
         let house = House::new(&format!("{}{ONE}", half_closed(reset)));
@@ -408,7 +438,7 @@ fn a_response_that_found_the_bound_full_becomes_a_long_stream_once_there_is_room
 
 #[test]
 fn who_waits_for_a_full_server_keeps_its_permit_and_never_starts_once_its_client_has_left() {
-    let origin = crate::request_house::Origin::start();
+    let origin = Origin::start();
     let house = House::new(&format!(
         "in_flight.algorithm = \"fixed\"\nin_flight.limit = 10\n\
          servers = [{{ name = \"only\", url = \"http://{}\", in_flight.max = 1 }}]\n\
@@ -439,7 +469,7 @@ fn who_waits_for_a_full_server_keeps_its_permit_and_never_starts_once_its_client
 }
 
 /// Ten requests at a time, before a server that takes one.
-fn before_one(origin: &crate::request_house::Origin, classes: &str) -> House {
+fn before_one(origin: &Origin, classes: &str) -> House {
     House::new(&format!(
         "in_flight.algorithm = \"fixed\"\nin_flight.limit = 10\n\
          servers = [{{ name = \"only\", url = \"http://{}\", in_flight.max = 1 }}]\n{classes}",
@@ -449,7 +479,7 @@ fn before_one(origin: &crate::request_house::Origin, classes: &str) -> House {
 
 #[test]
 fn a_deadline_passes_while_a_full_server_is_waited_for() {
-    let origin = crate::request_house::Origin::start();
+    let origin = Origin::start();
     for (classes, field) in [
         ("[application.app.class.default]\nqueue.wait.max = \"none\"\ndeadline = \"50ms\"\n", ""),
         (
@@ -479,7 +509,7 @@ fn a_deadline_passes_while_a_full_server_is_waited_for() {
 
 #[test]
 fn a_server_that_has_room_again_takes_the_highest_priority_first() {
-    let origin = crate::request_house::Origin::start();
+    let origin = Origin::start();
     let house = before_one(
         &origin,
         "[application.app.class.default]\nqueue.wait.max = \"none\"\n\

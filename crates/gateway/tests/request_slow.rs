@@ -10,7 +10,9 @@ use std::{
 use tidegate_control::meters::Meter;
 
 use crate::{
-    frames::{DATA, END_HEADERS, END_STREAM, Frames, HEADERS, PREFACE, REQUEST, SETTINGS, WINDOW_UPDATE},
+    frames::{
+        DATA, END_HEADERS, END_STREAM, Frames, HEADERS, PREFACE, REQUEST, RST_STREAM, SETTINGS, WINDOW_UPDATE,
+    },
     request_house::{Exchange, House, take},
     request_log,
     support::{eventually, read_response},
@@ -202,6 +204,47 @@ fn who_takes_a_response_more_slowly_than_it_may_is_cut_off() {
     assert_eq!(request_log::member(line, "reason"), Some("response_too_slow"));
     let counted = house.finish();
     assert_eq!(counted.counts(Meter::ABANDONED), [1]);
+}
+
+/// What is on its way to it may be much at once: a large piece, of each of many streams on one slow line.
+#[test]
+fn a_stream_whose_client_takes_little_at_a_time_is_not_taken_for_one_that_takes_nothing() {
+    const STEP: u32 = 8 << 10;
+    let house = request_log::house("spool = \"64KiB\"\n", "body.idle_timeout = \"1s\"\n");
+    let body: Arc<str> = "x".repeat(1 << 20).into();
+    let mut frames = Frames { stream: house.connect() };
+    frames.stream.write_all(PREFACE).unwrap();
+    frames.send(SETTINGS, 0, 0, &[&[0, 4][..], &STEP.to_be_bytes()].concat()).unwrap();
+    frames.send(WINDOW_UPDATE, 0, 0, &(1_u32 << 24).to_be_bytes()).unwrap();
+    frames.send(HEADERS, END_STREAM | END_HEADERS, 1, REQUEST).unwrap();
+    let answering = answering(house.origin.next(), &body);
+    let (mut taken, mut granted, mut is_ended) = (0, STEP as usize, false);
+    let mut take = |frames: &mut Frames, granted: usize| {
+        while taken < granted {
+            match frames.receive().unwrap() {
+                (DATA, flags, _, data) => {
+                    taken += data.len();
+                    is_ended |= flags & END_STREAM == END_STREAM;
+                }
+                (RST_STREAM, .., code) => panic!("reset after {taken} bytes: {code:?}"),
+                _ => {}
+            }
+        }
+        is_ended
+    };
+    // Eighty thousand bytes a second, for longer than it may take nothing.
+    for _ in 0..40 {
+        take(&mut frames, granted);
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        frames.send(WINDOW_UPDATE, 0, 1, &STEP.to_be_bytes()).unwrap();
+        granted += STEP as usize;
+    }
+    frames.send(WINDOW_UPDATE, 0, 1, &(1_u32 << 24).to_be_bytes()).unwrap();
+    assert!(take(&mut frames, body.len()) || frames.until(DATA).1 & END_STREAM == END_STREAM);
+    answering.join().unwrap();
+    drop(frames);
+    let counted = house.finish();
+    assert_eq!(counted.counts(Meter::RESPONSES), [0, 1, 0, 0, 0]);
 }
 
 /// An upload beyond what is gathered, of which something is still to come, and that.

@@ -6,7 +6,8 @@ use std::{
     sync::mpsc::{Receiver, channel},
 };
 
-use tidegate_control::meters::Meter;
+use tidegate_control::{ApplicationId, ServerId, meters::Meter};
+use tidegate_runtime::Subject;
 
 use crate::{
     frames::{
@@ -285,6 +286,60 @@ fn an_answer_before_the_end_of_its_request_is_whole() {
     drop((client, server));
     let counted = house.finish();
     assert_eq!(counted.counts(Meter::GOOD), [1]);
+}
+
+/// Of what has no content the head is all, in whatever frame the server ends it.
+#[test]
+fn an_answer_without_content_is_whole_with_its_head() {
+    // Indexed fields 9 and 11: 204 and 304.
+    for (method, head, status) in [
+        ("HEAD", [OK, &field("content-length", "100")].concat(), "200"),
+        ("GET", vec![0x89], "204"),
+        ("GET", [&[0x8b], &field("content-length", "100")[..]].concat(), "304"),
+    ] {
+        let (servers, connections) = server();
+        let house = house(&servers, "");
+        let (mut client, mut server, stream) =
+            asks(&house, &connections, &format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n"));
+        server.send(HEADERS, END_HEADERS, stream, &head).unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\n") {
+            answer.extend(take(&mut client, 1));
+        }
+        let line = &lines(&house, 1)[0];
+        assert_eq!((member(line, "status"), member(line, "reason")), (Some(status), None), "{line}");
+        server.send(DATA, END_STREAM, stream, b"").unwrap();
+        house.held(0);
+        drop((client, server));
+        let counted = house.finish();
+        assert_eq!([counted.counts(Meter::GOOD), counted.counts(Meter::ABANDONED)], [[1], [0]]);
+    }
+}
+
+/// As clients of gRPC do with a call that they need no more.
+#[test]
+fn a_call_that_its_client_cancels_is_no_failure_of_its_server() {
+    let (servers, connections) = server();
+    let house = house(&servers, "");
+    let mut client = Frames::new(house.connect());
+    client.send(HEADERS, END_HEADERS, 1, &post(&field("content-type", "application/grpc"))).unwrap();
+    client.send(DATA, 0, 1, b"hello").unwrap();
+    let mut server = connections.recv_timeout(PATIENCE).unwrap();
+    let (_, _, stream, _) = server.until(HEADERS);
+    server.send(SETTINGS, ACK, 0, &[]).unwrap();
+    assert_eq!(server.until(DATA).3, b"hello");
+    server.send(HEADERS, END_HEADERS, stream, OK).unwrap();
+    assert_eq!(client.until(HEADERS).2, 1);
+    client.send(RST_STREAM, 0, 1, CANCEL).unwrap();
+    assert_eq!(server.until(RST_STREAM).2, stream);
+    house.held(0);
+    drop((client, server));
+    let shared = std::sync::Arc::clone(&house.shared);
+    let counted = house.finish();
+    assert_eq!(counted.counts(Meter::ABANDONED), [1]);
+    let totals = shared.totals().read();
+    let at_server = &totals[&Subject::Server(ApplicationId(0), ServerId(0))];
+    assert_eq!(at_server.counts(Meter::UPSTREAM_ERRORS).iter().sum::<u64>(), 0);
 }
 
 #[test]

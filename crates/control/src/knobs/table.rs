@@ -225,7 +225,7 @@ knobs! {
         RESPONSE_TIMEOUT: Span = "upstream.response.timeout", span(MS, DAY), Value::Span(Duration::from_secs(60)),
             "Time from a request's last byte until the server's response head.";
         UPSTREAM_BODY_IDLE_TIMEOUT: Span = "upstream.body.idle_timeout", span(MS, DAY), Value::Span(Duration::from_secs(60)),
-            "How long a server may send nothing of a response's body.";
+            "How long a server may send nothing of a response's body, unless it waits for more of the request.";
         UPSTREAM_IDLE_TIMEOUT: Span = "upstream.idle.timeout", span(MS, HOUR), Value::Span(Duration::from_secs(15)),
             "How long an idle connection to a server is kept; below the server's own timeout.";
         UPSTREAM_KEEP_ALIVE: Chosen<KeepAlivePolicy> = "upstream.keep_alive", choice::<KeepAlivePolicy>(), Value::Choice("auto"),

@@ -285,6 +285,7 @@ meters! {
         SERVER_IN_FLIGHT = "in_flight", Level, None, "" &[], "Requests in flight at the server.";
         SERVER_UP = "up", Level, None, "" &[], "1 while the server is in service, else 0.";
         CONNECTS = "connects", Count, None, "" &[], "Connections opened to the server.";
+        RESENDS = "resends", Count, None, "" &[], "Requests sent to the server once more, on another connection, since theirs was closed or refused them before an answer.";
         SERVER_CPU = "cpu", Count, Seconds, "" &[], "Processor time used by the server's processes where they run on this host, those that hold its listening socket; its rate is a number of processors.";
         SERVER_MEMORY = "memory", Level, Bytes, "" &[], "Resident memory of those processes.";
     }

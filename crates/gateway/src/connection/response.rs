@@ -11,16 +11,22 @@ use http_body::{Body, Frame, SizeHint};
 use super::{pulse::Exchange, stream::Turn};
 use crate::{body::BodyError, request::ResponseBody};
 
+/// Bytes given to the codec at once: as many as a frame holds (RFC 9113, section 4.2). It asks for more once they have gone out, which
+/// shows that the client takes them.
+const PIECE_MAX: usize = 16 * 1024;
+
 /// The body of a response, and the exchange it ends by being dropped.
 pub(super) struct Guarded {
     body: ResponseBody,
+    /// What is left of a piece.
+    rest: Bytes,
     exchange: Exchange,
 }
 
 impl Guarded {
     pub(super) fn new(body: ResponseBody, exchange: Exchange) -> Self {
         Turn::Client.note();
-        Self { body, exchange }
+        Self { body, rest: Bytes::new(), exchange }
     }
 }
 
@@ -32,11 +38,22 @@ impl Body for Guarded {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let frame = Pin::new(&mut self.body).poll_frame(context);
+        let this = &mut *self;
+        let mut frame = if this.rest.is_empty() {
+            Pin::new(&mut this.body).poll_frame(context)
+        } else {
+            Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut this.rest)))))
+        };
+        if let Poll::Ready(Some(Ok(frame))) = &mut frame
+            && let Some(data) = frame.data_mut()
+            && data.len() > PIECE_MAX
+        {
+            this.rest = data.split_off(PIECE_MAX);
+        }
         match &frame {
             Poll::Ready(frame) => {
                 let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
-                self.exchange.carry(data.map_or(0, |data| data.len() as u64));
+                this.exchange.carry(data.map_or(0, |data| data.len() as u64));
                 Turn::Client.note();
             }
             Poll::Pending => Turn::Server.note(),
@@ -45,7 +62,7 @@ impl Body for Guarded {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -83,6 +83,11 @@ impl Outgoing {
         !matches!(self.rest, Rest::Nothing)
     }
 
+    /// Whether the body ends with the connection.
+    pub(crate) const fn ends_with_connection(&self) -> bool {
+        matches!(self.rest, Rest::ToEnd)
+    }
+
     /// Whether another frame has a place behind what waits. Behind what is written in part it has none: that would
     /// grow for as long as a slow peer never takes all of it.
     pub(crate) fn has_room(&self) -> bool {

@@ -19,14 +19,9 @@ use tidegate_control::{
 use tidegate_runtime::CoreApplication;
 use tokio::time::{Instant, timeout_at};
 
-use super::{
-    Service,
-    error::{ClientFault, Failure},
-    hop_by_hop,
-    record::Tried,
-};
+use super::{Service, error::Failure, hop_by_hop, record::Tried};
 use crate::{
-    body::{BodyError, Outbound, RequestBody},
+    body::{Outbound, RequestBody},
     connection::Connection,
     upstream::{ChooseHint, UpstreamBody},
 };
@@ -113,14 +108,7 @@ impl Errand {
                 Err(error) => error,
             };
             if let Some(client) = error.client {
-                let fault = match client {
-                    BodyError::TooLarge(_) => ClientFault::TooLarge,
-                    BodyError::TooSlow => ClientFault::TooSlow,
-                    BodyError::Client(_) | BodyError::Upstream(_) | BodyError::TakenTooSlowly => {
-                        ClientFault::Broken
-                    }
-                };
-                return Err(Unserved::new(Failure::Client(fault), None));
+                return Err(Unserved::new(Failure::Client(client.into()), None));
             }
             failure = Failure::Upstream { kind: error.kind, message: error.message };
             is_unsent &= error.request.is_some();

@@ -14,6 +14,8 @@
 use http::StatusCode;
 use tidegate_control::{Refusal, admission::Outcome, meters::UpstreamError};
 
+use crate::body::BodyError;
+
 /// Why an exchange failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
@@ -65,6 +67,16 @@ impl ClientFault {
     }
 }
 
+impl From<BodyError> for ClientFault {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::TooLarge(_) => Self::TooLarge,
+            BodyError::TooSlow => Self::TooSlow,
+            BodyError::Client(_) | BodyError::Upstream(_) | BodyError::TakenTooSlowly => Self::Broken,
+        }
+    }
+}
+
 /// Status, reason and sentence for a failure of a server.
 pub(super) const fn upstream(kind: UpstreamError) -> (StatusCode, &'static str, &'static str) {
     match kind {
@@ -96,6 +108,16 @@ impl Failure {
                 Outcome::Ignore
             }
             Self::Upstream { .. } => Outcome::Drop,
+        }
+    }
+}
+
+/// What the in-flight limit learns of an answer that breaks off.
+pub(super) const fn outcome_of_broken(error: &BodyError) -> Outcome {
+    match error {
+        BodyError::Upstream(_) => Outcome::Drop,
+        BodyError::Client(_) | BodyError::TooLarge(_) | BodyError::TooSlow | BodyError::TakenTooSlowly => {
+            Outcome::Ignore
         }
     }
 }

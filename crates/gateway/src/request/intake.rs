@@ -120,13 +120,18 @@ impl Bounds {
 
     /// How long a client may still be waited for, having been waited for before and sent, or taken, so much.
     pub(super) fn patience(&self, bytes: u64, waited: Duration) -> Duration {
-        let by_rate = self.rate_min_bytes_per_s.map_or(Duration::MAX, |rate| {
+        self.patience_by_rate(bytes, waited)
+            .map_or(self.idle_timeout, |by_rate| by_rate.min(self.idle_timeout))
+    }
+
+    /// The same by its rate alone, where one is asked for.
+    pub(super) fn patience_by_rate(&self, bytes: u64, waited: Duration) -> Option<Duration> {
+        self.rate_min_bytes_per_s.map(|rate| {
             // The average falls below the rate once waiting has taken longer than this.
             let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
             let span = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
             span.max(RATE_AFTER).saturating_sub(waited)
-        });
-        self.idle_timeout.min(by_rate)
+        })
     }
 }
 

@@ -14,9 +14,10 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{
     dispatch::{Answered, Unserved},
+    error::outcome_of_broken,
     in_flight::InFlight,
 };
-use crate::upstream::UpstreamBody;
+use crate::{body::BodyError, upstream::UpstreamBody};
 
 /// An exchange that waits for its server's head, together with the permit. Dropped before that, for
 /// its client has left, it goes on by itself as long as the permit lingers.
@@ -82,15 +83,13 @@ pub(super) async fn drain(mut upstream: UpstreamBody, in_flight: InFlight, statu
         while let Some(frame) =
             std::future::poll_fn(|context| Pin::new(&mut upstream).poll_frame(context)).await
         {
-            if frame.is_err() {
-                return Outcome::Drop;
-            }
+            frame?;
         }
-        Outcome::Success
+        Ok::<_, BodyError>(())
     };
     match timeout_at(until, end).await {
-        Ok(Outcome::Success) => drop(in_flight.finish(status)),
-        Ok(outcome) => in_flight.fail(outcome),
+        Ok(Ok(())) => drop(in_flight.finish(status)),
+        Ok(Err(error)) => in_flight.fail(outcome_of_broken(&error)),
         // Dropping the body breaks the connection off.
         Err(_) => in_flight.fail(Outcome::Ignore),
     }

@@ -417,10 +417,14 @@ impl Service {
     }
 
     fn log(&self, entry: access_log::Entry) {
-        let lost = self.access_log.write(entry);
-        if lost > 0 {
-            self.core.meters().host().add(Meter::EVENTS_LOST, lost);
+        if !self.access_log.write(entry) {
+            self.core.meters().host().add(Meter::EVENTS_LOST, 1);
         }
+    }
+
+    /// Counts lines of the access log that could not be written, once each.
+    pub(crate) fn count_unwritten(&self) {
+        self.core.meters().host().add(Meter::EVENTS_LOST, self.access_log.take_unwritten());
     }
 
     /// Whether the next line that is not written anyway is: exactly the share the knob says.

@@ -22,6 +22,7 @@ use tidegate_control::{Timestamp, admission::Outcome, knobs::HalfClosed};
 use tidegate_runtime::Spooled;
 
 use super::{
+    error::outcome_of_broken,
     frames::{Frames, length},
     in_flight::{AGAIN, InFlight, Rest, Standing},
     intake::Bounds,
@@ -231,7 +232,7 @@ impl Reading {
             }
             Event::Frame(None) => (None, self.finish()),
             Event::Frame(Some(Err(error))) => {
-                self.in_flight.fail(Outcome::Drop);
+                self.in_flight.fail(outcome_of_broken(&error));
                 (Some(Err(error)), Source::Broken)
             }
             Event::Left | Event::Stalled | Event::Long | Event::Waited => {
@@ -389,6 +390,8 @@ async fn pump(reading: Reading, shared: Rc<RefCell<Buffer>>) {
     let long_at = tokio::time::Instant::from_std(clock.instant(in_flight.long_stream_at()));
     let mut long = pin!(tokio::time::sleep_until(long_at));
     let mut may_become_long = in_flight.standing() != Standing::Streams;
+    // A stream is reset if its client takes nothing; how little that is at a time is not to be seen from here.
+    let shows_silence = connection.protocol() == Protocol::Http2;
     let mut stalled = pin!(None::<tokio::time::Sleep>);
     // Since when the buffer is full, and for how long it was before.
     let (mut full_since, mut full) = (None, Duration::ZERO);
@@ -421,13 +424,17 @@ async fn pump(reading: Reading, shared: Rc<RefCell<Buffer>>) {
                     }
                     if full_since.is_none() {
                         full_since = Some(now);
-                        let patience = bounds.patience(shared.borrow().taken, full);
-                        stalled.set(Some(tokio::time::sleep_until(now + patience)));
+                        let taken = shared.borrow().taken;
+                        let patience = match shows_silence {
+                            true => bounds.patience_by_rate(taken, full),
+                            false => Some(bounds.patience(taken, full)),
+                        };
+                        stalled.set(patience.map(|patience| tokio::time::sleep_until(now + patience)));
                     }
-                    if let Some(stalled) = stalled.as_mut().as_pin_mut() {
-                        ready!(stalled.poll(context));
-                    }
-                    return Poll::Ready(Event::Stalled);
+                    return match stalled.as_mut().as_pin_mut() {
+                        Some(stalled) => stalled.poll(context).map(|()| Event::Stalled),
+                        None => Poll::Pending,
+                    };
                 }
             }
             let has_permit =
@@ -466,7 +473,7 @@ async fn pump(reading: Reading, shared: Rc<RefCell<Buffer>>) {
             }
             Event::Frame(None) => break End::Whole(in_flight.finish(status)),
             Event::Frame(Some(Err(error))) => {
-                in_flight.fail(Outcome::Drop);
+                in_flight.fail(outcome_of_broken(&error));
                 break End::Broken(Some(error));
             }
             Event::Left => {
@@ -478,7 +485,7 @@ async fn pump(reading: Reading, shared: Rc<RefCell<Buffer>>) {
                 in_flight.fail(Outcome::Ignore);
                 shared.borrow_mut().clear();
                 let is_silent = full_since.is_some_and(|since| since.elapsed() >= bounds.idle_timeout());
-                let error = match is_silent {
+                let error = match is_silent && !shows_silence {
                     true => BodyError::Client("it takes nothing of the response".into()),
                     false => BodyError::TakenTooSlowly,
                 };

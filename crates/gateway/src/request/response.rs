@@ -104,8 +104,13 @@ impl Service {
                 spooled: read.spooled,
             })),
             Err(error) => {
-                in_flight.fail(Outcome::Drop);
-                let failure = Failure::Upstream { kind: UpstreamError::Body, message: error.to_string() };
+                let failure = match error {
+                    BodyError::Upstream(_) => {
+                        Failure::Upstream { kind: UpstreamError::Body, message: error.to_string() }
+                    }
+                    error => Failure::Client(error.into()),
+                };
+                in_flight.fail(failure.outcome());
                 return Err(Unanswered::new(record, failure));
             }
         };

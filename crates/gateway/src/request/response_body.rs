@@ -80,6 +80,29 @@ impl ResponseBody {
         self
     }
 
+    /// Its client has a whole response, and no more of the server's message belongs there: that to HEAD, say, which the server
+    /// has yet to end.
+    pub(crate) fn suffice(mut self) {
+        self.settle(true);
+    }
+
+    /// Ends the account. `is_enough`: with a whole response, whatever has come of it.
+    fn settle(&mut self, is_enough: bool) {
+        let Some(mut record) = self.record.take() else { return };
+        if let Content::ReadAhead(content) = &self.content
+            && let Some(served) = content.served()
+        {
+            record.serve(served);
+        }
+        let has_given_all = match &self.content {
+            Content::ReadAhead(content) => content.has_given_all(),
+            _ => self.is_end(),
+        };
+        if is_enough || has_given_all {
+            record.finish();
+        }
+    }
+
     fn is_end(&self) -> bool {
         match &self.content {
             Content::Empty => true,
@@ -140,19 +163,7 @@ impl Body for ResponseBody {
 
 impl Drop for ResponseBody {
     fn drop(&mut self) {
-        let Some(mut record) = self.record.take() else { return };
-        if let Content::ReadAhead(content) = &self.content
-            && let Some(served) = content.served()
-        {
-            record.serve(served);
-        }
-        let has_given_all = match &self.content {
-            Content::ReadAhead(content) => content.has_given_all(),
-            _ => self.is_end(),
-        };
-        if has_given_all {
-            record.finish();
-        }
+        self.settle(false);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{
     future::Future,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -63,19 +63,48 @@ pub(super) enum Message {
     Http2(http2::Stream, Incoming),
 }
 
+/// How long the server has been silent: since the last piece of its message, or of the request's body, as long as that comes. While
+/// its client is waited for, it may have nothing to say.
+#[derive(Debug, Default)]
+struct Silence {
+    /// Who was waited for when the timer was armed, as [`Silence::poll`] is told.
+    armed: Option<Option<u64>>,
+}
+
+impl Silence {
+    /// Something of the message has come.
+    const fn end(&mut self) {
+        self.armed = None;
+    }
+
+    /// Ready when it has been too long. So many `pieces` of the request were taken, or `None` while its client is waited for. `timer` is
+    /// polled, and begins anew before if told so.
+    fn poll(&mut self, pieces: Option<u64>, mut timer: impl FnMut(bool) -> Poll<()>) -> Poll<()> {
+        loop {
+            let begins = self.armed.replace(pieces) != Some(pieces);
+            ready!(timer(begins));
+            if pieces.is_some() {
+                return Poll::Ready(());
+            }
+            // Nobody may tell that the client has gone on.
+            self.armed = None;
+        }
+    }
+}
+
 enum State {
     Ended,
     Http1 {
         exchange: Exchange,
         http1: Box<Http1>,
-        /// Whether the timer runs: only while we wait for the server.
-        is_armed: bool,
+        silence: Silence,
     },
     Http2 {
         exchange: Exchange,
         stream: http2::Stream,
         incoming: Incoming,
         timer: Option<Pin<Box<Sleep>>>,
+        silence: Silence,
     },
     Upgraded(Box<UpstreamUpgraded>),
 }
@@ -90,8 +119,10 @@ impl UpstreamBody {
                     let (io, leftover) = http1.into_io();
                     State::Upgraded(Box::new(UpstreamUpgraded { io, leftover, chosen: exchange.chosen }))
                 }
-                Message::Http1(http1) => State::Http1 { exchange, http1, is_armed: false },
-                Message::Http2(stream, incoming) => State::Http2 { exchange, stream, incoming, timer: None },
+                Message::Http1(http1) => State::Http1 { exchange, http1, silence: Silence::default() },
+                Message::Http2(stream, incoming) => {
+                    State::Http2 { exchange, stream, incoming, timer: None, silence: Silence::default() }
+                }
             },
             answered_at: now,
             has_waited: false,
@@ -180,17 +211,19 @@ impl Body for UpstreamBody {
         let this = self.get_mut();
         let polled = match &mut this.state {
             State::Ended | State::Upgraded(_) => return Poll::Ready(None),
-            State::Http1 { http1, is_armed, .. } => {
+            State::Http1 { http1, silence, .. } => {
                 let polled = http1.poll_frame(context);
-                let timeout = http1.plan.body_idle_timeout;
+                let (timeout, pieces) = (http1.plan.body_idle_timeout, http1.pieces());
                 if polled.is_ready() {
-                    *is_armed = false;
+                    silence.end();
                 } else {
-                    if !*is_armed {
-                        http1.arm(timeout);
-                        *is_armed = true;
-                    }
-                    if http1.poll_timer(context).is_ready() {
+                    let timer = |begins| {
+                        if begins {
+                            http1.arm(timeout);
+                        }
+                        http1.poll_timer(context)
+                    };
+                    if silence.poll(pieces, timer).is_ready() {
                         return Poll::Ready(Some(Err(this.fail(&silent(timeout)))));
                     }
                 }
@@ -207,18 +240,33 @@ impl Body for UpstreamBody {
                     Poll::Pending => Poll::Pending,
                 }
             }
-            State::Http2 { stream, incoming, timer, .. } => {
+            State::Http2 { stream, incoming, timer, silence, .. } => {
                 let polled = Pin::new(&mut *incoming).poll_frame(context);
-                if matches!(polled, Poll::Ready(None)) && !is_whole(incoming) {
+                let is_broken = match &polled {
+                    Poll::Ready(None) => !is_whole(incoming),
+                    Poll::Ready(Some(frame)) => frame.is_err(),
+                    Poll::Pending => false,
+                };
+                if is_broken && let Some(error) = stream.take_client_error() {
+                    this.state = State::Ended;
+                    return Poll::Ready(Some(Err(error)));
+                }
+                if is_broken && matches!(polled, Poll::Ready(None)) {
                     return Poll::Ready(Some(Err(this.fail(RESET_WITHIN))));
                 }
                 let timeout = stream.body_idle_timeout();
                 if polled.is_ready() {
-                    *timer = None;
+                    silence.end();
                 } else {
-                    let timer = timer
-                        .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + timeout)));
-                    if timer.as_mut().poll(context).is_ready() {
+                    let timer = |begins| {
+                        let new = || Box::pin(tokio::time::sleep(timeout));
+                        let timer = timer.get_or_insert_with(new);
+                        if begins {
+                            timer.as_mut().reset(Instant::now() + timeout);
+                        }
+                        timer.as_mut().poll(context)
+                    };
+                    if silence.poll(stream.pieces(), timer).is_ready() {
                         stream.suspect();
                         return Poll::Ready(Some(Err(this.fail(&silent(timeout)))));
                     }

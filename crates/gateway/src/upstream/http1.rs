@@ -274,6 +274,11 @@ impl Http1 {
         }
     }
 
+    /// Pieces of the request's body that have been taken; `None` while its client is waited for.
+    pub(super) const fn pieces(&self) -> Option<u64> {
+        if self.upload.waits_for_client { None } else { Some(self.upload.pieces) }
+    }
+
     /// Arms the timer.
     pub(super) fn arm(&mut self, timeout: Duration) {
         self.timer.as_mut().reset(Instant::now() + timeout);

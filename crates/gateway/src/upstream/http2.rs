@@ -5,7 +5,7 @@ use std::{
     future::Future,
     io,
     pin::Pin,
-    rc::Rc,
+    rc::{Rc, Weak},
     task::{Context, Poll, Waker, ready},
     time::Duration,
 };
@@ -34,12 +34,12 @@ use super::{
     error::{Failure, describe, h2_error},
     http1::Unanswered,
     io::UpstreamIo,
-    outgoing::{Outgoing, Progress, Released},
+    outgoing::{ClientError, Outgoing, Progress, Released},
     patience::{Patience, Turn},
     plan::Plan,
     proxy_header::Ends,
 };
-use crate::body::{LINGER, Outbound, RequestBody};
+use crate::body::{BodyError, LINGER, Outbound, RequestBody};
 
 /// Streams of one connection that we use at once, whatever the server would allow.
 const STREAMS_MAX: usize = 128;
@@ -79,6 +79,10 @@ pub(super) struct Stream {
     connection: Rc<Http2>,
     /// The request's body, as long as the codec holds something of it.
     upload: Cell<Option<Released>>,
+    /// How far it has come, as long as more of it is to come.
+    progress: RefCell<Weak<Progress>>,
+    /// What has gone wrong in it on the client's side.
+    client_error: RefCell<ClientError>,
 }
 
 /// Runs the codec's tasks on this core.
@@ -175,7 +179,12 @@ impl Http2 {
             return None;
         }
         self.active.set(self.active.get() + 1);
-        Some(Stream { connection: Rc::clone(self), upload: Cell::new(None) })
+        Some(Stream {
+            connection: Rc::clone(self),
+            upload: Cell::new(None),
+            progress: RefCell::default(),
+            client_error: RefCell::default(),
+        })
     }
 
     /// Takes a stream back.
@@ -294,6 +303,10 @@ impl Stream {
         let has_body = !body.is_end_stream();
         let (body, progress, upload) = Outgoing::new(body);
         self.upload.set(upload);
+        if let Some(progress) = &progress {
+            self.progress.replace(Rc::downgrade(progress));
+            self.client_error.replace(progress.error());
+        }
         let mut sender = connection.sender.clone();
         let mut response = std::pin::pin!(sender.try_send_request(Request::from_parts(*head, body)));
         let mut timer: Option<Pin<Box<Sleep>>> = None;
@@ -360,6 +373,20 @@ impl Stream {
     /// Whether its connection has answered before.
     pub(super) fn is_used(&self) -> bool {
         self.connection.is_used.get()
+    }
+
+    /// Pieces of the request's body that have been taken; `None` while its client is waited for.
+    pub(super) fn pieces(&self) -> Option<u64> {
+        match self.progress.borrow().upgrade().map_or(Turn::Whole, |progress| progress.turn()) {
+            Turn::Client => None,
+            Turn::Pieces(pieces) => Some(pieces),
+            Turn::Whole => Some(u64::MAX),
+        }
+    }
+
+    /// What went wrong in the request's body on the client's side, for which the codec has reset the stream.
+    pub(super) fn take_client_error(&self) -> Option<BodyError> {
+        self.client_error.borrow().take()
     }
 
     /// Nothing new goes over this stream's connection.

@@ -60,8 +60,11 @@ pub(super) struct Progress {
     taken: RefCell<Option<Taken>>,
     pieces: Cell<u64>,
     waits: Cell<bool>,
-    error: RefCell<Option<BodyError>>,
+    error: ClientError,
 }
+
+/// What went wrong on the client's side, for whoever is to know when the codec has let go of the body.
+pub(super) type ClientError = Rc<RefCell<Option<BodyError>>>;
 
 #[derive(Debug, Default)]
 struct Taken {
@@ -97,7 +100,7 @@ impl Outgoing {
             taken: RefCell::new(Some(Taken::default())),
             pieces: Cell::new(0),
             waits: Cell::new(false),
-            error: RefCell::new(None),
+            error: Rc::default(),
         });
         (Self { source: Source::Streaming(Rc::clone(&progress)), held }, Some(progress), released)
     }
@@ -115,6 +118,11 @@ impl Progress {
     /// What went wrong on the client's side.
     pub(super) fn take_error(&self) -> Option<BodyError> {
         self.error.take()
+    }
+
+    /// Where it will stand if something does.
+    pub(super) fn error(&self) -> ClientError {
+        Rc::clone(&self.error)
     }
 
     /// The whole body once more, if all that was taken of it is still there. The codec gets no more of it.

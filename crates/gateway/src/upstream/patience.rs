@@ -3,7 +3,7 @@
 use std::{
     future::Future,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -14,8 +14,8 @@ use tokio::time::{Instant, Sleep};
 pub(super) struct Patience {
     timeout: Duration,
     began: Instant,
-    /// The piece of the body from which the timer was armed.
-    armed: Option<u64>,
+    /// The piece of the body from which the timer was armed; of no piece while the client is waited for.
+    armed: Option<Option<u64>>,
 }
 
 /// Who is waited for.
@@ -43,17 +43,21 @@ impl Patience {
         context: &mut Context<'_>,
     ) -> Poll<()> {
         let (piece, since) = match turn {
-            Turn::Whole => (0, Some(self.began)),
-            Turn::Client => {
-                self.armed = None;
-                return Poll::Pending;
-            }
-            Turn::Pieces(pieces) => (pieces, None),
+            Turn::Whole => (Some(0), Some(self.began)),
+            Turn::Client => (None, None),
+            Turn::Pieces(pieces) => (Some(pieces), None),
         };
-        if self.armed != Some(piece) {
-            timer.as_mut().reset(since.unwrap_or_else(Instant::now) + self.timeout);
-            self.armed = Some(piece);
+        loop {
+            if self.armed != Some(piece) {
+                timer.as_mut().reset(since.unwrap_or_else(Instant::now) + self.timeout);
+                self.armed = Some(piece);
+            }
+            ready!(timer.as_mut().poll(context));
+            if piece.is_some() {
+                return Poll::Ready(());
+            }
+            // Nobody may tell that the client has gone on.
+            self.armed = None;
         }
-        timer.poll(context)
     }
 }

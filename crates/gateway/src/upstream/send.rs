@@ -152,7 +152,7 @@ impl Upstreams {
             let sent = Instant::from_std(clock.instant(sent_at));
             // The failure comes with whether the connection may just have been stale.
             let is_soon = || clock.now().since(sent_at) <= STALE_WITHIN;
-            let (unanswered, may_be_stale) = match lease {
+            let (unanswered, may_be_stale, has_gone) = match lease {
                 Lease::Http1(mut http1) => {
                     let was_used = http1.is_used;
                     let wait = Wait::begin(&chosen, &http1, sent_at, clock);
@@ -168,7 +168,8 @@ impl Upstreams {
                         Err(unanswered) => {
                             wait.cancel();
                             let may_be_stale = was_used && (!unanswered.has_reached || is_soon());
-                            (unanswered, may_be_stale)
+                            let has_gone = unanswered.has_reached;
+                            (unanswered, may_be_stale, has_gone)
                         }
                     }
                 }
@@ -183,7 +184,7 @@ impl Upstreams {
                         // What it refuses it may take on another, and ends none by that.
                         Err(unanswered) => {
                             let may_be_stale = !unanswered.has_reached || (was_used && is_soon());
-                            (unanswered, may_be_stale)
+                            (unanswered, may_be_stale, true)
                         }
                     }
                 }
@@ -196,7 +197,10 @@ impl Upstreams {
                 may_be_stale && tries - moves < TRIES_MAX
             };
             match if is_worth_it { again(unanswered) } else { Err(unanswered) } {
-                Ok(back) => request = back,
+                Ok(back) => {
+                    server.cells.add(Meter::RESENDS, u64::from(has_gone));
+                    request = back;
+                }
                 Err(unanswered) => return Err(give_up(&chosen, unanswered, clock.now())),
             }
         };

@@ -159,6 +159,10 @@ struct Codec<'a> {
     outgoing: Outgoing,
     /// Whether what was written is on its way.
     is_flushed: bool,
+    /// Whether the request under way came before the response to the one before it had gone out.
+    is_pipelined: bool,
+    /// Whether the end of the connection can be taken for that of the response under way.
+    ends_with_it: bool,
     /// Room for the next head.
     room: Room,
 }
@@ -199,6 +203,8 @@ impl<'a> Codec<'a> {
             wire: Rc::new(RefCell::new(wire)),
             outgoing: Outgoing::default(),
             is_flushed: true,
+            is_pipelined: false,
+            ends_with_it: true,
             room: Room::default(),
         }
     }
@@ -224,6 +230,7 @@ impl<'a> Codec<'a> {
             if let Err(stop) = served {
                 return stop;
             }
+            self.is_pipelined = !self.wire.borrow().input.is_empty();
         }
     }
 
@@ -310,7 +317,7 @@ impl<'a> Codec<'a> {
         let unfinished = Unfinished(Some(&connection.socket));
         // Ends once nothing more is taken of the body.
         let mut source = Some((body, exchange));
-        poll_fn(|context| {
+        let written = poll_fn(|context| {
             loop {
                 let filled = self.poll_fill(&mut source, context);
                 if let Poll::Ready(Err(stop)) = filled {
@@ -331,8 +338,11 @@ impl<'a> Codec<'a> {
                 }
             }
         })
-        .await?;
-        unfinished.finish();
+        .await;
+        if !matches!(written, Err(Stop::Broken)) {
+            unfinished.finish();
+        }
+        written?;
         match connection.upgrade.take().filter(|_| is_upgrade) {
             Some(upgrade) => Err(Stop::Upgraded(upgrade)),
             None if lasts => self.body_ended().await,
@@ -354,6 +364,7 @@ impl<'a> Codec<'a> {
         self.connection.interim.move_to(&mut self.outgoing);
         let lasts = is_lasting && is_read && !self.connection.is_draining();
         let lasts = encode::begin(&mut self.outgoing, &head, &body, asked, lasts);
+        self.ends_with_it = self.outgoing.ends_with_connection();
         self.room.refill(head.headers);
         Answer { body, is_upgrade: head.status == StatusCode::SWITCHING_PROTOCOLS, lasts }
     }
@@ -367,7 +378,9 @@ impl<'a> Codec<'a> {
     ) -> Poll<Result<(), Stop>> {
         while let Some((body, _)) = source {
             if !self.outgoing.wants_more() {
-                *source = None;
+                if let Some((body, _)) = source.take() {
+                    body.suffice();
+                }
                 break;
             }
             if !self.outgoing.has_room() {
@@ -375,13 +388,18 @@ impl<'a> Codec<'a> {
             }
             // Broken off, or not as long as was said.
             let Ok(frame) = ready!(Pin::new(&mut *body).poll_frame(context)).transpose() else {
-                return Poll::Ready(Err(Stop::Broken));
+                return Poll::Ready(Err(self.broken()));
             };
             if let Err(OtherLength) = self.outgoing.push(frame, body.is_end_stream()) {
-                return Poll::Ready(Err(Stop::Broken));
+                return Poll::Ready(Err(self.broken()));
             }
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// The response under way comes to no end. That of the request before may be on its way still, and a reset would destroy it.
+    const fn broken(&self) -> Stop {
+        if self.is_pipelined && !self.ends_with_it { Stop::Ended } else { Stop::Broken }
     }
 
     /// Writes all that waits to be written.

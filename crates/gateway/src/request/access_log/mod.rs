@@ -15,7 +15,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
-        mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
     },
     thread,
     time::{Duration, Instant},
@@ -100,16 +100,15 @@ impl AccessLog {
         }
     }
 
-    /// Hands over an entry; gives how many lines were lost, this one and those that could not be
-    /// written since the last call.
+    /// Hands over an entry; whether there was room for it.
     #[must_use]
-    pub(super) fn write(&self, entry: Entry) -> u64 {
-        let unwritten =
-            if self.lost.load(Ordering::Relaxed) == 0 { 0 } else { self.lost.swap(0, Ordering::Relaxed) };
-        match self.sender.try_send(Message::Entry(Box::new(entry))) {
-            Ok(()) => unwritten,
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => unwritten + 1,
-        }
+    pub(super) fn write(&self, entry: Entry) -> bool {
+        self.sender.try_send(Message::Entry(Box::new(entry))).is_ok()
+    }
+
+    /// How many lines could not be written since the last call.
+    pub(super) fn take_unwritten(&self) -> u64 {
+        self.lost.swap(0, Ordering::Relaxed)
     }
 
     fn send(&self, message: Message) -> io::Result<()> {

@@ -124,6 +124,41 @@ fn an_answer_before_the_whole_request_is_passed_on_even_if_the_server_then_close
     }
 }
 
+/// It may wait for the rest of the request. Once it has that, it may not be silent.
+#[test]
+fn a_server_that_has_begun_to_answer_is_not_silent_while_the_request_still_comes() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench =
+            Bench::new(&[raw.address()], |app| set(&mut app.values, "upstream.body.idle_timeout", ms(500)));
+        let (sender, body) = stream();
+        let server = async {
+            let mut peer = raw.accept().await;
+            peer.head().await;
+            peer.write("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n").await;
+            peer.read_until(b"0\r\n\r\n").await;
+            peer
+        };
+        let client = async {
+            let response = bench.send(request(Method::POST, "/", body)).await.expect("a head");
+            text(response.into_body()).await.expect_err("silent")
+        };
+        let upload = async {
+            // For three times as long as it may be silent, in all and at once.
+            for _ in 0..6 {
+                tokio::time::sleep(Duration::from_millis(250)).await;
+                sender.send(Ok("part".into())).expect("still wanted");
+            }
+            tokio::time::sleep(Duration::from_millis(1500)).await;
+            sender.send(Ok("last".into())).expect("still wanted");
+            drop(sender);
+        };
+        let (error, _peer, ()) = tokio::join!(client, server, upload);
+        assert!(matches!(error, BodyError::Upstream(_)), "{error}");
+        assert_eq!(bench.errors(UpstreamError::Body), 1);
+    });
+}
+
 #[test]
 fn an_empty_response_is_at_its_end_at_once() {
     run(async {

@@ -31,11 +31,11 @@ fn answer(mut respond: server::SendResponse<Bytes>, body: &'static str) {
     stream.send_data(Bytes::from_static(body.as_bytes()), true).expect("a body to be sent");
 }
 
-fn h2(servers: &[SocketAddr]) -> Bench {
+pub(super) fn h2(servers: &[SocketAddr]) -> Bench {
     Bench::new(servers, |app| app.upstream.protocol = UpstreamProtocol::Http2)
 }
 
-async fn accept(raw: &Raw, streams: u32) -> Serving<TcpStream> {
+pub(super) async fn accept(raw: &Raw, streams: u32) -> Serving<TcpStream> {
     let peer = raw.accept().await;
     server::Builder::new()
         .max_concurrent_streams(streams)
@@ -49,7 +49,7 @@ async fn get_text(bench: &Bench, path: &str) -> String {
 }
 
 /// Lets a server's connection move while the client does.
-async fn with_server<T>(client: impl Future<Output = T>, server: impl Future<Output = ()>) -> T {
+pub(super) async fn with_server<T>(client: impl Future<Output = T>, server: impl Future<Output = ()>) -> T {
     tokio::pin!(client, server);
     tokio::select! {
         result = &mut client => result,
@@ -436,7 +436,7 @@ fn an_upload_that_goes_on_beyond_its_answer_has_its_connection_alone_and_ends_wi
 }
 
 /// Waits for the head of that stream's request.
-async fn has_asked(peer: &mut Peer, stream: u8) {
+pub(super) async fn has_asked(peer: &mut Peer, stream: u8) {
     // The length of its fields, HEADERS, their flags and the stream.
     while !peer.buffer.windows(6).any(|bytes| bytes[0] == 1 && bytes[2..] == [0, 0, 0, stream]) {
         assert_ne!(peer.stream.read_buf(&mut peer.buffer).await.expect("more to read"), 0);

@@ -5,6 +5,7 @@ mod bodies;
 mod faults;
 mod health;
 mod http2;
+mod http2_uploads;
 mod proxy_out;
 mod reuse;
 mod tls;

@@ -115,6 +115,7 @@ async fn stale_before(then: impl AsyncFnOnce(Peer)) {
     let (sent, ()) = tokio::join!(bench.send(post), second);
     assert_eq!(sent.expect("an answer").status(), 204);
     assert_eq!(bench.count(Meter::UPSTREAM_ERRORS).iter().sum::<u64>(), 0);
+    assert_eq!(bench.count(Meter::RESENDS), [0], "it was sent once");
 }
 
 #[test]
@@ -179,6 +180,7 @@ fn an_idempotent_request_that_met_a_stale_connection_is_sent_once_more() {
                 [2],
                 "one request is one, however often it is sent"
             );
+            assert_eq!(bench.count(Meter::RESENDS), [1]);
         }
     });
 }
