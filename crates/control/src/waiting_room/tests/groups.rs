@@ -102,7 +102,7 @@ proptest! {
         let mut waiting = 0;
         for _ in 0..before + members {
             let slot = naive.earliest(0).unwrap();
-            naive.due[0][slot] += 1000;
+            naive.take(0, 0, slot, 1000);
             let told = promise(room.ask(s(59.0), id(0))).unwrap();
             prop_assert_eq!(told.at.since(s(59.0)).as_secs(), slot as u64);
             waiting += usize::from(slot > 1);
@@ -150,13 +150,12 @@ proptest! {
             prop_assert_eq!(found, expected as u64, "{:?} in {:?}", lot, pace_of);
         }
         for (lane, at) in [(0, 0)].into_iter().chain((1..).zip(kept)) {
-            let expected = naive.earliest(lane).into_iter().chain(naive.earliest(0)).min();
+            let expected = naive.next(lane);
             // Doors are open: the next one is told a time, or goes on in the present slot.
             let next = promise(room.ask(s(60.0), id(at))).map(|told| told.at.since(s(60.0)).as_secs());
-            if let (Some(next), Some(expected)) = (next, expected) {
+            if let (Some(next), Some((expected, part))) = (next, expected) {
                 prop_assert_eq!(next, expected as u64, "lane {}", lane);
-                let lane = if naive.earliest(lane) == Some(expected) { lane } else { 0 };
-                naive.due[lane][expected] += 1000;
+                naive.take(lane, part, expected, 1000);
             }
         }
         room.check_invariants();
