@@ -503,7 +503,7 @@ impl SlotTable {
         self.close_line();
         let lane = self.laid_into(lane);
         let last = self.present + self.horizon;
-        let (mut rest, mut left) = (work, people);
+        let (mut rest, mut told) = (work, 0);
         let mut slot = stretch.slot.max(self.present);
         while rest > 0 && slot <= last && stretch.in_slot(last) > 0 {
             let part = if slot == last { rest } else { rest.min(stretch.in_slot(slot)) };
@@ -512,11 +512,12 @@ impl SlotTable {
             for (lane, part) in [(lane, own), (0, part - own)] {
                 self.due[lane][at] = self.due[lane][at].saturating_add(part);
             }
-            let share = u128::from(people) * u128::from(part) / u128::from(work.max(1));
-            let share = u64::try_from(share).unwrap_or(left).min(left);
-            self.people.add(at, u32::try_from(share).unwrap_or(u32::MAX));
-            left -= share;
             rest -= part;
+            // By what has been laid until now, so that nobody is lost where a slot has less than a place.
+            let until_now = u128::from(people) * u128::from(work - rest) / u128::from(work.max(1));
+            let until_now = u64::try_from(until_now).unwrap_or(people);
+            self.people.add(at, u32::try_from(until_now - told).unwrap_or(u32::MAX));
+            told = until_now;
             slot += 1;
         }
         self.pour();

@@ -222,6 +222,26 @@ fn each_group_draws_by_itself_when_its_own_doors_open() {
     assert!(!drawn.is_sorted() && drawn.iter().all(|at| *at < s(131.0)), "{drawn:?}");
 }
 
+/// Also where a slot has less than a place.
+#[test]
+fn everybody_who_was_drawn_is_counted() {
+    let (method, order) = (RoomMethod::Event, RoomOrder::InOrder);
+    let doors = RoomSettings { method, order, opens_at: Some(s(60.0)), ..settings() };
+    for per_s in [0.4, 1.5, 9.5] {
+        let mut room = room_of(&doors, per_s);
+        let lots = ask(&mut room, START, 57);
+        assert_eq!(room.standing(START).waiting, 57);
+        room.advance(s(60.0));
+        let present =
+            lots.iter().filter(|lot| place(&mut room.clone(), s(60.0), lot) < s(61.0)).count() as u64;
+        let waiting = room.standing(s(60.0)).waiting;
+        assert!(waiting.abs_diff(57 - present) <= 1, "{waiting} of {per_s}/s, {present} are in");
+        let ahead = lots.iter().map(|lot| room.look(s(60.0), lot).ahead).max();
+        assert!(ahead.is_some_and(|ahead| (45..57).contains(&ahead)), "{ahead:?} of {per_s}/s");
+        room.check_invariants();
+    }
+}
+
 #[test]
 fn doors_of_a_group_are_switched_live_and_others_stay_as_they_are() {
     let later = || event(120.0, RoomOrder::InOrder);
