@@ -5,7 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 use super::*;
 use crate::{
     ClassId, Refusal, Ticket,
-    admission::{Admission, AdmissionSettings, Arrival, Exchange, Outcome, Permit},
+    admission::{Admission, AdmissionSettings, Arrival, Exchange, Outcome, OwnModes, Permit},
     knobs::{Algorithm, Knob, Mode, Scope, Value, Values},
     limit::LimitBounds,
 };
@@ -27,7 +27,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(algorithm: Algorithm, workers: usize, given: Option<f64>) -> Self {
+    fn settings(algorithm: Algorithm, given: Option<f64>) -> AdmissionSettings {
         let mut application = Values::defaults(Scope::Application);
         if let Some(given) = given {
             application.set(Knob::CAPACITY_GIVEN, Value::Rate(given)).unwrap();
@@ -35,11 +35,13 @@ impl Bench {
         let mut class = Values::defaults(Scope::Class);
         class.set(Knob::QUEUE_DISCIPLINE, Value::Choice("fifo")).unwrap();
         class.set(Knob::QUEUE_WAIT_MAX, Value::Span(Duration::from_secs(3600))).unwrap();
-        let settings =
-            AdmissionSettings { algorithm, ..AdmissionSettings::from_values(&application, &[&class]) };
+        AdmissionSettings { algorithm, ..AdmissionSettings::from_values(&application, &[&class]) }
+    }
+
+    fn new(algorithm: Algorithm, workers: usize, given: Option<f64>) -> Self {
         let now = Timestamp::from_nanos(1_000_000_000_000);
         Self {
-            admission: Admission::new(&settings, now),
+            admission: Admission::new(&Self::settings(algorithm, given), now),
             now,
             workers,
             running: VecDeque::new(),
@@ -258,6 +260,33 @@ fn no_more_may_come_than_the_ceiling() {
             let pace = bench.admission.supply(bench.now, true).pace.expect("it has one").may_come_per_s;
             assert!(pace <= most, "{pace}/s of {most}/s after {tenth} tenths of a second");
         }
+    }
+}
+
+/// What has departed while the limit only watched is of a time in which nothing is counted.
+#[test]
+fn what_departs_while_it_only_watches_proves_nothing_afterwards() {
+    for seconds in [4, 60] {
+        let mut bench = Bench::new(Algorithm::KneeTrack, 8, None);
+        bench.run(20);
+        let enforced = Bench::settings(Algorithm::KneeTrack, None);
+        let modes = OwnModes { in_flight: Some(Mode::Watch), ..OwnModes::default() };
+        bench.admission.configure(bench.now, &AdmissionSettings { modes, ..enforced.clone() });
+        let _ = bench.events();
+        let request = Exchange { class: ClassId(0), priority: 3, weight: 1, deadline: None, bytes: 100 };
+        for _ in 0..seconds * 300 {
+            let Arrival::Start(permit) = bench.admission.arrive(bench.now, request) else {
+                panic!("nothing holds anybody")
+            };
+            bench.now = bench.now + Duration::from_micros(3333);
+            bench.admission.depart(bench.now, permit, Outcome::Success);
+        }
+        bench.admission.configure(bench.now, &enforced);
+        for second in 0..10 {
+            bench.run(1);
+            assert!(near(bench.per_s(), 400.0, 0.1), "second {second} after {seconds}: {:?}", bench.per_s());
+        }
+        assert!(!bench.causes().contains(&Cause::Proof), "after {seconds} s");
     }
 }
 
