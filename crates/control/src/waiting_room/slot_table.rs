@@ -22,15 +22,7 @@
 //! changed. Who comes at his time and is given another one takes his work along: it was counted as flowing on already, so
 //! that newcomers come no later for it and no slot stays empty. A part of each slot may be kept for a group of classes, a
 //! *lane*; what of it nobody has taken when the slot is there is anybody's, as long as newcomers overtake nobody by it. What is
-//! over stays with the lanes that had more due than their parts, so that none lives at the cost of others; where some had less, it
-//! is less by what they left, in proportion:
-//!
-//! ```text
-//! rest[lane]  max(0, over[lane] + due[i][lane] - budget[lane])
-//! over[lane]  over · rest[lane] / Σ rest
-//! ```
-//!
-//! What stands in the short queue beyond that is everybody's.
+//! over stays with the lanes that had more due than their parts ([`over`](super::over)).
 //!
 //! Cost: a place is O(1) amortised (the search goes on where the last one ended), a change of the budget
 //! O(horizon), and so is a new slot while work is over; people before a slot O(log horizon). Memory: 16 bytes a slot and lane, 16 a slot, nothing a visitor.
@@ -43,7 +35,7 @@
 
 use std::{array, time::Duration};
 
-use super::{order::Order, stretch::Stretch, tree::Tree};
+use super::{order::Order, over::Over, stretch::Stretch, tree::Tree};
 use crate::Timestamp;
 
 /// Thousandths of a work unit.
@@ -122,8 +114,8 @@ pub struct SlotTable {
     lost: Work,
     /// Work let in without a promise that is due in the next slot.
     borrowed: Work,
-    /// Work of slots that are over which they could not do, by lane.
-    over: [Work; LANES_MAX],
+    /// Work of slots that are over which they could not do.
+    over: Over,
     /// Budget over all lanes of slots to come.
     budget: Work,
     /// Work due, lane by lane, each a ring of slots.
@@ -165,7 +157,7 @@ impl SlotTable {
             direct: 0,
             lost: 0,
             borrowed: 0,
-            over: [0; LANES_MAX],
+            over: Over::default(),
             budget: 0,
             due: vec![vec![0; slots]; lanes],
             booked: vec![vec![0; slots]; lanes],
@@ -230,11 +222,12 @@ impl SlotTable {
     pub fn advance(&mut self, now: Timestamp, standing: Work) {
         let slot = self.slot_of(now);
         if slot > self.present {
-            let was_over = self.over();
+            let was_over = self.over.all();
             let gone = (slot - self.present).min(self.horizon + 1);
             for number in self.present..self.present + gone {
                 let at = self.index(number);
-                self.carry_over(array::from_fn(|lane| self.due.get(lane).map_or(0, |due| due[at])), 1);
+                let due = array::from_fn(|lane| self.due.get(lane).map_or(0, |due| due[at]));
+                self.over.carry(due, &self.budgets, 1);
                 for lane in 0..self.due.len() {
                     self.due[lane][at] = 0;
                     self.booked[lane][at] = 0;
@@ -242,13 +235,13 @@ impl SlotTable {
                 self.people.clear(at);
             }
             let last = self.present + self.horizon;
-            self.carry_over([0; LANES_MAX], slot - self.present - gone);
+            self.over.carry([0; LANES_MAX], &self.budgets, slot - self.present - gone);
             if self.budget == 0 {
                 // Nobody is held back, and nothing is over.
-                self.over = [0; LANES_MAX];
+                self.over = Over::default();
             }
             // Who came without a promise is in it, too.
-            self.over[0] = self.over[0].saturating_add(standing.saturating_sub(self.over()));
+            self.over.stands(standing);
             self.present = slot;
             (self.direct, self.lost, self.borrowed) = (0, 0, 0);
             for cursor in &mut self.cursors {
@@ -258,7 +251,7 @@ impl SlotTable {
             // What is over flows on, and what did not fit into the horizon; who was called has left room.
             let at = self.index(last);
             let is_full = || (0..self.booked.len()).any(|lane| self.booked[lane][at] > self.budgets[lane]);
-            if self.over() > 0 || was_over > 0 || self.has_called || (last >= slot && is_full()) {
+            if self.over.all() > 0 || was_over > 0 || self.has_called || (last >= slot && is_full()) {
                 self.pour();
             }
         }
@@ -287,7 +280,7 @@ impl SlotTable {
     pub fn pour(&mut self) {
         for lane in 0..self.due.len() {
             let budget = self.budgets[lane];
-            let mut rest = self.over[lane];
+            let mut rest = self.over.of(lane);
             for slot in self.present..=self.present + self.horizon {
                 let at = self.index(slot);
                 let all = self.due[lane][at].saturating_add(rest);
@@ -459,13 +452,13 @@ impl SlotTable {
 
     /// Makes work due in a slot that the present one cannot do, or that is over.
     fn move_to(&mut self, slot: u64, work: Work) {
-        let excess = self.over().saturating_add(self.due_in(self.present)).saturating_sub(self.budget);
+        let excess = self.over.all().saturating_add(self.due_in(self.present)).saturating_sub(self.budget);
         let counted = work.min(excess);
-        let mut rest = counted;
+        let mut rest = self.over.take(counted);
         let at = self.index(self.present);
-        for place in self.over.iter_mut().chain(self.due.iter_mut().map(|lane| &mut lane[at])) {
-            let part = rest.min(*place);
-            *place -= part;
+        for lane in &mut self.due {
+            let part = rest.min(lane[at]);
+            lane[at] -= part;
             rest -= part;
         }
         self.owe(slot, work, counted);
@@ -573,13 +566,12 @@ impl SlotTable {
 
     /// Work of slots that are over which they could not do.
     pub(super) fn over(&self) -> Work {
-        self.over.iter().fold(0, |sum, over| sum.saturating_add(*over))
+        self.over.all()
     }
 
     /// Goes on with the work that another table could not do, as everybody's; [`pour`](Self::pour) follows.
     pub(super) const fn go_on_with(&mut self, over: Work) {
-        self.over = [0; LANES_MAX];
-        self.over[0] = over;
+        self.over = Over::of_everybody(over);
     }
 
     /// Panics if the table contradicts itself.
@@ -613,25 +605,6 @@ impl SlotTable {
     fn due_in(&self, slot: u64) -> Work {
         let at = self.index(slot);
         self.due.iter().fold(0, |sum, lane| sum.saturating_add(lane[at]))
-    }
-
-    /// So many slots are over, in which so much was due by lane: what they could not do.
-    fn carry_over(&mut self, due: [Work; LANES_MAX], slots: u64) {
-        let all = due.iter().fold(self.over(), |sum, due| sum.saturating_add(*due));
-        let mut left = all.saturating_sub(self.budget.saturating_mul(slots));
-        for (lane, budget) in self.budgets.iter().enumerate() {
-            let work = self.over[lane].saturating_add(due[lane]);
-            self.over[lane] = work.saturating_sub(budget.saturating_mul(slots));
-        }
-        // The rest of it was done by lanes that had less to do than their parts.
-        let mut rests = self.over();
-        for rest in &mut self.over {
-            let part = u128::from(*rest) * u128::from(left) / u128::from(rests.max(1));
-            let part = u64::try_from(part).unwrap_or(*rest);
-            rests = rests.saturating_sub(*rest);
-            left = left.saturating_sub(part);
-            *rest = part;
-        }
     }
 
     /// The earliest slot after `after` in which less than `most` is due.
