@@ -11,7 +11,7 @@ use crate::{
 };
 
 const MS: Duration = Duration::from_millis(1);
-/// What a request takes of a worker.
+/// What a request takes of a worker at first.
 const SERVICE: Duration = Duration::from_millis(20);
 /// Requests kept waiting, so that the limit always holds something back.
 const WAITING: usize = 64;
@@ -21,6 +21,8 @@ struct Bench {
     admission: Admission,
     now: Timestamp,
     workers: usize,
+    /// What a request takes of one of them.
+    service: Duration,
     running: VecDeque<(Timestamp, Permit)>,
     pending: VecDeque<Permit>,
     waiting: Vec<Ticket>,
@@ -44,6 +46,7 @@ impl Bench {
             admission: Admission::new(&Self::settings(algorithm, given), now),
             now,
             workers,
+            service: SERVICE,
             running: VecDeque::new(),
             pending: VecDeque::new(),
             waiting: Vec::new(),
@@ -82,7 +85,7 @@ impl Bench {
         }
         while self.running.len() < self.workers {
             let Some(permit) = self.pending.pop_front() else { break };
-            self.running.push_back((self.now + SERVICE, permit));
+            self.running.push_back((self.now + self.service, permit));
         }
     }
 
@@ -288,6 +291,27 @@ fn what_departs_while_it_only_watches_proves_nothing_afterwards() {
         }
         assert!(!bench.causes().contains(&Cause::Proof), "after {seconds} s");
     }
+}
+
+/// A server that becomes three times as fast: what departed until that was noticed proves no more than that.
+#[test]
+fn what_showed_a_rise_does_not_prove_another() {
+    let mut bench = Bench::new(Algorithm::KneeTrack, 8, None);
+    bench.run(20);
+    let _ = bench.events();
+    bench.service = 7 * MS;
+    let mut most: f64 = 0.0;
+    for _ in 0..5000 {
+        bench.step();
+        most = most.max(bench.per_s().expect("it is known"));
+    }
+    let causes = bench.causes();
+    assert!(causes.contains(&Cause::Rise) && !causes.contains(&Cause::Proof), "{causes:?}");
+    assert!(
+        near(bench.per_s(), 8000.0 / 7.0, 0.05) && most < 1.1 * 8000.0 / 7.0,
+        "{most}, {:?}",
+        bench.per_s()
+    );
 }
 
 /// The highest limit of the first search.

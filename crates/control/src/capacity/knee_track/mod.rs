@@ -697,6 +697,9 @@ impl KneeTrack {
         self.dispersion_window = Span::default();
         self.cusums.reset();
         self.proof.reset();
+        // What departed before is in other units, or of another server.
+        self.work_rate = self.saturated_rho();
+        self.proof_ticks = 0;
     }
 
     fn note(&mut self, cause: Cause, before: Option<f64>) {
