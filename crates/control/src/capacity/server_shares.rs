@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! share of server s = x_s / Σ x,    x_s = departures of s in saturation, fading over 40 s,
-//!                                        plus a prior of PRIOR departures spread by the servers' weights
+//!                                        plus a prior of PRIOR departures spread by the weights of the servers
+//!                                        in service after or before
 //! capacity after / before = Σ_(in service after) x / Σ_(in service before) x
 //! ```
 //!
@@ -95,7 +96,9 @@ impl ServerShares {
     }
 
     fn sum_of(&self, which: impl Fn(&Server) -> bool) -> f64 {
-        let weights: f64 = self.servers.iter().map(|server| server.weight).sum();
+        // Of addresses that are gone for good there may be any number.
+        let counts = |server: &&Server| server.in_service || server.was_in_service;
+        let weights: f64 = self.servers.iter().filter(counts).map(|server| server.weight).sum();
         let part = |server: &Server| server.departed + PRIOR * server.weight / weights.max(f64::MIN_POSITIVE);
         self.servers.iter().filter(|server| which(server)).map(part).sum()
     }
@@ -106,5 +109,23 @@ impl ServerShares {
         let (departed, weight) =
             known.fold((0.0, 0.0), |sum, server| (sum.0 + server.departed, sum.1 + server.weight));
         if weight > 0.0 { departed / weight } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As behind a name that stands for other addresses after each release: the prior stays what it is.
+    #[test]
+    fn servers_that_are_gone_take_nothing_of_the_prior() {
+        let mut shares = ServerShares::default();
+        for release in 0..100_u16 {
+            let two = [0, 1].map(|n| (ServerId(2 * release + n), 100.0));
+            assert!((shares.set(&two) - 1.0).abs() < 1e-9, "two as good as those before");
+        }
+        // Of four, two of them gone by now, each has a quarter of the prior.
+        shares.departed(ServerId(198), 50);
+        assert!((shares.share(ServerId(198)) - 62.5 / 75.0).abs() < 1e-9);
     }
 }

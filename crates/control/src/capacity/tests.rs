@@ -5,13 +5,13 @@ use std::{collections::VecDeque, time::Duration};
 use super::*;
 use crate::{
     ClassId, Refusal, Ticket,
-    admission::{Admission, AdmissionSettings, Arrival, Exchange, Outcome, Permit},
+    admission::{Admission, AdmissionSettings, Arrival, Exchange, Outcome, OwnModes, Permit},
     knobs::{Algorithm, Knob, Mode, Scope, Value, Values},
     limit::LimitBounds,
 };
 
 const MS: Duration = Duration::from_millis(1);
-/// What a request takes of a worker.
+/// What a request takes of a worker at first.
 const SERVICE: Duration = Duration::from_millis(20);
 /// Requests kept waiting, so that the limit always holds something back.
 const WAITING: usize = 64;
@@ -21,13 +21,15 @@ struct Bench {
     admission: Admission,
     now: Timestamp,
     workers: usize,
+    /// What a request takes of one of them.
+    service: Duration,
     running: VecDeque<(Timestamp, Permit)>,
     pending: VecDeque<Permit>,
     waiting: Vec<Ticket>,
 }
 
 impl Bench {
-    fn new(algorithm: Algorithm, workers: usize, given: Option<f64>) -> Self {
+    fn settings(algorithm: Algorithm, given: Option<f64>) -> AdmissionSettings {
         let mut application = Values::defaults(Scope::Application);
         if let Some(given) = given {
             application.set(Knob::CAPACITY_GIVEN, Value::Rate(given)).unwrap();
@@ -35,13 +37,16 @@ impl Bench {
         let mut class = Values::defaults(Scope::Class);
         class.set(Knob::QUEUE_DISCIPLINE, Value::Choice("fifo")).unwrap();
         class.set(Knob::QUEUE_WAIT_MAX, Value::Span(Duration::from_secs(3600))).unwrap();
-        let settings =
-            AdmissionSettings { algorithm, ..AdmissionSettings::from_values(&application, &[&class]) };
+        AdmissionSettings { algorithm, ..AdmissionSettings::from_values(&application, &[&class]) }
+    }
+
+    fn new(algorithm: Algorithm, workers: usize, given: Option<f64>) -> Self {
         let now = Timestamp::from_nanos(1_000_000_000_000);
         Self {
-            admission: Admission::new(&settings, now),
+            admission: Admission::new(&Self::settings(algorithm, given), now),
             now,
             workers,
+            service: SERVICE,
             running: VecDeque::new(),
             pending: VecDeque::new(),
             waiting: Vec::new(),
@@ -80,7 +85,7 @@ impl Bench {
         }
         while self.running.len() < self.workers {
             let Some(permit) = self.pending.pop_front() else { break };
-            self.running.push_back((self.now + SERVICE, permit));
+            self.running.push_back((self.now + self.service, permit));
         }
     }
 
@@ -259,6 +264,54 @@ fn no_more_may_come_than_the_ceiling() {
             assert!(pace <= most, "{pace}/s of {most}/s after {tenth} tenths of a second");
         }
     }
+}
+
+/// What has departed while the limit only watched is of a time in which nothing is counted.
+#[test]
+fn what_departs_while_it_only_watches_proves_nothing_afterwards() {
+    for seconds in [4, 60] {
+        let mut bench = Bench::new(Algorithm::KneeTrack, 8, None);
+        bench.run(20);
+        let enforced = Bench::settings(Algorithm::KneeTrack, None);
+        let modes = OwnModes { in_flight: Some(Mode::Watch), ..OwnModes::default() };
+        bench.admission.configure(bench.now, &AdmissionSettings { modes, ..enforced.clone() });
+        let _ = bench.events();
+        let request = Exchange { class: ClassId(0), priority: 3, weight: 1, deadline: None, bytes: 100 };
+        for _ in 0..seconds * 300 {
+            let Arrival::Start(permit) = bench.admission.arrive(bench.now, request) else {
+                panic!("nothing holds anybody")
+            };
+            bench.now = bench.now + Duration::from_micros(3333);
+            bench.admission.depart(bench.now, permit, Outcome::Success);
+        }
+        bench.admission.configure(bench.now, &enforced);
+        for second in 0..10 {
+            bench.run(1);
+            assert!(near(bench.per_s(), 400.0, 0.1), "second {second} after {seconds}: {:?}", bench.per_s());
+        }
+        assert!(!bench.causes().contains(&Cause::Proof), "after {seconds} s");
+    }
+}
+
+/// A server that becomes three times as fast: what departed until that was noticed proves no more than that.
+#[test]
+fn what_showed_a_rise_does_not_prove_another() {
+    let mut bench = Bench::new(Algorithm::KneeTrack, 8, None);
+    bench.run(20);
+    let _ = bench.events();
+    bench.service = 7 * MS;
+    let mut most: f64 = 0.0;
+    for _ in 0..5000 {
+        bench.step();
+        most = most.max(bench.per_s().expect("it is known"));
+    }
+    let causes = bench.causes();
+    assert!(causes.contains(&Cause::Rise) && !causes.contains(&Cause::Proof), "{causes:?}");
+    assert!(
+        near(bench.per_s(), 8000.0 / 7.0, 0.05) && most < 1.1 * 8000.0 / 7.0,
+        "{most}, {:?}",
+        bench.per_s()
+    );
 }
 
 /// The highest limit of the first search.

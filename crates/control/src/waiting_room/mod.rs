@@ -6,7 +6,7 @@
 //!
 //! | what | file |
 //! |---|---|
-//! | the earliest slot with room, quotas, capacity that rises and falls | `slot_table.rs`, `order.rs` |
+//! | the earliest slot with room, quotas, capacity that rises and falls | `slot_table.rs`, `order.rs`, `over.rs` |
 //! | who comes before his time where there is more room than was promised | `calls.rs` |
 //! | people who do not come back, slots filled beyond by as many | `no_shows.rs` |
 //! | promises used twice | `replay.rs` |
@@ -35,6 +35,7 @@ mod draws;
 pub mod grammar;
 mod no_shows;
 mod order;
+mod over;
 mod passage;
 mod promises;
 mod replay;

@@ -13,6 +13,8 @@ pub(super) struct Order {
     ends: [u64; LANES_MAX],
     /// No slot of the lane from there to before this has room.
     looked: [u64; LANES_MAX],
+    /// The last slot that one of the lane's people was given, be it in everybody's part.
+    given: [u64; LANES_MAX],
     /// The least budget since slots before that were last opened.
     opened: Work,
 }
@@ -20,7 +22,7 @@ pub(super) struct Order {
 impl Order {
     /// All slots from `first` on are open.
     pub(super) const fn new(first: u64) -> Self {
-        Self { ends: [first; LANES_MAX], looked: [first; LANES_MAX], opened: 0 }
+        Self { ends: [first; LANES_MAX], looked: [first; LANES_MAX], given: [first; LANES_MAX], opened: 0 }
     }
 
     /// The slot from which on a place of the lane is looked for.
@@ -37,6 +39,18 @@ impl Order {
     /// Newcomers of a lane are given no place before `end`.
     pub(super) fn close(&mut self, lane: usize, end: u64) {
         self.ends[lane] = self.ends[lane].max(end);
+    }
+
+    /// One of a lane's people is given a slot, of that lane's part or of everybody's: nobody comes before him who is of the lane,
+    /// or takes of that part.
+    pub(super) fn give(&mut self, of: usize, part: usize, slot: u64) {
+        self.given[of] = self.given[of].max(slot);
+        self.close(part, slot);
+    }
+
+    /// The last slot that one of a lane's people was given.
+    pub(super) fn given(&self, lane: usize) -> u64 {
+        self.given[lane]
     }
 
     /// Slots have been poured anew.
@@ -56,6 +70,7 @@ impl Order {
         if nobody_waits || self.has_risen(sure) {
             self.opened = budget;
             self.ends.fill(first);
+            self.given.fill(first);
         } else {
             self.opened = self.opened.min(budget);
             self.ends = ends;

@@ -10,16 +10,19 @@
 //!            and not less than what stands in the short queue then
 //! booked     due, poured forward: booked[i] = min(budget, due[i] + rest[i-1]), rest[i] = the remainder, rest before the
 //!            present slot = over
-//! earliest   the smallest i with booked[i] < budget
+//! earliest   the smallest i with booked[i] < budget, and none before the last that was given
 //! ```
+//!
+//! Nobody is overtaken in his line: whatever becomes free before the last slot that a newcomer was given is for who is called,
+//! until the budget has surely risen or nobody waits.
 //!
 //! Where the budget rises, `booked` falls back to `due` and earlier slots have room again, which newcomers get where it has
 //! surely risen by a tenth: else it may be chance, and they would overtake all who wait. Where it falls, what is
 //! promised beyond it flows towards the end of the line, so that newcomers come after `T' = T·C/C'`, and no promise is
 //! changed. Who comes at his time and is given another one takes his work along: it was counted as flowing on already, so
 //! that newcomers come no later for it and no slot stays empty. A part of each slot may be kept for a group of classes, a
-//! *lane*; what of it nobody has taken when the slot is there is anybody's, as long as newcomers overtake nobody by it, and
-//! what is over is everybody's.
+//! *lane*; what of it nobody has taken when the slot is there is anybody's, as long as newcomers overtake nobody by it. What is
+//! over stays with the lanes that had more due than their parts ([`over`](super::over)).
 //!
 //! Cost: a place is O(1) amortised (the search goes on where the last one ended), a change of the budget
 //! O(horizon), and so is a new slot while work is over; people before a slot O(log horizon). Memory: 16 bytes a slot and lane, 16 a slot, nothing a visitor.
@@ -30,9 +33,9 @@
 //! 2. What of the present slot has gone by unused is lost: a slot's capacity cannot be used at its end. A quarter of a
 //!    slot may be taken at once.
 
-use std::time::Duration;
+use std::{array, time::Duration};
 
-use super::{order::Order, stretch::Stretch, tree::Tree};
+use super::{order::Order, over::Over, stretch::Stretch, tree::Tree};
 use crate::Timestamp;
 
 /// Thousandths of a work unit.
@@ -112,7 +115,7 @@ pub struct SlotTable {
     /// Work let in without a promise that is due in the next slot.
     borrowed: Work,
     /// Work of slots that are over which they could not do.
-    over: Work,
+    over: Over,
     /// Budget over all lanes of slots to come.
     budget: Work,
     /// Work due, lane by lane, each a ring of slots.
@@ -154,7 +157,7 @@ impl SlotTable {
             direct: 0,
             lost: 0,
             borrowed: 0,
-            over: 0,
+            over: Over::default(),
             budget: 0,
             due: vec![vec![0; slots]; lanes],
             booked: vec![vec![0; slots]; lanes],
@@ -219,11 +222,12 @@ impl SlotTable {
     pub fn advance(&mut self, now: Timestamp, standing: Work) {
         let slot = self.slot_of(now);
         if slot > self.present {
-            let was_over = self.over;
+            let was_over = self.over.all();
             let gone = (slot - self.present).min(self.horizon + 1);
             for number in self.present..self.present + gone {
                 let at = self.index(number);
-                self.over = self.over.saturating_add(self.due_in(number)).saturating_sub(self.budget);
+                let due = array::from_fn(|lane| self.due.get(lane).map_or(0, |due| due[at]));
+                self.over.carry(due, &self.budgets, 1);
                 for lane in 0..self.due.len() {
                     self.due[lane][at] = 0;
                     self.booked[lane][at] = 0;
@@ -231,11 +235,13 @@ impl SlotTable {
                 self.people.clear(at);
             }
             let last = self.present + self.horizon;
-            let slept = slot - self.present - gone;
-            // Without a budget nobody is held back, and nothing is over.
-            let done = if self.budget == 0 { Work::MAX } else { self.budget.saturating_mul(slept) };
+            self.over.carry([0; LANES_MAX], &self.budgets, slot - self.present - gone);
+            if self.budget == 0 {
+                // Nobody is held back, and nothing is over.
+                self.over = Over::default();
+            }
             // Who came without a promise is in it, too.
-            self.over = self.over.saturating_sub(done).max(standing);
+            self.over.stands(standing);
             self.present = slot;
             (self.direct, self.lost, self.borrowed) = (0, 0, 0);
             for cursor in &mut self.cursors {
@@ -245,7 +251,7 @@ impl SlotTable {
             // What is over flows on, and what did not fit into the horizon; who was called has left room.
             let at = self.index(last);
             let is_full = || (0..self.booked.len()).any(|lane| self.booked[lane][at] > self.budgets[lane]);
-            if self.over > 0 || was_over > 0 || self.has_called || (last >= slot && is_full()) {
+            if self.over.all() > 0 || was_over > 0 || self.has_called || (last >= slot && is_full()) {
                 self.pour();
             }
         }
@@ -274,7 +280,7 @@ impl SlotTable {
     pub fn pour(&mut self) {
         for lane in 0..self.due.len() {
             let budget = self.budgets[lane];
-            let mut rest = if lane == 0 { self.over } else { 0 };
+            let mut rest = self.over.of(lane);
             for slot in self.present..=self.present + self.horizon {
                 let at = self.index(slot);
                 let all = self.due[lane][at].saturating_add(rest);
@@ -401,7 +407,12 @@ impl SlotTable {
     #[must_use]
     pub fn next(&self, lane: usize) -> Option<u64> {
         let lane = self.lane(lane);
-        [0, lane].into_iter().filter_map(|lane| self.search(lane)).min().map(|slot| slot - self.present)
+        let given = self.order.given(lane);
+        [0, lane]
+            .into_iter()
+            .filter_map(|part| self.search_from(part, given))
+            .min()
+            .map(|slot| slot - self.present)
     }
 
     /// A place that is owed: ahead of all newcomers, in the earliest slot after `after` in which less than `most` is due.
@@ -441,10 +452,9 @@ impl SlotTable {
 
     /// Makes work due in a slot that the present one cannot do, or that is over.
     fn move_to(&mut self, slot: u64, work: Work) {
-        let excess = self.over.saturating_add(self.due_in(self.present)).saturating_sub(self.budget);
+        let excess = self.over.all().saturating_add(self.due_in(self.present)).saturating_sub(self.budget);
         let counted = work.min(excess);
-        let mut rest = counted.saturating_sub(self.over);
-        self.over = self.over.saturating_sub(counted);
+        let mut rest = self.over.take(counted);
         let at = self.index(self.present);
         for lane in &mut self.due {
             let part = rest.min(lane[at]);
@@ -486,7 +496,7 @@ impl SlotTable {
         self.close_line();
         let lane = self.laid_into(lane);
         let last = self.present + self.horizon;
-        let (mut rest, mut left) = (work, people);
+        let (mut rest, mut told) = (work, 0);
         let mut slot = stretch.slot.max(self.present);
         while rest > 0 && slot <= last && stretch.in_slot(last) > 0 {
             let part = if slot == last { rest } else { rest.min(stretch.in_slot(slot)) };
@@ -495,11 +505,12 @@ impl SlotTable {
             for (lane, part) in [(lane, own), (0, part - own)] {
                 self.due[lane][at] = self.due[lane][at].saturating_add(part);
             }
-            let share = u128::from(people) * u128::from(part) / u128::from(work.max(1));
-            let share = u64::try_from(share).unwrap_or(left).min(left);
-            self.people.add(at, u32::try_from(share).unwrap_or(u32::MAX));
-            left -= share;
             rest -= part;
+            // By what has been laid until now, so that nobody is lost where a slot has less than a place.
+            let until_now = u128::from(people) * u128::from(work - rest) / u128::from(work.max(1));
+            let until_now = u64::try_from(until_now).unwrap_or(people);
+            self.people.add(at, u32::try_from(until_now - told).unwrap_or(u32::MAX));
+            told = until_now;
             slot += 1;
         }
         self.pour();
@@ -554,13 +565,13 @@ impl SlotTable {
     }
 
     /// Work of slots that are over which they could not do.
-    pub(super) const fn over(&self) -> Work {
-        self.over
+    pub(super) fn over(&self) -> Work {
+        self.over.all()
     }
 
-    /// Goes on with the work that another table could not do; [`pour`](Self::pour) follows.
+    /// Goes on with the work that another table could not do, as everybody's; [`pour`](Self::pour) follows.
     pub(super) const fn go_on_with(&mut self, over: Work) {
-        self.over = over;
+        self.over = Over::of_everybody(over);
     }
 
     /// Panics if the table contradicts itself.
@@ -623,8 +634,13 @@ impl SlotTable {
 
     /// The earliest slot of a lane after the present one with room.
     fn search(&self, lane: usize) -> Option<u64> {
+        self.search_from(lane, 0)
+    }
+
+    /// The same from a slot on.
+    fn search_from(&self, lane: usize, from: u64) -> Option<u64> {
         let last = self.present + self.horizon;
-        let mut slot = self.cursors[lane].max(self.order.begin(lane));
+        let mut slot = self.cursors[lane].max(self.order.begin(lane)).max(from);
         while slot <= last && self.booked[lane][self.index(slot)] >= self.budgets[lane] {
             slot += 1;
         }
@@ -673,10 +689,12 @@ impl Places for SlotTable {
     fn take(&mut self, lane: usize, work: Work, most: u32) -> Option<Block> {
         let (work, own) = (work.max(1), self.lane(lane));
         let end = self.present + self.horizon + 1;
-        let [own_slot, common_slot] = [own, 0].map(|lane| {
-            let slot = self.search(lane).unwrap_or(end);
-            if self.order.look(lane, slot, self.cursors[lane]) {
-                self.cursors[lane] = slot;
+        let given = self.order.given(own);
+        let [own_slot, common_slot] = [own, 0].map(|part| {
+            let slot = self.search_from(part, given).unwrap_or(end);
+            let is_first = given <= self.cursors[part].max(self.order.begin(part));
+            if is_first && self.order.look(part, slot, self.cursors[part]) {
+                self.cursors[part] = slot;
             }
             slot
         });
@@ -685,6 +703,7 @@ impl Places for SlotTable {
             return None;
         }
         let at = self.index(slot);
+        self.order.give(own, lane, slot);
         let (booked, budget) = (self.booked[lane][at], self.budgets[lane]);
         let room = (budget - booked).div_ceil(work);
         let places = u32::try_from(room).unwrap_or(u32::MAX).min(most.max(1));

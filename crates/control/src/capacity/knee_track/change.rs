@@ -175,7 +175,39 @@ impl KneeTrack {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// Beside one that keeps all there was and tries every moment at which the change may have begun.
+        #[test]
+        fn sums_are_those_of_the_likeliest_beginning(
+            per_tick in prop::collection::vec(0..60_u8, 1..120),
+            (dispersion, index) in (0.3..5.0_f64, 0..SHIFTS.len()),
+        ) {
+            let expected = Expected { rho: 1.0, mean: 0.001, dispersion };
+            let shift = SHIFTS[index];
+            let mut cusum = Cusum::default();
+            let mut log_likelihoods = Vec::new();
+            for (tick, count) in per_tick.iter().enumerate() {
+                let mut departed = PerClass::ZERO;
+                departed[0] = f64::from(*count);
+                cusum.add(&departed, expected.gain(f64::from(*count) * 0.001, shift));
+                // Of a Poisson stream of 1,000/s, `ln(p(count | shift·λ) / p(count | λ))` over F.
+                let lambda = 1000.0 * TICK;
+                log_likelihoods.push((f64::from(*count) * shift.ln() - lambda * (shift - 1.0)) / dispersion);
+                let of = |began: usize| log_likelihoods[began..].iter().sum::<f64>();
+                let best = (0..=tick).map(of).fold(0.0, f64::max);
+                prop_assert!((cusum.score - best).abs() < 1e-9, "{} is {best}", cusum.score);
+                // It began where that is reached with the shortest span.
+                let began = (0..=tick + 1).rev().find(|began| of(*began) >= best - 1e-9).expect("there is one");
+                prop_assert!((cusum.seconds - (tick + 1 - began) as f64 * TICK).abs() < 1e-9);
+                let since: u32 = per_tick[began..=tick].iter().map(|count| u32::from(*count)).sum();
+                prop_assert!((cusum.departed.sum() - f64::from(since)).abs() < 1e-9);
+            }
+        }
+    }
 
     /// A server of 1,000/s; departures come evenly at `per_s`. Seconds until the alarm, and the rate it saw.
     fn detect(per_s: f64) -> Option<(f64, f64)> {

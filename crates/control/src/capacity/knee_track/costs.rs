@@ -165,7 +165,94 @@ fn nonzero(value: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// Lower triangle `L` of `L·Lᵀ = matrix`.
+    fn cholesky(matrix: &Matrix, size: usize) -> Matrix {
+        let mut lower = [[0.0; COST_CLASSES]; COST_CLASSES];
+        for i in 0..size {
+            for j in 0..=i {
+                let rest = matrix[i][j] - (0..j).map(|k| lower[i][k] * lower[j][k]).sum::<f64>();
+                lower[i][j] = if i == j { rest.sqrt() } else { rest / lower[j][j] };
+            }
+        }
+        lower
+    }
+
+    proptest! {
+        /// Beside the equations written down one by one with their weights, and the conditions of their least squares (Karush,
+        /// Kuhn & Tucker): a cost above its lowest has no slope, one at its lowest none downwards.
+        #[test]
+        fn costs_are_the_least_squares_of_all_equations(
+            classes in 2..6_usize,
+            windows in prop::collection::vec((prop::array::uniform6(0..100_u8), 0.2..2.0_f64), 1..60),
+            priors in prop::array::uniform6(0.001..0.02_f64),
+            dispersion in 0.3..5.0_f64,
+        ) {
+            let mut prior = PerClass::ZERO;
+            for class in 0..classes {
+                prior[class] = priors[class];
+            }
+            let mut costs = Costs::new(prior, classes);
+            let mut equations: Vec<(PerClass, f64, f64)> = Vec::new();
+            for (counts, seconds) in windows {
+                let mut departed = PerClass::ZERO;
+                for class in 0..classes {
+                    departed[class] = f64::from(counts[class]);
+                }
+                if departed.sum() < 1.0 {
+                    continue;
+                }
+                let mean = costs.theta().dot(&departed) / departed.sum();
+                for (_, _, weight) in &mut equations {
+                    *weight *= 1.0 - (seconds / 60.0_f64).min(0.2);
+                }
+                equations.push((departed, seconds, 1.0 / (dispersion * mean * mean * departed.sum())));
+                costs.learn(&departed, seconds, dispersion);
+            }
+            // What is not settled yet would be by the next windows.
+            for _ in 0..200 {
+                costs.solve();
+            }
+            let theta = costs.theta();
+            for class in 0..classes {
+                let mut slope = (theta[class] - prior[class]) / (2.0 * prior[class]).powi(2);
+                let mut size = 1.0 / prior[class];
+                for (departed, seconds, weight) in &equations {
+                    slope += weight * departed[class] * (theta.dot(departed) - seconds);
+                    size += weight * departed[class] * seconds;
+                }
+                let lowest = prior[class] / 20.0;
+                prop_assert!(theta[class] >= lowest * (1.0 - 1e-12));
+                if theta[class] > lowest * 1.000_001 {
+                    prop_assert!(slope.abs() < 1e-4 * size, "{class}: {slope} of {size} at {theta:?}");
+                } else {
+                    prop_assert!(slope > -1e-4 * size, "{class}: {slope} of {size} at {theta:?}");
+                }
+            }
+            // What their uncertainty explains: 3·√(Dᵀ(G + Λ)⁻¹D)/T and 3 %.
+            let mut gram = [[0.0; COST_CLASSES]; COST_CLASSES];
+            for i in 0..classes {
+                gram[i][i] += 1.0 / (2.0 * prior[i]).powi(2);
+                for j in 0..classes {
+                    gram[i][j] += equations.iter().map(|(d, _, weight)| weight * d[i] * d[j]).sum::<f64>();
+                }
+            }
+            let lower = cholesky(&gram, classes);
+            let mut departed = PerClass::ZERO;
+            (departed[0], departed[1]) = (30.0, 7.0);
+            // Forward substitution: DᵀG⁻¹D = |L⁻¹D|².
+            let mut solved = PerClass::ZERO;
+            for i in 0..classes {
+                let rest = departed[i] - (0..i).map(|k| lower[i][k] * solved[k]).sum::<f64>();
+                solved[i] = rest / lower[i][i];
+            }
+            let most = 3.0 * solved.dot(&solved).sqrt() / 0.5 + 0.03;
+            prop_assert!(costs.explain(most * 0.999, &departed, 0.5) && !costs.explain(most * 1.001, &departed, 0.5));
+        }
+    }
 
     fn pair(one: f64, other: f64) -> PerClass {
         let mut pair = PerClass::ZERO;

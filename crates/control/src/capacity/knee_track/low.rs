@@ -14,8 +14,8 @@
 //! ten it had 2 to 4 in flight for ten seconds and more. To keep the limit until the estimate is good was tried: it is right where
 //! the server has become slower, and wrong where requests of one class have become heavier. Live, with a mix of 1:10 within a
 //! class that turns over every ten seconds, the 95th percentile was 321 ms instead of 109.
-//! In simulation it is the search at the turn to light requests that finds several times too much: the fall that comes next only
-//! mends that, and the knee that is kept is the search's. A fall of an estimate that had held before would be another matter.
+//! The estimate that fell was too high then, and with it the knee: what had shown the turn to light requests was taken for proof of
+//! a second rise. That is mended, and the trial not repeated since.
 
 use super::{Area, KneeTrack, LOW, Mode};
 

@@ -405,6 +405,10 @@ impl Limit for KneeTrack {
     }
 
     fn sample(&mut self, sample: &Sample) {
+        if self.next_tick <= sample.now {
+            // Nobody tells it how things stand: it only watches. All at once, later, it would be far more than there is.
+            return;
+        }
         self.note_burst(sample);
         let class = place(sample.class);
         self.make_place(class);
@@ -693,6 +697,9 @@ impl KneeTrack {
         self.dispersion_window = Span::default();
         self.cusums.reset();
         self.proof.reset();
+        // What departed before is in other units, or of another server.
+        self.work_rate = self.saturated_rho();
+        self.proof_ticks = 0;
     }
 
     fn note(&mut self, cause: Cause, before: Option<f64>) {

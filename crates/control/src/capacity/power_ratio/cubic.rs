@@ -99,7 +99,73 @@ fn solve(mut matrix: [[f64; 5]; 4]) -> Option<[f64; 4]> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// Where a curve is highest between `low` and `high`, by its slope alone: where that turns from up to down.
+    fn peak_by_slope(curve: impl Fn(f64) -> f64, low: f64, high: f64) -> Option<f64> {
+        const CELLS: u32 = 2000;
+        let width = (high - low) / f64::from(CELLS);
+        let rises = |x: f64| curve(x + width * 1e-3) > curve(x - width * 1e-3);
+        let turns = (0..CELLS).map(|cell| low + width * f64::from(cell)).filter_map(|from| {
+            let (mut left, mut right) = (from, from + width);
+            if !rises(left) || rises(right) {
+                return None;
+            }
+            for _ in 0..60 {
+                let middle = f64::midpoint(left, right);
+                if rises(middle) { left = middle } else { right = middle }
+            }
+            Some(left)
+        });
+        turns
+            .filter(|x| curve(*x) > curve(low).max(curve(high)))
+            .max_by(|a, b| curve(*a).total_cmp(&curve(*b)))
+    }
+
+    proptest! {
+        /// Of all cubics the fit has the least squares: what is left of the points is orthogonal to every power up to the third.
+        #[test]
+        fn no_cubic_is_nearer_to_the_points(
+            first in 0.1..1000.0_f64,
+            points in prop::collection::vec((0.01..50.0_f64, 0.0..1e5_f64), 4..40),
+        ) {
+            let mut load = first;
+            let points: Vec<_> = points.into_iter().map(|(step, power)| { load += step; (load, power) }).collect();
+            let cubic = Cubic::fit(&points).expect("so many loads");
+            let (low, high) = (points[0].0, load);
+            for power in 0..4 {
+                let scaled = |x: f64| ((2.0 * x - low - high) / (high - low)).powi(power);
+                let left: f64 = points.iter().map(|(x, y)| (y - cubic.at(*x)) * scaled(*x)).sum();
+                let size: f64 = points.iter().map(|(x, y)| (y * scaled(*x)).abs()).sum();
+                prop_assert!(left.abs() <= 1e-6 * size.max(1.0), "{left} of {size} is left along x^{power}");
+            }
+        }
+
+        #[test]
+        fn its_peak_is_where_its_slope_turns(
+            [a, b, c, d] in prop::array::uniform4(-10.0..10.0_f64),
+            (from, to) in (0.0..0.4_f64, 0.6..1.0_f64),
+        ) {
+            let cubic = Cubic { coefficients: [a, b, c, d], centre: 50.0, scale: 40.0 };
+            let (low, high) = (10.0 + 80.0 * from, 10.0 + 80.0 * to);
+            let found = match cubic.peak(low, high) {
+                Peak::Inside(x) => Some(x),
+                Peak::AtEnd => None,
+            };
+            match (found, peak_by_slope(|x| cubic.at(x), low, high)) {
+                (None, None) => {}
+                (Some(found), Some(expected)) => prop_assert!((found - expected).abs() < 0.02, "{found}, {expected}"),
+                // A bump that is hardly there, or so near an end.
+                (found, expected) => {
+                    let x = found.or(expected).expect("one of them");
+                    let above = cubic.at(x) - cubic.at(low).max(cubic.at(high));
+                    prop_assert!(above.abs() < 1e-4, "{found:?}, {expected:?}: {above} above");
+                }
+            }
+        }
+    }
 
     #[test]
     fn a_cubic_through_its_own_points_is_found() {

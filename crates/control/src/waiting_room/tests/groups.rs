@@ -102,7 +102,7 @@ proptest! {
         let mut waiting = 0;
         for _ in 0..before + members {
             let slot = naive.earliest(0).unwrap();
-            naive.due[0][slot] += 1000;
+            naive.take(0, 0, slot, 1000);
             let told = promise(room.ask(s(59.0), id(0))).unwrap();
             prop_assert_eq!(told.at.since(s(59.0)).as_secs(), slot as u64);
             waiting += usize::from(slot > 1);
@@ -150,13 +150,12 @@ proptest! {
             prop_assert_eq!(found, expected as u64, "{:?} in {:?}", lot, pace_of);
         }
         for (lane, at) in [(0, 0)].into_iter().chain((1..).zip(kept)) {
-            let expected = naive.earliest(lane).into_iter().chain(naive.earliest(0)).min();
+            let expected = naive.next(lane);
             // Doors are open: the next one is told a time, or goes on in the present slot.
             let next = promise(room.ask(s(60.0), id(at))).map(|told| told.at.since(s(60.0)).as_secs());
-            if let (Some(next), Some(expected)) = (next, expected) {
+            if let (Some(next), Some((expected, part))) = (next, expected) {
                 prop_assert_eq!(next, expected as u64, "lane {}", lane);
-                let lane = if naive.earliest(lane) == Some(expected) { lane } else { 0 };
-                naive.due[lane][expected] += 1000;
+                naive.take(lane, part, expected, 1000);
             }
         }
         room.check_invariants();
@@ -221,6 +220,26 @@ fn each_group_draws_by_itself_when_its_own_doors_open() {
     room.advance(s(120.0));
     let drawn: Vec<Timestamp> = news.iter().map(|lot| place(&mut room, s(120.0), lot)).collect();
     assert!(!drawn.is_sorted() && drawn.iter().all(|at| *at < s(131.0)), "{drawn:?}");
+}
+
+/// Also where a slot has less than a place.
+#[test]
+fn everybody_who_was_drawn_is_counted() {
+    let (method, order) = (RoomMethod::Event, RoomOrder::InOrder);
+    let doors = RoomSettings { method, order, opens_at: Some(s(60.0)), ..settings() };
+    for per_s in [0.4, 1.5, 9.5] {
+        let mut room = room_of(&doors, per_s);
+        let lots = ask(&mut room, START, 57);
+        assert_eq!(room.standing(START).waiting, 57);
+        room.advance(s(60.0));
+        let present =
+            lots.iter().filter(|lot| place(&mut room.clone(), s(60.0), lot) < s(61.0)).count() as u64;
+        let waiting = room.standing(s(60.0)).waiting;
+        assert!(waiting.abs_diff(57 - present) <= 1, "{waiting} of {per_s}/s, {present} are in");
+        let ahead = lots.iter().map(|lot| room.look(s(60.0), lot).ahead).max();
+        assert!(ahead.is_some_and(|ahead| (45..57).contains(&ahead)), "{ahead:?} of {per_s}/s");
+        room.check_invariants();
+    }
 }
 
 #[test]

@@ -9,9 +9,11 @@ use crate::capacity::Pace;
 pub(super) struct Naive {
     pub(super) budgets: Vec<Work>,
     pub(super) due: Vec<Vec<Work>>,
-    pub(super) over: Work,
+    pub(super) over: Vec<Work>,
     /// Slots from the present one before which no place is looked for, by lane.
     pub(super) ends: Vec<usize>,
+    /// The last slot that one of a lane's people was given.
+    given: Vec<usize>,
     /// The least budget since these were last the next one.
     pub(super) opened: Work,
 }
@@ -19,31 +21,53 @@ pub(super) struct Naive {
 impl Naive {
     pub(super) fn new(budgets: Vec<Work>, slots: usize) -> Self {
         let (lanes, opened) = (budgets.len(), budgets.iter().sum());
-        Self { budgets, due: vec![vec![0; slots]; lanes], over: 0, ends: vec![1; lanes], opened }
+        let due = vec![vec![0; slots]; lanes];
+        Self { budgets, due, over: vec![0; lanes], ends: vec![1; lanes], given: vec![1; lanes], opened }
     }
 
-    fn set_budgets(&mut self, budgets: Vec<Work>) {
+    /// Whether that opens slots before the end of the line.
+    fn set_budgets(&mut self, budgets: Vec<Work>) -> bool {
         let budget: Work = budgets.iter().sum();
         if budgets == self.budgets {
-            return;
+            return false;
         }
         let end = |lane: usize| match self.budgets[lane] {
             0 => 1,
             _ => self.earliest(lane).unwrap_or(self.due[lane].len()),
         };
         let ends: Vec<usize> = (0..self.budgets.len()).map(end).collect();
-        if ends.iter().all(|end| *end == 1) || 10 * budget > 11 * self.opened {
+        let opens = ends.iter().all(|end| *end == 1) || 10 * budget > 11 * self.opened;
+        if opens {
             self.opened = budget;
             self.ends.fill(1);
+            self.given.fill(1);
         } else {
             self.opened = self.opened.min(budget);
             self.ends = ends;
         }
         self.budgets = budgets;
+        opens
+    }
+
+    /// Where a newcomer of a lane finds his place: the slot, and whether in the lane's part or in everybody's.
+    pub(super) fn next(&self, of: usize) -> Option<(usize, usize)> {
+        let room = |part: usize| {
+            let booked = self.booked(part);
+            (self.ends[part].max(self.given[of])..booked.len())
+                .find(|slot| booked[*slot] < self.budgets[part])
+        };
+        [of, 0].into_iter().filter_map(|part| Some((room(part)?, part))).min_by_key(|(slot, _)| *slot)
+    }
+
+    /// He takes it: nobody after him comes before him who is of the lane, or takes of that part.
+    pub(super) fn take(&mut self, of: usize, part: usize, slot: usize, work: Work) {
+        self.due[part][slot] += work;
+        self.ends[part] = self.ends[part].max(slot);
+        self.given[of] = self.given[of].max(slot);
     }
 
     fn booked(&self, lane: usize) -> Vec<Work> {
-        let mut rest = if lane == 0 { self.over } else { 0 };
+        let mut rest = self.over[lane];
         let mut booked: Vec<Work> = self.due[lane]
             .iter()
             .map(|due| {
@@ -64,16 +88,24 @@ impl Naive {
 
     fn excess(&self) -> Work {
         let due: Work = self.due.iter().map(|lane| lane[0]).sum();
-        (self.over + due).saturating_sub(self.budgets.iter().sum())
+        (self.over.iter().sum::<Work>() + due).saturating_sub(self.budgets.iter().sum())
     }
 
     pub(super) fn advance(&mut self) {
-        self.over = self.excess();
+        let (mut excess, lanes) = (self.excess(), 0..self.budgets.len());
+        let too_much = |lane: usize| (self.over[lane] + self.due[lane][0]).saturating_sub(self.budgets[lane]);
+        let rests: Vec<Work> = lanes.clone().map(too_much).collect();
+        // In proportion, rounded down, but for the last of them.
+        for lane in lanes {
+            let all: Work = rests[lane..].iter().sum();
+            self.over[lane] = (excess * rests[lane]).checked_div(all).unwrap_or(0);
+            excess -= self.over[lane];
+        }
         for lane in &mut self.due {
             lane.remove(0);
             lane.push(0);
         }
-        for end in &mut self.ends {
+        for end in self.ends.iter_mut().chain(&mut self.given) {
             *end = (*end - 1).max(1);
         }
     }
@@ -81,8 +113,8 @@ impl Naive {
     /// Work of the present slot that it cannot do becomes due elsewhere.
     fn take_again(&mut self, slot: usize, work: Work) {
         for _ in 0..work.min(self.excess()) {
-            if self.over > 0 {
-                self.over -= 1;
+            if let Some(over) = self.over.iter_mut().find(|over| **over > 0) {
+                *over -= 1;
             } else if let Some(lane) = self.due.iter_mut().find(|lane| lane[0] > 0) {
                 lane[0] -= 1;
             }
@@ -110,33 +142,37 @@ proptest! {
         let slots = usize::try_from(SLOTS + 1).unwrap();
         let mut naive = Naive::new(split(budget), slots);
         let mut now = START;
+        // The last slot that somebody of a lane was given.
+        let mut line = [0; 3];
         for (kind, number, lane) in ops {
             let most = table.budget() + table.budget() / 20;
             match kind {
                 0..=7 => {
                     let work = number + 1;
-                    let expected = [lane, 0]
-                        .into_iter()
-                        .filter_map(|lane| naive.earliest(lane).map(|slot| (slot, lane)))
-                        .min_by_key(|(slot, _)| *slot);
+                    let expected = naive.next(lane);
                     let block = table.take(lane, work, 1);
                     let found = block.map(|block| (usize::try_from(block.slot - table.present()).unwrap(), block.lane));
                     prop_assert_eq!(found, expected);
-                    if let Some((slot, lane)) = expected {
-                        naive.due[lane][slot] += work;
+                    if let Some((slot, from)) = expected {
+                        prop_assert!(slot >= line[lane], "a newcomer before one of his lane for {}", line[lane]);
+                        line[lane] = slot;
+                        naive.take(lane, from, slot, work);
                     }
                 }
                 8 => {
                     now = now + second;
                     table.advance(now, 0);
                     naive.advance();
+                    line = line.map(|slot: usize| slot.saturating_sub(1));
                     // What had flowed out of the slot that is over stays where it flowed to until the next pouring.
                     table.pour();
                 }
                 9 => {
                     table.set_budget(number + 1, number + 1, 0);
                     table.pour();
-                    naive.set_budgets(split(number + 1));
+                    if naive.set_budgets(split(number + 1)) {
+                        line = [0; 3];
+                    }
                 }
                 10 => {
                     if let Some(slot) = table.take_owed(number + 1, most, table.present()) {
@@ -174,6 +210,51 @@ proptest! {
             table.check_invariants();
         }
     }
+}
+
+proptest! {
+    /// However large requests are for the part of their lane, and whether slots are poured anew or not: nobody is overtaken by who
+    /// comes later to the same lane.
+    #[test]
+    fn nobody_is_overtaken_in_his_lane_as_slots_go_by(
+        steps in prop::collection::vec((0..3_usize, 1..3000_u64, 0..5_u8), 1..200),
+        budget in 500..5000_u64,
+    ) {
+        let mut table = SlotTable::new(Duration::from_secs(1), Duration::from_secs(600), &[0.3, 0.05], START);
+        table.set_budget(budget, budget, 0);
+        let mut now = START;
+        let mut line = [0; 3];
+        for (lane, work, passes) in steps {
+            if passes == 0 {
+                now = now + Duration::from_secs(1);
+                table.advance(now, 0);
+                table.check_invariants();
+            }
+            if let Some(block) = table.take(lane, work, 1) {
+                prop_assert!(block.slot >= line[lane], "{} after {}", block.slot, line[lane]);
+                line[lane] = block.slot;
+            }
+        }
+    }
+}
+
+/// A lane has a hundredth of ten places a second, and everybody the rest: each place of it takes ten slots of that.
+#[test]
+fn a_lane_has_no_more_than_its_part_while_everybody_waits() {
+    let second = Duration::from_secs(1);
+    let mut table = SlotTable::new(second, second * 60, &[0.01], START);
+    table.set_budget(10_000, 10_000, 0);
+    let mut of_lane = 0;
+    for slot in 1..=200 {
+        table.advance(START + second * slot, 0);
+        while table.next(0).is_some_and(|slots| slots < 20) {
+            assert!(table.take(0, 1000, 1).is_some());
+        }
+        while table.next(1) == Some(1) {
+            of_lane += table.take(1, 1000, 1).map_or(0, |block| block.places);
+        }
+    }
+    assert!((19..=21).contains(&of_lane), "{of_lane} places in two hundred slots");
 }
 
 #[test]
