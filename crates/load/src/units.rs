@@ -62,15 +62,16 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     if span > DURATION_MAX { Err(fault()) } else { Ok(span) }
 }
 
-/// Writes a duration so that [`parse_duration`] reads the same microseconds back.
+/// Writes a duration so that [`parse_duration`] reads the same back, to a nanosecond.
 #[must_use]
 pub fn format_duration(span: Duration) -> String {
-    let micros = span.as_micros();
-    match micros {
+    let nanos = span.as_nanos();
+    match nanos {
         0 => "0s".to_owned(),
-        _ if micros.is_multiple_of(1_000_000) => format!("{}s", micros / 1_000_000),
-        _ if micros.is_multiple_of(1_000) => format!("{}ms", micros / 1_000),
-        _ => format!("{micros}us"),
+        _ if nanos.is_multiple_of(1_000_000_000) => format!("{}s", nanos / 1_000_000_000),
+        _ if nanos.is_multiple_of(1_000_000) => format!("{}ms", nanos / 1_000_000),
+        _ if nanos.is_multiple_of(1_000) => format!("{}us", nanos / 1_000),
+        _ => format!("{}.{:03}us", nanos / 1_000, nanos % 1_000),
     }
 }
 
@@ -229,8 +230,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_duration_survives_being_written(micros in 0u64..864_000_000_000) {
-            let span = Duration::from_micros(micros);
+        fn a_duration_survives_being_written(nanos in prop_oneof![0u64..864_000_000_000_000, 0u64..5000]) {
+            let span = Duration::from_nanos(nanos);
             let read = parse_duration(&format_duration(span)).expect("own output");
             // The number passes through f64: at most a nanosecond is lost.
             prop_assert!(read.abs_diff(span) <= Duration::from_nanos(1));

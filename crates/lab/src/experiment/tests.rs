@@ -304,3 +304,59 @@ fn classes_of_live_runs_do_not_take_each_others_requests() {
     let simulated = text(&[("home", "/"), ("list", "/")]).replacen("live = {}\n", "", 1);
     assert!(Experiment::parse("mine", &simulated).is_ok(), "the simulator asks for no path");
 }
+
+/// What may stand behind a key, mostly wrong there.
+const VALUES: [&str; 16] = [
+    "0",
+    "1",
+    "-1",
+    "0.5",
+    "1e300",
+    "nan",
+    "-inf",
+    "9223372036854775807",
+    "true",
+    "\"\"",
+    "\"1us\"",
+    "\"99999999999999999999h\"",
+    "\"/\"",
+    "[]",
+    "[[], {}, 3]",
+    "{ at = \"1s\", to = 1e300, for = \"0s\", load = -1 }",
+];
+
+const TEXTS: [&str; 7] = [
+    SOUND,
+    include_str!("../../../../experiments/overload-knee.toml"),
+    include_str!("../../../../experiments/masth-home-limit.toml"),
+    include_str!("../../../../experiments/peers.toml"),
+    include_str!("../../../../experiments/webq-discovery-servers.toml"),
+    include_str!("../../../../experiments/webq-mix.toml"),
+    include_str!("../../../../experiments/webq-people.toml"),
+];
+
+/// Whatever stands in a file, it is an experiment or has faults, each with its place.
+#[test]
+fn any_text_is_an_experiment_or_has_faults_with_a_place() {
+    type Slips = (usize, Vec<(u16, u8)>, Vec<(u16, u8, bool)>);
+    bolero::check!().with_iterations(2_000).with_type::<Slips>().for_each(|(choice, values, octets)| {
+        let mut lines: Vec<String> = TEXTS[choice % TEXTS.len()].lines().map(str::to_owned).collect();
+        for (line, value) in values.iter().take(4) {
+            let count = lines.len();
+            let line = &mut lines[usize::from(*line) % count];
+            if let Some((key, _)) = line.split_once(" = ") {
+                *line = format!("{key} = {}", VALUES[usize::from(*value) % VALUES.len()]);
+            }
+        }
+        let mut text = lines.join("\n").into_bytes();
+        for (at, octet, is_new) in octets.iter().take(choice / TEXTS.len() % 3) {
+            let at = usize::from(*at) % text.len();
+            text.splice(at..at + usize::from(!is_new), [*octet]);
+        }
+        let text = String::from_utf8_lossy(&text);
+        if let Err(faults) = Experiment::parse("mine", &text) {
+            let told = faults.to_string();
+            assert!(told.contains("mine.toml:"), "{told}");
+        }
+    });
+}

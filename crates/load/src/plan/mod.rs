@@ -522,4 +522,83 @@ mod tests {
             assert!(fault.contains(wanted) && fault.contains("line"), "{fault}");
         }
     }
+
+    const WHOLE: &str = r#"
+url = "http://127.0.0.1:8080/"
+duration = "30s"
+warmup = "5s"
+cooldown = "5s"
+cpus = [1]
+drain = "1s"
+requests_per_connection = 7
+tls = { insecure = true, versions = "1.2", resume_share = 0.5 }
+[[class]]
+name = "critical"
+arrivals = "poisson:repeat:600/s:2s,0.5/min:4ms"
+timeout = "2s"
+headers = { x-class = "critical" }
+retry = { retries = 3, backoff = "200ms", factor = 1.5, jitter = 0.5 }
+follow = { wait_max = "1h", returns_max = 3 }
+requests_max = 9
+[[class]]
+name = "visits"
+arrivals = "closed:64:think=1500us"
+body_bytes = 3
+[class.sessions]
+entry = "Home"
+think = "7s"
+images = ["/picture/{item}"]
+images_per_page = 1.4
+[class.sessions.parameters]
+item = { from = 1, to = 33000, per = "session" }
+[class.sessions.page.Home]
+path = "/?{item}"
+next = { Home = 0.7 }
+end = 0.3
+"#;
+    /// What may stand behind a key, mostly wrong there.
+    const VALUES: [&str; 16] = [
+        "0",
+        "1",
+        "-1",
+        "0.5",
+        "1e300",
+        "nan",
+        "-inf",
+        "9223372036854775807",
+        "true",
+        "\"\"",
+        "\"0.5us\"",
+        "\"0.0000001/s:0.001us\"",
+        "\"closed:99999999999999999999\"",
+        "\"/{\"",
+        "[\"\"]",
+        "{ a = 1e300, from = -1, to = 9223372036854775807 }",
+    ];
+
+    /// Whatever stands in a file, it is a plan or is told to be none; a plan that is written reads back, as reports hold it.
+    #[test]
+    fn any_text_is_a_plan_or_none() {
+        type Slips = (u8, Vec<(u16, u8)>, Vec<(u16, u8, bool)>);
+        bolero::check!().with_iterations(5_000).with_type::<Slips>().for_each(|(slips, values, octets)| {
+            let mut lines: Vec<String> = WHOLE.lines().map(str::to_owned).collect();
+            for (line, value) in values.iter().take(4) {
+                let count = lines.len();
+                let line = &mut lines[usize::from(*line) % count];
+                if let Some((key, _)) = line.split_once(" = ") {
+                    *line = format!("{key} = {}", VALUES[usize::from(*value) % VALUES.len()]);
+                }
+            }
+            let mut text = lines.join("\n").into_bytes();
+            for (at, octet, is_new) in octets.iter().take(usize::from(*slips) % 3) {
+                let at = usize::from(*at) % text.len();
+                text.splice(at..at + usize::from(!is_new), [*octet]);
+            }
+            let Ok(plan) = Plan::from_toml(&String::from_utf8_lossy(&text)) else { return };
+            let is_sound = plan.check().is_ok();
+            let written = toml::to_string(&plan).expect("a plan is TOML");
+            let again = Plan::from_toml(&written).unwrap_or_else(|fault| panic!("{written}: {fault}"));
+            assert_eq!(again.check().is_ok(), is_sound, "{written}");
+        });
+    }
 }
