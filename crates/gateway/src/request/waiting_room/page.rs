@@ -14,15 +14,13 @@ const SCRIPT: &str = include_str!("page.js");
 
 /// What our page may do: its own style and script, by their digests, and requests to this host.
 const POLICY: &str = "default-src 'none'; style-src 'sha256-UoWaFAD74rOUm4tuoZtNmHG1cIMOTcpndRkMAcljerI='; script-src 'sha256-h1UCJfvXjjt2cd14QpOSkkz0QqLTvLZdiBept0aUQBc='; \
-     connect-src 'self'; form-action 'self'; base-uri 'none'";
+     connect-src 'self'; base-uri 'none'";
 
-/// What our page may do where the room has another process at `other_url`: a form that waits is sent or led there.
-pub(super) fn policy(other_url: Option<&str>) -> HeaderValue {
-    let elsewhere = |url| {
-        let policy = POLICY.replace("form-action 'self'", &format!("form-action 'self' {url}"));
-        HeaderValue::try_from(policy).ok()
-    };
-    other_url.and_then(elsewhere).unwrap_or(HeaderValue::from_static(POLICY))
+/// What our page may do. A form that waits may go anywhere: it goes where we say, and the application may lead its sender on to
+/// another host, to pay there, which Chromium holds to `form-action` as well.
+pub(super) fn policy(has_form: bool) -> HeaderValue {
+    let forms = if has_form { "" } else { "; form-action 'none'" };
+    HeaderValue::try_from([POLICY, forms].concat()).unwrap_or(HeaderValue::from_static(POLICY))
 }
 
 /// A visitor's wait, as a page shows it.
@@ -218,7 +216,7 @@ mod tests {
 
     #[test]
     fn the_policy_names_the_digests_of_style_and_script() {
-        let policy = policy(None);
+        let policy = policy(true);
         let policy = policy.to_str().unwrap();
         for (kind, text) in [("style-src", STYLE), ("script-src", SCRIPT)] {
             let wanted = format!("{kind} 'sha256-{}'", base64(digest(&SHA256, text.as_bytes()).as_ref()));

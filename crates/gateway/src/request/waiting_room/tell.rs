@@ -72,8 +72,6 @@ pub(in crate::request) struct Shut {
     stay: Option<String>,
     /// Scheme, host and port where he goes on, if that is not this host.
     check_url: Option<String>,
-    /// Scheme, host and port of the room's other process, if it has one elsewhere: a form may come from there or go there.
-    other_url: Option<String>,
     is_secure: bool,
     carry: RoomCarry,
     /// The cookie of its promise.
@@ -178,7 +176,6 @@ impl Shut {
             form_page,
             stay,
             check_url,
-            other_url: other_url.clone(),
             displaced: carried::displaced(head.headers, &turn_cookie),
             turn_cookie,
             is_sent_there,
@@ -227,7 +224,6 @@ impl Shut {
             form_page: None,
             stay: None,
             check_url: None,
-            other_url: None,
             is_secure,
             carry: values.get(keys::ROOM_CARRY).0,
             turn_cookie: desk.turn_cookie(),
@@ -344,7 +340,7 @@ impl Shut {
             // Only who waits sees a page of the operator's own.
             let is_refused = matches!(self.told, Told::Refuse { .. });
             if self.template.is_none() || is_refused {
-                fields.insert(header::CONTENT_SECURITY_POLICY, page::policy(self.other_url.as_deref()));
+                fields.insert(header::CONTENT_SECURITY_POLICY, page::policy(matches!(form, Form::Kept(_))));
             }
             if is_refused && let Ok(refresh) = HeaderValue::try_from(self.look_again(&form)) {
                 fields.insert(REFRESH, refresh);
