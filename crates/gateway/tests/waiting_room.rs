@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    io::Write,
     net::TcpStream,
     thread,
     time::Duration,
@@ -13,8 +14,8 @@ use tidegate_control::knobs::{Knob, Value};
 use tidegate_runtime::Shared;
 
 use crate::{
-    request_house::House,
-    support::{Bed, PLAIN, Response, eventually, exchange, get},
+    request_house::{House, take},
+    support::{Bed, PLAIN, Response, eventually, exchange, get, read_response},
 };
 
 const ASK: &str = "/.well-known/tidegate/turn";
@@ -327,6 +328,36 @@ fn who_has_a_pass_and_is_not_served_is_not_put_behind_everybody() {
         assert_eq!(served.join().unwrap().status, 200);
     });
     assert_eq!(member.ask("/cart", "", "").status, 200, "he is in");
+}
+
+/// A form whose body comes after its head is in the page of who is not served as well, though it was gathered before.
+#[test]
+fn a_form_that_came_slowly_waits_with_its_fields() {
+    let member = Member::new("in_flight.limit = 1\nwaiting_room.hold = \"50ms\"\n");
+    let (mut sender, mut other) = (member.house.connect(), member.house.connect());
+    let (body, go_on) = ("item=%3C7%3E", "HTTP/1.1 100 Continue\r\n\r\n");
+    let head = format!(
+        "POST /buy HTTP/1.1\r\nhost: app.example\r\ntidegate-pass: {}\r\naccept: text/html\r\norigin: http://app.example\r\n\
+         content-type: application/x-www-form-urlencoded\r\ncontent-length: {}\r\nexpect: 100-continue\r\n\r\n",
+        member.pass,
+        body.len()
+    );
+    sender.write_all(head.as_bytes()).unwrap();
+    assert_eq!(take(&mut sender, go_on.len()), go_on.as_bytes());
+    let slow = member.asking("/slow", "");
+    thread::scope(|scope| {
+        // His permit went back, and another one has it.
+        let served = scope.spawn(|| exchange(&mut other, &slow));
+        let mut at_origin = member.house.origin.next();
+        sender.write_all(body.as_bytes()).unwrap();
+        let told = read_response(&mut sender).unwrap();
+        assert_eq!((told.status, told.field("tidegate-reason")), (503, Some("waiting_room")));
+        assert!(told.body.contains("name=\"item\" value=\"&#60;7&#62;\""), "{}", told.body);
+        at_origin.ok("");
+        assert_eq!(served.join().unwrap().status, 200);
+    });
+    drop((sender, other));
+    member.house.finish();
 }
 
 /// So does he whose body is at fault, which is known only once he is in.
