@@ -528,6 +528,7 @@ fn the_page_of_who_gets_no_time_looks_again() {
             "{}",
             sent.head
         );
+        assert!(sent.body.contains("send it again"), "that what he sent is lost is said: {}", sent.body);
         assert_eq!(ask("GET / HTTP/1.1\r\n").field("refresh"), None, "a program decides by itself");
     }
 }

@@ -146,15 +146,16 @@ fn link(page: &mut String, wait: &Wait<'_>, language: &Language) {
     let _ = writeln!(page, "<noscript><a href=\"{}\">{}</a></noscript>", Escaped(wait.to), language.enter);
 }
 
-/// Our page for a visitor who gets no time.
-pub(super) fn turned_away(language: &Language, title: &str, text: &str) -> String {
+/// Our page for a visitor who gets no time. Nothing that he has sent is kept.
+pub(super) fn turned_away(language: &Language, title: &str, text: &str, form: &Form) -> String {
     let mut page = String::with_capacity(3 * 1024);
     head(&mut page, language, title);
-    let _ = write!(
-        page,
-        "<body>\n<main>\n<h1>{title}</h1>\n<p role=\"status\" dir=\"auto\">{}</p>\n</main>\n</body>\n</html>\n",
-        Escaped(text)
-    );
+    let text = Escaped(text);
+    let _ = writeln!(page, "<body>\n<main>\n<h1>{title}</h1>\n<p role=\"status\" dir=\"auto\">{text}</p>");
+    if *form != Form::None {
+        say_lost(&mut page, language);
+    }
+    page.push_str("</main>\n</body>\n</html>\n");
     page
 }
 
@@ -257,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_message_of_the_operator_is_only_text() {
-        let page = turned_away(&LANGUAGES[0], "Closed", "<b>back</b> at noon");
+        let page = turned_away(&LANGUAGES[0], "Closed", "<b>back</b> at noon", &Form::None);
         assert!(!page.contains("<b>") && page.contains("back"));
         assert!(
             page.contains("dir=\"auto\""),

@@ -425,11 +425,11 @@ impl Shut {
         let (estimate, since, renewed, token) = match &self.told {
             Told::Wait { estimate, since, renewed, token } => (estimate, *since, *renewed, token),
             Told::Refuse { refusal: Refusal::HorizonFull, .. } => {
-                return page::turned_away(language, language.full_title, language.full);
+                return page::turned_away(language, language.full_title, language.full, form);
             }
             Told::Refuse { message, .. } => {
                 let text = message.as_deref().unwrap_or(language.closed);
-                return page::turned_away(language, language.closed_title, text);
+                return page::turned_away(language, language.closed_title, text, form);
             }
             Told::Elsewhere { .. } | Told::Status { .. } => return String::new(),
         };
