@@ -481,6 +481,39 @@ fn a_generator_that_is_off_or_watches_sends_everybody_to_the_check_with_a_time()
     }
 }
 
+/// Under one host name a cookie leads to the check: whom that does not let in a parameter leads to who gives times, once.
+#[test]
+fn a_check_under_the_host_name_of_the_generator_leads_whom_it_does_not_know_there() {
+    let of_role = |role: &str| format!("waiting_room.method = \"event\"\nwaiting_room.role = \"{role}\"\n");
+    let (check, generator) =
+        ["check", "generate"].map(|role| Bed::with_application("", PLAIN, &of_role(role))).into();
+    let (mut at_check, mut at_generator) = (check.connect(), generator.connect());
+    let asking = |path: &str, cookie: &str| {
+        format!("GET {path} HTTP/1.1\r\nhost: app.example\r\naccept: text/html\r\ncookie: {cookie}\r\n\r\n")
+    };
+    for (path, cookie, to) in [
+        ("/a?x=1", "a=b; tidegate_turn=C", Some("/a?x=1&tidegate_turn=")),
+        ("/a", "tidegate_pass=P", Some("/a?tidegate_turn=")),
+        ("//a", "tidegate_turn_search~01234567=C", Some("/.//a?tidegate_turn=")),
+        // Nobody is sent to and fro.
+        ("/a?tidegate_turn=", "tidegate_pass=P", None),
+        ("/a?x=1", "a=b", None),
+    ] {
+        let answer = exchange(&mut at_check, &asking(path, cookie));
+        assert_eq!(answer.field("location"), to, "{path} {cookie}");
+        let met = (answer.status, answer.field("tidegate-reason"));
+        assert_eq!(
+            met,
+            if to.is_some() { (307, Some("waiting_room_elsewhere")) } else { (503, Some("room_closed")) }
+        );
+        let Some(to) = to else { continue };
+        let told = exchange(&mut at_generator, &asking(to, cookie));
+        assert_eq!((told.status, told.field("tidegate-reason")), (503, Some("waiting_room")), "{to}");
+        let way_on = told.field("refresh").and_then(|refresh| refresh.split_once("url="));
+        assert!(way_on.is_some_and(|(_, to)| !to.contains("tidegate")), "by his cookie: {}", told.head);
+    }
+}
+
 const FULL: &str = "waiting_room.method = \"fifo\"\nwaiting_room.role = \"generate\"\n\
                     waiting_room.check_url = \"http://check.example\"\n";
 

@@ -110,6 +110,9 @@ impl Shut {
         let application = desk.application;
         let settings = &application.settings;
         let room = &settings.waiting_room;
+        let head = visitor.head;
+        let base = desk.turn_cookie();
+        let carried = Carried::of(head.uri, head.headers, &base);
         let other_url = match settings.values.get(keys::ROOM_ROLE).0 {
             RoomRole::Both => &None,
             RoomRole::Generate => &room.check_url,
@@ -144,10 +147,13 @@ impl Shut {
             Out::Refuse(refusal) => refused(refusal, None),
             Out::Elsewhere(token) => match room.generate_url.clone() {
                 Some(url) => Told::Elsewhere { url, token },
+                // Under one host name: a cookie has led him here, and the parameter leads him to who gives times.
+                None if !carried.in_query && carried::has_cookie(head.headers) => {
+                    Told::Elsewhere { url: String::new(), token: Some(token.unwrap_or_default()) }
+                }
                 None => refused(Refusal::RoomClosed, None),
             },
         };
-        let head = visitor.head;
         let (host, is_secure) = (visitor.host, visitor.is_secure);
         let to = target(visit.stripped().unwrap_or(head.uri));
         let carry = settings.values.get(keys::ROOM_CARRY).0;
@@ -161,8 +167,6 @@ impl Shut {
             }
             _ => None,
         };
-        let base = desk.turn_cookie();
-        let carried = Carried::of(head.uri, head.headers, &base);
         let turn_cookie = carried.turns.cookie(base.clone(), &settings.name, |text| desk.whose_turn(text));
         // Nobody is sent to and fro who comes with a token that is known nowhere.
         let is_sent_there =
