@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    io::Write,
     net::TcpStream,
     thread,
     time::Duration,
@@ -13,8 +14,8 @@ use tidegate_control::knobs::{Knob, Value};
 use tidegate_runtime::Shared;
 
 use crate::{
-    request_house::House,
-    support::{Bed, PLAIN, Response, eventually, exchange, get},
+    request_house::{House, take},
+    support::{Bed, PLAIN, Response, eventually, exchange, get, read_response},
 };
 
 const ASK: &str = "/.well-known/tidegate/turn";
@@ -304,6 +305,36 @@ fn who_has_a_pass_and_is_not_served_is_not_put_behind_everybody() {
     assert_eq!(member.ask("/cart", "", "").status, 200, "he is in");
 }
 
+/// A form whose body comes after its head is in the page of who is not served as well, though it was gathered before.
+#[test]
+fn a_form_that_came_slowly_waits_with_its_fields() {
+    let member = Member::new("in_flight.limit = 1\nwaiting_room.hold = \"50ms\"\n");
+    let (mut sender, mut other) = (member.house.connect(), member.house.connect());
+    let (body, go_on) = ("item=%3C7%3E", "HTTP/1.1 100 Continue\r\n\r\n");
+    let head = format!(
+        "POST /buy HTTP/1.1\r\nhost: app.example\r\ntidegate-pass: {}\r\naccept: text/html\r\norigin: http://app.example\r\n\
+         content-type: application/x-www-form-urlencoded\r\ncontent-length: {}\r\nexpect: 100-continue\r\n\r\n",
+        member.pass,
+        body.len()
+    );
+    sender.write_all(head.as_bytes()).unwrap();
+    assert_eq!(take(&mut sender, go_on.len()), go_on.as_bytes());
+    let slow = member.asking("/slow", "");
+    thread::scope(|scope| {
+        // His permit went back, and another one has it.
+        let served = scope.spawn(|| exchange(&mut other, &slow));
+        let mut at_origin = member.house.origin.next();
+        sender.write_all(body.as_bytes()).unwrap();
+        let told = read_response(&mut sender).unwrap();
+        assert_eq!((told.status, told.field("tidegate-reason")), (503, Some("waiting_room")));
+        assert!(told.body.contains("name=\"item\" value=\"&#60;7&#62;\""), "{}", told.body);
+        at_origin.ok("");
+        assert_eq!(served.join().unwrap().status, 200);
+    });
+    drop((sender, other));
+    member.house.finish();
+}
+
 /// So does he whose body is at fault, which is known only once he is in.
 #[test]
 fn who_is_let_in_and_sends_a_broken_body_has_his_pass() {
@@ -425,6 +456,39 @@ fn a_generator_that_is_off_or_watches_sends_everybody_to_the_check_with_a_time()
     }
 }
 
+/// Under one host name a cookie leads to the check: whom that does not let in a parameter leads to who gives times, once.
+#[test]
+fn a_check_under_the_host_name_of_the_generator_leads_whom_it_does_not_know_there() {
+    let of_role = |role: &str| format!("waiting_room.method = \"event\"\nwaiting_room.role = \"{role}\"\n");
+    let (check, generator) =
+        ["check", "generate"].map(|role| Bed::with_application("", PLAIN, &of_role(role))).into();
+    let (mut at_check, mut at_generator) = (check.connect(), generator.connect());
+    let asking = |path: &str, cookie: &str| {
+        format!("GET {path} HTTP/1.1\r\nhost: app.example\r\naccept: text/html\r\ncookie: {cookie}\r\n\r\n")
+    };
+    for (path, cookie, to) in [
+        ("/a?x=1", "a=b; tidegate_turn=C", Some("/a?x=1&tidegate_turn=")),
+        ("/a", "tidegate_pass=P", Some("/a?tidegate_turn=")),
+        ("//a", "tidegate_turn_search~01234567=C", Some("/.//a?tidegate_turn=")),
+        // Nobody is sent to and fro.
+        ("/a?tidegate_turn=", "tidegate_pass=P", None),
+        ("/a?x=1", "a=b", None),
+    ] {
+        let answer = exchange(&mut at_check, &asking(path, cookie));
+        assert_eq!(answer.field("location"), to, "{path} {cookie}");
+        let met = (answer.status, answer.field("tidegate-reason"));
+        assert_eq!(
+            met,
+            if to.is_some() { (307, Some("waiting_room_elsewhere")) } else { (503, Some("room_closed")) }
+        );
+        let Some(to) = to else { continue };
+        let told = exchange(&mut at_generator, &asking(to, cookie));
+        assert_eq!((told.status, told.field("tidegate-reason")), (503, Some("waiting_room")), "{to}");
+        let way_on = told.field("refresh").and_then(|refresh| refresh.split_once("url="));
+        assert!(way_on.is_some_and(|(_, to)| !to.contains("tidegate")), "by his cookie: {}", told.head);
+    }
+}
+
 const FULL: &str = "waiting_room.method = \"fifo\"\nwaiting_room.role = \"generate\"\n\
                     waiting_room.check_url = \"http://check.example\"\n";
 
@@ -472,6 +536,7 @@ fn the_page_of_who_gets_no_time_looks_again() {
             "{}",
             sent.head
         );
+        assert!(sent.body.contains("send it again"), "that what he sent is lost is said: {}", sent.body);
         assert_eq!(ask("GET / HTTP/1.1\r\n").field("refresh"), None, "a program decides by itself");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Browser, Shop,
-    support::{admin::api, report_file},
+    support::{admin::api, origin::Origin, report_file},
 };
 
 /// A page of the application that sends a form with a file by itself.
@@ -176,5 +176,25 @@ fn a_browser_that_loads_the_page_again_keeps_form_and_place_by_the_address() {
     browser.until_page("document.body.innerText.includes('the shop')");
     let saw = shop.saw("POST /buy");
     assert!(saw.len() == 1 && saw[0].ends_with("item=7") && !saw[0].contains("tidegate"), "{saw:?}");
+    shop.gateway.stop_sound();
+}
+
+/// Chromium holds what answers a form to the policy of the page that sent it.
+#[test]
+fn a_form_that_has_waited_leads_on_to_another_site() {
+    let (shop, bank) = (Shop::open("waiting_room.session.pass = false\n"), Origin::hello());
+    let mut browser = Browser::start();
+    browser.open(&format!("http://{}/", shop.listen));
+    let body = "{\"changes\": {\"shop/waiting_room.method\": \"wait\"}}";
+    assert_eq!(api(shop.admin, "PATCH", "/api/v1/knobs", body).status, 200);
+    // A page of the application sends its form, and that has to wait.
+    browser.value(&format!(
+        "document.body.innerHTML = '<form method=post action=\"/pay?at={}\"><input name=item value=7></form>';
+         document.forms[0].submit()",
+        bank.url()
+    ));
+    browser.until_page(&format!("location.href === '{}/'", bank.url()));
+    let saw = shop.saw("POST /pay");
+    assert!(saw.len() == 1 && saw[0].ends_with("item=7"), "{saw:?}");
     shop.gateway.stop_sound();
 }

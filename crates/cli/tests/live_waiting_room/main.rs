@@ -53,7 +53,14 @@ fn application() -> (Origin, Seen) {
                  <script>document.forms[0].submit()</script>"
             }
             "/offer" => forms::OFFER,
-            _ => return respond(stream, 200, b"the shop\n"),
+            path => {
+                let Some(bank) = path.strip_prefix("/pay?at=") else {
+                    return respond(stream, 200, b"the shop\n");
+                };
+                let head = format!("HTTP/1.1 303 See Other\r\nlocation: {bank}/\r\n");
+                stream.write_all((head + "content-length: 0\r\n\r\n").as_bytes())?;
+                return Ok(support::origin::Then::KeepAlive);
+            }
         };
         let head =
             format!("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {}\r\n\r\n", page.len());

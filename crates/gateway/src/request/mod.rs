@@ -53,6 +53,7 @@ use std::{
     rc::Rc,
 };
 
+use bytes::Bytes;
 use http::{HeaderMap, Response, Version, request::Parts};
 use http_body::Body;
 use http_body_util::BodyExt;
@@ -171,14 +172,14 @@ impl Service {
             match Box::pin(self.gather(&connection, &mut record, intake, held, exchange, converses)).await {
                 Ok(gathered) => gathered,
                 Err(Ungathered::Left) => return broken(),
-                Err(Ungathered::Refused(refusal)) => {
+                Err(Ungathered::Refused(refusal, mut body)) => {
                     let head = Head::of(&parts);
-                    let id = self.ids.of(&connection.facts, &parts.headers);
                     return match owed(&connection, &record, visit.as_deref(), refusal, head) {
                         Some(shut) => {
-                            answer::shut(record, &shut, &asked, id, (None, self.spool().account()), None)
+                            Box::pin(self.shut_out(&connection, record, shut, &parts, &mut *body)).await
                         }
                         None => {
+                            let id = self.ids.of(&connection.facts, &parts.headers);
                             let visit = visit.as_deref().filter(|_| !refusal.is_overload());
                             let refused = Refused { refusal, retry_after: None };
                             let mut response = refuse(record, refused, &asked, id);
@@ -359,14 +360,17 @@ impl Service {
         mut record: Box<Record>,
         mut shut: Box<Shut>,
         parts: &Parts,
-        body: &mut ClientBody,
+        body: &mut (impl Body<Data = Bytes> + Unpin),
     ) -> Response<ResponseBody> {
         let asked = Asked::of(&parts.method, &parts.headers);
         let mut spooled = self.spool().account();
         let form = match shut.wants_form(&asked) {
             Some(reader) => {
                 let (form, bytes) = read_form(body, reader, &mut spooled).await;
-                record.add_bytes_in(bytes);
+                // What is read again has been counted.
+                if record.received().is_none() {
+                    record.add_bytes_in(bytes);
+                }
                 shut.is_told_at(record.application().application.state.waiting_room().now());
                 form
             }
@@ -399,9 +403,10 @@ impl Service {
         record.gathered(began, self.now());
         let held = match application.gate.arrive_again(exchange) {
             Entry::Start(held) => held,
-            Entry::Refuse(refusal) => return Err(Ungathered::Refused(refusal)),
+            Entry::Refuse(refusal) => return Err(Ungathered::Refused(refusal, Box::new(gathering))),
             Entry::Wait(waiting) => match wait(connection, record, waiting).await {
-                Some(verdict) => verdict.map_err(Ungathered::Refused)?,
+                Some(Ok(held)) => held,
+                Some(Err(refusal)) => return Err(Ungathered::Refused(refusal, Box::new(gathering))),
                 None => return Err(Ungathered::Left),
             },
         };
@@ -485,8 +490,8 @@ fn broken() -> Response<ResponseBody> {
 enum Ungathered {
     /// It broke a bound or broke off.
     Failed,
-    /// Asked again, admission refused it.
-    Refused(Refusal),
+    /// Asked again, admission refused it; with what was gathered, and the rest.
+    Refused(Refusal, Box<Gathering>),
     /// The client has left.
     Left,
 }
@@ -540,7 +545,7 @@ fn form_in(body: RequestBody, mut reader: waiting_room::Reader, spooled: &mut Sp
 
 /// A form that is whole within bounds of size, memory and time, and how much of it came.
 async fn read_form(
-    body: &mut ClientBody,
+    body: &mut (impl Body<Data = Bytes> + Unpin),
     mut reader: waiting_room::Reader,
     spooled: &mut Spooled,
 ) -> (Option<Kept>, u64) {

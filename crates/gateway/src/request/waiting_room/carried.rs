@@ -77,7 +77,7 @@ pub(super) struct Carried<'a> {
     pub(super) passes: Texts<'a>,
     pub(super) turns: Texts<'a>,
     pub(super) bypass: Option<&'a [u8]>,
-    /// Whether the token is in the query.
+    /// Whether the query has the token's parameter.
     pub(super) in_query: bool,
 }
 
@@ -130,13 +130,15 @@ impl<'a> Carried<'a> {
     /// query: who writes a field means it.
     pub(super) fn of(uri: &'a Uri, headers: &'a HeaderMap, turn_cookie: &'a str) -> Self {
         let field = |name: &HeaderName| headers.get(name).map(HeaderValue::as_bytes);
-        let in_query = uri.query().and_then(|query| parameter(query, TURN)).map(str::as_bytes);
+        let parameter = uri.query().and_then(|query| parameter(query, TURN)).map(str::as_bytes);
         let cookies = |name| Some((headers, name));
+        // An empty one is of a check that has no token to send along.
+        let in_query = parameter.filter(|text| !text.is_empty());
         Self {
             passes: Texts { field: field(&PASS_FIELD), cookies: cookies(PASS), in_query: None },
             turns: Texts { field: field(&TURN_FIELD), cookies: cookies(turn_cookie), in_query },
             bypass: field(&BYPASS_FIELD),
-            in_query: in_query.is_some(),
+            in_query: parameter.is_some(),
         }
     }
 
@@ -255,8 +257,7 @@ pub(super) fn strip(headers: &mut HeaderMap) {
     if let Some(Ok(page)) = page.map(HeaderValue::try_from) {
         headers.insert(header::REFERER, page);
     }
-    let has_ours = |line: &HeaderValue| pairs(line.as_bytes()).any(is_ours);
-    if !headers.get_all(header::COOKIE).iter().any(has_ours) {
+    if !has_cookie(headers) {
         return;
     }
     let lines: Vec<HeaderValue> = headers.get_all(header::COOKIE).iter().cloned().collect();
@@ -269,6 +270,11 @@ pub(super) fn strip(headers: &mut HeaderMap) {
             headers.append(header::COOKIE, kept);
         }
     }
+}
+
+/// Whether a request has a cookie that is called as one of ours, of any class.
+pub(super) fn has_cookie(headers: &HeaderMap) -> bool {
+    headers.get_all(header::COOKIE).iter().any(|line| pairs(line.as_bytes()).any(is_ours))
 }
 
 fn cookies_of_others(line: &[u8]) -> Vec<u8> {

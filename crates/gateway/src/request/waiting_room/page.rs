@@ -14,15 +14,13 @@ const SCRIPT: &str = include_str!("page.js");
 
 /// What our page may do: its own style and script, by their digests, and requests to this host.
 const POLICY: &str = "default-src 'none'; style-src 'sha256-UoWaFAD74rOUm4tuoZtNmHG1cIMOTcpndRkMAcljerI='; script-src 'sha256-h1UCJfvXjjt2cd14QpOSkkz0QqLTvLZdiBept0aUQBc='; \
-     connect-src 'self'; form-action 'self'; base-uri 'none'";
+     connect-src 'self'; base-uri 'none'";
 
-/// What our page may do where the room has another process at `other_url`: a form that waits is sent or led there.
-pub(super) fn policy(other_url: Option<&str>) -> HeaderValue {
-    let elsewhere = |url| {
-        let policy = POLICY.replace("form-action 'self'", &format!("form-action 'self' {url}"));
-        HeaderValue::try_from(policy).ok()
-    };
-    other_url.and_then(elsewhere).unwrap_or(HeaderValue::from_static(POLICY))
+/// What our page may do. A form that waits may go anywhere: it goes where we say, and the application may lead its sender on to
+/// another host, to pay there, which Chromium holds to `form-action` as well.
+pub(super) fn policy(has_form: bool) -> HeaderValue {
+    let forms = if has_form { "" } else { "; form-action 'none'" };
+    HeaderValue::try_from([POLICY, forms].concat()).unwrap_or(HeaderValue::from_static(POLICY))
 }
 
 /// A visitor's wait, as a page shows it.
@@ -148,15 +146,16 @@ fn link(page: &mut String, wait: &Wait<'_>, language: &Language) {
     let _ = writeln!(page, "<noscript><a href=\"{}\">{}</a></noscript>", Escaped(wait.to), language.enter);
 }
 
-/// Our page for a visitor who gets no time.
-pub(super) fn turned_away(language: &Language, title: &str, text: &str) -> String {
+/// Our page for a visitor who gets no time. Nothing that he has sent is kept.
+pub(super) fn turned_away(language: &Language, title: &str, text: &str, form: &Form) -> String {
     let mut page = String::with_capacity(3 * 1024);
     head(&mut page, language, title);
-    let _ = write!(
-        page,
-        "<body>\n<main>\n<h1>{title}</h1>\n<p role=\"status\" dir=\"auto\">{}</p>\n</main>\n</body>\n</html>\n",
-        Escaped(text)
-    );
+    let text = Escaped(text);
+    let _ = writeln!(page, "<body>\n<main>\n<h1>{title}</h1>\n<p role=\"status\" dir=\"auto\">{text}</p>");
+    if *form != Form::None {
+        say_lost(&mut page, language);
+    }
+    page.push_str("</main>\n</body>\n</html>\n");
     page
 }
 
@@ -218,7 +217,7 @@ mod tests {
 
     #[test]
     fn the_policy_names_the_digests_of_style_and_script() {
-        let policy = policy(None);
+        let policy = policy(true);
         let policy = policy.to_str().unwrap();
         for (kind, text) in [("style-src", STYLE), ("script-src", SCRIPT)] {
             let wanted = format!("{kind} 'sha256-{}'", base64(digest(&SHA256, text.as_bytes()).as_ref()));
@@ -259,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_message_of_the_operator_is_only_text() {
-        let page = turned_away(&LANGUAGES[0], "Closed", "<b>back</b> at noon");
+        let page = turned_away(&LANGUAGES[0], "Closed", "<b>back</b> at noon", &Form::None);
         assert!(!page.contains("<b>") && page.contains("back"));
         assert!(
             page.contains("dir=\"auto\""),

@@ -72,8 +72,6 @@ pub(in crate::request) struct Shut {
     stay: Option<String>,
     /// Scheme, host and port where he goes on, if that is not this host.
     check_url: Option<String>,
-    /// Scheme, host and port of the room's other process, if it has one elsewhere: a form may come from there or go there.
-    other_url: Option<String>,
     is_secure: bool,
     carry: RoomCarry,
     /// The cookie of its promise.
@@ -112,6 +110,9 @@ impl Shut {
         let application = desk.application;
         let settings = &application.settings;
         let room = &settings.waiting_room;
+        let head = visitor.head;
+        let base = desk.turn_cookie();
+        let carried = Carried::of(head.uri, head.headers, &base);
         let other_url = match settings.values.get(keys::ROOM_ROLE).0 {
             RoomRole::Both => &None,
             RoomRole::Generate => &room.check_url,
@@ -146,10 +147,13 @@ impl Shut {
             Out::Refuse(refusal) => refused(refusal, None),
             Out::Elsewhere(token) => match room.generate_url.clone() {
                 Some(url) => Told::Elsewhere { url, token },
+                // Under one host name: a cookie has led him here, and the parameter leads him to who gives times.
+                None if !carried.in_query && carried::has_cookie(head.headers) => {
+                    Told::Elsewhere { url: String::new(), token: Some(token.unwrap_or_default()) }
+                }
                 None => refused(Refusal::RoomClosed, None),
             },
         };
-        let head = visitor.head;
         let (host, is_secure) = (visitor.host, visitor.is_secure);
         let to = target(visit.stripped().unwrap_or(head.uri));
         let carry = settings.values.get(keys::ROOM_CARRY).0;
@@ -163,8 +167,6 @@ impl Shut {
             }
             _ => None,
         };
-        let base = desk.turn_cookie();
-        let carried = Carried::of(head.uri, head.headers, &base);
         let turn_cookie = carried.turns.cookie(base.clone(), &settings.name, |text| desk.whose_turn(text));
         // Nobody is sent to and fro who comes with a token that is known nowhere.
         let is_sent_there =
@@ -178,7 +180,6 @@ impl Shut {
             form_page,
             stay,
             check_url,
-            other_url: other_url.clone(),
             displaced: carried::displaced(head.headers, &turn_cookie),
             turn_cookie,
             is_sent_there,
@@ -227,7 +228,6 @@ impl Shut {
             form_page: None,
             stay: None,
             check_url: None,
-            other_url: None,
             is_secure,
             carry: values.get(keys::ROOM_CARRY).0,
             turn_cookie: desk.turn_cookie(),
@@ -344,7 +344,7 @@ impl Shut {
             // Only who waits sees a page of the operator's own.
             let is_refused = matches!(self.told, Told::Refuse { .. });
             if self.template.is_none() || is_refused {
-                fields.insert(header::CONTENT_SECURITY_POLICY, page::policy(self.other_url.as_deref()));
+                fields.insert(header::CONTENT_SECURITY_POLICY, page::policy(matches!(form, Form::Kept(_))));
             }
             if is_refused && let Ok(refresh) = HeaderValue::try_from(self.look_again(&form)) {
                 fields.insert(REFRESH, refresh);
@@ -429,11 +429,11 @@ impl Shut {
         let (estimate, since, renewed, token) = match &self.told {
             Told::Wait { estimate, since, renewed, token } => (estimate, *since, *renewed, token),
             Told::Refuse { refusal: Refusal::HorizonFull, .. } => {
-                return page::turned_away(language, language.full_title, language.full);
+                return page::turned_away(language, language.full_title, language.full, form);
             }
             Told::Refuse { message, .. } => {
                 let text = message.as_deref().unwrap_or(language.closed);
-                return page::turned_away(language, language.closed_title, text);
+                return page::turned_away(language, language.closed_title, text, form);
             }
             Told::Elsewhere { .. } | Told::Status { .. } => return String::new(),
         };
