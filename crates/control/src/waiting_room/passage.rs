@@ -85,8 +85,12 @@ impl Room {
 
     /// Slots before its own in which a promise may be used.
     pub(super) fn ahead(&self) -> u64 {
+        self.tolerated() + self.call_slots()
+    }
+
+    /// Of them, those for which clocks may differ.
+    fn tolerated(&self) -> u64 {
         nanos(self.settings.clock_tolerance).div_ceil(nanos(self.table.length())).min(1000)
-            + self.call_slots()
     }
 
     /// People there may be in a slot.
@@ -116,6 +120,10 @@ impl Room {
         let opens = slot + self.ahead();
         let places = self.filter_places(opens);
         self.replay.open(opens, places);
+        // It is known by now how many people come.
+        for slot in slot..=slot + self.tolerated() {
+            self.replay.widen(slot, self.filter_places(slot));
+        }
     }
 
     /// A promise for that moment is good for nothing more.

@@ -7,6 +7,10 @@
 //! (1 − e^(−8/16))⁸ = 0.00057
 //! ```
 //!
+//! Where more come than a filter was made for, as when the capacity turns out to be larger than it was known to be while the slot
+//! was still to come, a larger one is begun beside it. A promise is looked for in both, and each errs as often at most. Of
+//! eight times the size each, they take 1.2 MiB at most.
+//!
 //! Filters of the slots in which a promise may be used are kept: the grace, the present and what clocks may differ.
 //! They are forgotten with the process: what was used shortly before a restart can be used once more after it.
 //!
@@ -24,6 +28,9 @@ const STEP: u64 = 0xD1B5_4A32_D192_ED03;
 const BITS_PER_PLACE: u64 = 16;
 const BITS_MIN: u64 = 1 << 10;
 const BITS_MAX: u64 = 1 << 23;
+const WORDS_MAX: usize = (BITS_MAX / 64) as usize;
+/// How much larger a filter is that is begun beside one that is full, at least.
+const GROWTH: usize = 8;
 
 /// Filters of the last slots.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,10 +38,18 @@ pub(super) struct Replay {
     filters: Vec<Filter>,
 }
 
+/// That of a slot.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Filter {
     slot: u64,
+    /// The last one takes what is used now; those before are full.
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Part {
     bits: Vec<u64>,
+    used: u64,
 }
 
 impl Replay {
@@ -46,8 +61,8 @@ impl Replay {
 
     /// Memory for so many people in each slot, where there is none yet.
     pub(super) fn reserve(&mut self, places: u64) {
-        for filter in self.filters.iter_mut().filter(|filter| filter.bits.is_empty()) {
-            filter.bits = vec![0; words(places)];
+        for filter in self.filters.iter_mut().filter(|filter| filter.parts.is_empty()) {
+            filter.parts.push(Part::new(words(places)));
         }
     }
 
@@ -57,17 +72,15 @@ impl Replay {
         let filter = self.filter(slot);
         filter.slot = slot;
         // Memory is kept unless it is far too much.
-        if filter.bits.len() < words || filter.bits.len() > words * 4 {
-            filter.bits = vec![0; words];
-        } else {
-            filter.bits.fill(0);
-        }
+        let kept = filter.parts.pop().filter(|part| (words..=words * 4).contains(&part.bits.len()));
+        filter.parts.clear();
+        filter.parts.push(kept.map_or_else(|| Part::new(words), Part::emptied));
     }
 
     /// Slot `slot` can be used by about so many people, more than was known. One of which something was used stays as it is.
     pub(super) fn widen(&mut self, slot: u64, places: u64) {
         let filter = self.filter(slot);
-        if filter.slot != slot || filter.bits.iter().all(|word| *word == 0) {
+        if filter.slot != slot || filter.parts.iter().all(|part| part.used == 0) {
             self.open(slot, places);
         }
     }
@@ -75,28 +88,28 @@ impl Replay {
     /// Notes that a promise of a slot with so many places is used; false if it was before, or seems so.
     #[must_use]
     pub(super) fn is_new(&mut self, slot: u64, places: u64, number: u64) -> bool {
-        let filter = self.filter(slot);
-        if filter.slot != slot || filter.bits.is_empty() {
+        if self.filter(slot).slot != slot || self.filter(slot).parts.is_empty() {
             // Slots that were never open: before the process began, or further back than is remembered.
             self.open(slot, places);
         }
         let filter = self.filter(slot);
-        let mut new = false;
-        for (word, bit) in places_of(number, filter.bits.len()) {
-            if let Some(word) = filter.bits.get_mut(word) {
-                new |= *word & bit == 0;
-                *word |= bit;
-            }
+        if filter.knows(number) {
+            return false;
         }
-        new
+        let full = filter.parts.last().filter(|part| part.is_full()).map(|part| part.bits.len());
+        if let Some(full) = full {
+            filter.parts.push(Part::new(words(places).max(GROWTH * full).min(WORDS_MAX)));
+        }
+        if let Some(part) = filter.parts.last_mut() {
+            part.note(number);
+        }
+        true
     }
 
     /// Whether a promise of a slot is used, or seems so. Notes nothing.
     pub(super) fn knows(&self, slot: u64, number: u64) -> bool {
         let filter = &self.filters[self.index(slot)];
-        let mut bits = places_of(number, filter.bits.len());
-        let is_set = |(word, bit): (usize, u64)| filter.bits.get(word).is_some_and(|word| word & bit != 0);
-        filter.slot == slot && bits.all(is_set)
+        filter.slot == slot && filter.knows(number)
     }
 
     fn filter(&mut self, slot: u64) -> &mut Filter {
@@ -106,6 +119,44 @@ impl Replay {
 
     fn index(&self, slot: u64) -> usize {
         usize::try_from(slot % self.filters.len() as u64).unwrap_or(0)
+    }
+}
+
+impl Filter {
+    fn knows(&self, number: u64) -> bool {
+        self.parts.iter().any(|part| part.knows(number))
+    }
+}
+
+impl Part {
+    fn new(words: usize) -> Self {
+        Self { bits: vec![0; words], used: 0 }
+    }
+
+    fn emptied(mut self) -> Self {
+        self.bits.fill(0);
+        self.used = 0;
+        self
+    }
+
+    /// Whether it has taken as many as it was made for, and there may be a larger one.
+    fn is_full(&self) -> bool {
+        let bits = self.bits.len() as u64 * 64;
+        self.used >= bits / BITS_PER_PLACE && bits < BITS_MAX
+    }
+
+    fn knows(&self, number: u64) -> bool {
+        let is_set = |(word, bit): (usize, u64)| self.bits.get(word).is_some_and(|word| word & bit != 0);
+        places_of(number, self.bits.len()).all(is_set)
+    }
+
+    fn note(&mut self, number: u64) {
+        for (word, bit) in places_of(number, self.bits.len()) {
+            if let Some(word) = self.bits.get_mut(word) {
+                *word |= bit;
+            }
+        }
+        self.used += 1;
     }
 }
 
@@ -157,6 +208,26 @@ mod tests {
         }
         assert!(wrong <= 20, "{wrong} while it filled");
         assert!((1..=20).contains(&more), "{more} of 6554, 0.06 to 0.1 % is 4 to 7");
+    }
+
+    /// As that of a slot to come is while the capacity is searched for.
+    #[test]
+    fn a_filter_that_was_made_for_few_takes_many() {
+        // 0.06 % are 28, of each that was full or is.
+        for (made_for, known, most) in [(8, 50_000, 60), (8, 8, 150), (1000, 50_000, 60)] {
+            let mut replay = Replay::new(2);
+            replay.open(7, made_for);
+            let number = |n: u64| super::super::mix(n ^ 0x5EED);
+            let taken = (0..50_000).filter(|n| !replay.is_new(7, known, number(*n))).count();
+            assert!(taken < most, "{taken} new ones were taken for used ones, made for {made_for}");
+            assert!((0..50_000).all(|n| replay.knows(7, number(n))), "what was used is known");
+            assert!((0..50_000).all(|n| !replay.is_new(7, known, number(n))), "what was used is known");
+            let words: usize = replay.filter(7).parts.iter().map(|part| part.bits.len()).sum();
+            assert!(words <= 8 * super::words(50_000), "{words}");
+            replay.open(9, 8);
+            assert_eq!(replay.filter(9).parts.len(), 1);
+            assert!(replay.is_new(9, 8, number(1)), "of another slot nothing is known");
+        }
     }
 
     #[test]

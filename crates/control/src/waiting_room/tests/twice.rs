@@ -48,6 +48,21 @@ fn expired_and_replayed_promises_by_the_hundred_thousand_let_nobody_in() {
     assert_eq!(entered, 0);
 }
 
+/// What is known of slots to come as they come within reach, while the capacity is searched for, is less than what comes.
+#[test]
+fn nobody_is_taken_for_another_once_the_capacity_turns_out_to_be_larger() {
+    let mut room = room_of(&settings(), 8.0);
+    tell(&mut room, s(2.0), 2000.0);
+    let out = ask(&mut room, s(2.0), 40_000);
+    let mistaken = out.iter().filter(|promise| {
+        let taken_for = how(room.come_back(promise.at, ONE, promise));
+        assert!(!matches!(taken_for, Some(How::Late | How::Direct)), "{taken_for:?}");
+        taken_for != Some(How::Kept)
+    });
+    let mistaken = mistaken.count();
+    assert!(mistaken < 100, "{mistaken} of {} taken for used ones: 0.06 % are 23", out.len());
+}
+
 #[test]
 fn a_second_tab_at_the_same_second_comes_in_by_the_pass_of_the_first() {
     let sessions = SessionSettings { idle: Duration::from_secs(60), total: Duration::from_secs(600) };
