@@ -176,7 +176,7 @@ impl Service {
                     let head = Head::of(&parts);
                     return match owed(&connection, &record, visit.as_deref(), refusal, head) {
                         Some(shut) => {
-                            Box::pin(self.shut_out(&connection, record, shut, &parts, &mut *body)).await
+                            Box::pin(self.shut_out(&connection, record, shut, &parts, &mut *body, None)).await
                         }
                         None => {
                             let id = self.ids.of(&connection.facts, &parts.headers);
@@ -262,13 +262,12 @@ impl Service {
                 let Unserved { failure, unsent } = *unserved;
                 in_flight.fail(failure.outcome());
                 let visit = forwarded.visit.as_deref();
-                if let (Some(came), Some(body)) = (came, unsent)
+                if let (Some(came), Some(mut body)) = (came, unsent)
                     && let Some(shut) = missed(&connection, &record, visit, Head::of(&came))
                 {
-                    let (detail, id) = (Some(failure.to_string()), forwarded.request_id.clone());
-                    let mut spooled = self.spool().account();
-                    let form = shut.wants_form(&asked).and_then(|reader| form_in(body, reader, &mut spooled));
-                    return answer::shut(record, &shut, &asked, id, (form, spooled), detail);
+                    let detail = Some(failure.to_string());
+                    return Box::pin(self.shut_out(&connection, record, shut, &came, &mut body, detail))
+                        .await;
                 }
                 waiting_room::served(&application, record.class(), visit);
                 Err(Unanswered::new(record, failure))
@@ -319,7 +318,7 @@ impl Service {
                 self.turn_back(connection, arrived, refused, parts, body).await
             }
             Ruling::Shut(arrived, shut) => {
-                Box::pin(self.shut_out(connection, arrived.record, shut, parts, body)).await
+                Box::pin(self.shut_out(connection, arrived.record, shut, parts, body, None)).await
             }
             Ruling::BadBody(arrived, fault) => {
                 let id = self.ids.of(&connection.facts, &parts.headers);
@@ -340,7 +339,7 @@ impl Service {
     ) -> Response<ResponseBody> {
         let Arrived { record, visit, .. } = arrived;
         match owed(connection, &record, visit.as_deref(), refused.refusal, Head::of(parts)) {
-            Some(shut) => Box::pin(self.shut_out(connection, record, shut, parts, body)).await,
+            Some(shut) => Box::pin(self.shut_out(connection, record, shut, parts, body, None)).await,
             None => {
                 let visit = visit.as_deref().filter(|_| !refused.refusal.is_overload());
                 let application = Rc::clone(record.application());
@@ -353,7 +352,8 @@ impl Service {
         }
     }
 
-    /// Tells a visitor when to come back; a form goes along with that, where there is memory for it.
+    /// Tells a visitor when to come back; a form goes along with that, where there is memory for it. `detail`: what went wrong, for
+    /// logs.
     async fn shut_out(
         &self,
         connection: &Connection,
@@ -361,6 +361,7 @@ impl Service {
         mut shut: Box<Shut>,
         parts: &Parts,
         body: &mut (impl Body<Data = Bytes> + Unpin),
+        detail: Option<String>,
     ) -> Response<ResponseBody> {
         let asked = Asked::of(&parts.method, &parts.headers);
         let mut spooled = self.spool().account();
@@ -377,7 +378,7 @@ impl Service {
             None => None,
         };
         let id = self.ids.of(&connection.facts, &parts.headers);
-        answer::shut(record, &shut, &asked, id, (form, spooled), None)
+        answer::shut(record, &shut, &asked, id, (form, spooled), detail)
     }
 
     /// Gathers a body, unless it `converses`; gives it with a permit to go on.
@@ -535,12 +536,6 @@ fn missed(
     let host = forwarded::host(facts, head);
     let visitor = Visitor { head, client, class: record.class(), host, is_secure };
     waiting_room::missed(record.application(), visitor, visit?)
-}
-
-/// A form that came and has gone nowhere, if it is here as a whole.
-fn form_in(body: RequestBody, mut reader: waiting_room::Reader, spooled: &mut Spooled) -> Option<Kept> {
-    let RequestBody::Whole(bytes) = body else { return None };
-    (reader.push(&bytes) && spooled.grow(reader.held())).then(|| reader.finish())?
 }
 
 /// A form that is whole within bounds of size, memory and time, and how much of it came.
