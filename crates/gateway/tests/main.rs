@@ -18,6 +18,7 @@ mod request_upgrade;
 mod support;
 mod truncated;
 mod waiting_room;
+mod waiting_room_apart;
 mod waiting_room_forms;
 mod waiting_room_outage;
 mod watch;

@@ -205,6 +205,7 @@ impl Service {
                 return broken();
             }
         }
+        // As it came, to be told to come again if no server can be reached.
         let mut came = None;
         if let Some(visit) = &visit {
             came = visit.may_be_owed().then(|| parts.clone());
