@@ -23,7 +23,8 @@ FIELDS = {
     "Cookie": "session=5f2b7c9d1e3a4f60718293a4b5c6d7e8; consent=1; theme=light; seen=17",
     "Referer": "https://shop.example/a/page/before",
 }
-# Each part of the work: by which listener, to which application, and the rest of the command line of `tidegate load`.
+# Each part of the work: by which listener, to which application, the rest of the command line of `tidegate load`, and
+# fields that are not those of all.
 WORK = [
     ("plain", "shop", "/bytes/1024", "-a closed:64"),
     ("plain", "local", "/bytes/1024", "-a closed:64"),
@@ -46,8 +47,10 @@ WORK = [
     # More than the servers can do: queues, limits, refusals, retries.
     ("plain", "shop", "/work?cost_ms=4", "-a poisson:1000/s --timeout 500ms --retries 1"),
     ("p256", "shop", "/work?cost_ms=4", "-a poisson:800/s --timeout 500ms --http 2"),
-    # More than the waiting room lets in.
+    # More than the waiting room lets in: browsers, and many who are only told a time, people and programs.
     ("plain", "room", "/work", "-a poisson:800/s --follow --wait-max 2s --scripts"),
+    ("plain", "full", "/work", "-a closed:32"),
+    ("plain", "full", "/work", "-a closed:32", {"Accept": "application/json"}),
 ]
 
 
@@ -76,10 +79,10 @@ def train(tidegate, folder, seconds):
         origin.stop(within_s=60)
 
 
-def one(tidegate, ports, seconds, listener, application, path, options):
+def one(tidegate, ports, seconds, listener, application, path, options, other_fields=None):
     """One part of the work, of which something has to come."""
     scheme = "http" if listener == "plain" else "https"
-    fields = {"Host": f"{application}.example", **FIELDS}
+    fields = {"Host": f"{application}.example", **FIELDS, **(other_fields or {})}
     command = [tidegate, "load", f"{scheme}://127.0.0.1:{ports[listener]}{path}", *options.split(), "--json"]
     command += [word for name, value in fields.items() for word in ("-H", f"{name}: {value}")]
     command += ["--duration", f"{seconds}s", "--drain", "3s"]
@@ -87,10 +90,11 @@ def one(tidegate, ports, seconds, listener, application, path, options):
         command += ["--insecure", "--server-name", "shop.example"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     try:
-        good = json.loads(done.stdout)["total"]["good"]
+        # Where nobody is let in, all are told so.
+        came = json.loads(done.stdout)["total"]["refused" if application == "full" else "good"]
     except (ValueError, KeyError):
-        good = 0
-    if not good:
+        came = 0
+    if not came:
         raise SystemExit(f"train: nothing came of\n  {' '.join(command)}\n{done.stdout[-1000:]}{done.stderr[-1000:]}")
 
 
@@ -140,6 +144,12 @@ hosts = "room.example"
 servers = "{server}"
 capacity.given = "200/s"
 waiting_room.method = "fifo"
+
+[application.full]
+hosts = "full.example"
+servers = "{server}"
+capacity.given = "100000/s"
+waiting_room.method = "wait"
 """)
     return path
 

@@ -253,14 +253,53 @@ fn escape(line: &mut Vec<u8>, value: &[u8]) {
 /// `2026-11-20T23:42:00.123Z`.
 pub(in crate::request) struct Rfc3339(pub(in crate::request) Timestamp);
 
+/// The same as text, kept in place.
+pub(in crate::request) struct Rfc3339Text([u8; 24]);
+
 /// `20/Nov/2026:23:42:00 +0000`.
 struct Clf(Timestamp);
 
-impl std::fmt::Display for Rfc3339 {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Rfc3339 {
+    pub(in crate::request) fn text(&self) -> Rfc3339Text {
         let Civil { year, month, day, hour, minute, second } = Civil::of(self.0);
         let millis = self.0.as_nanos() / 1_000_000 % 1000;
-        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+        let mut text = *b"0000-00-00T00:00:00.000Z";
+        let fields = [(year, 0..4), (month, 5..7), (day, 8..10), (hour, 11..13), (minute, 14..16)];
+        for (mut number, digits) in fields.into_iter().chain([(second, 17..19), (millis, 20..23)]) {
+            for digit in text[digits].iter_mut().rev() {
+                // One digit fits.
+                *digit = b'0' + (number % 10) as u8;
+                number /= 10;
+            }
+        }
+        Rfc3339Text(text)
+    }
+}
+
+impl serde::Serialize for Rfc3339 {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text())
+    }
+}
+
+impl std::ops::Deref for Rfc3339Text {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        // It is ASCII.
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+impl std::fmt::Display for Rfc3339Text {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self)
+    }
+}
+
+impl std::fmt::Display for Rfc3339 {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text())
     }
 }
 

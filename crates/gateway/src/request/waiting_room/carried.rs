@@ -19,7 +19,8 @@ use std::{borrow::Cow, hash::BuildHasher};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header, uri::PathAndQuery};
 
 /// Field, and by the same name cookie of the default class and parameter, of a token.
-pub(in crate::request) const TURN_FIELD: HeaderName = HeaderName::from_static("tidegate-turn");
+pub(in crate::request) const TURN_FIELD: HeaderName = HeaderName::from_static(TURN_FIELD_NAME);
+pub(super) const TURN_FIELD_NAME: &str = "tidegate-turn";
 pub(in crate::request) const TURN: &str = "tidegate_turn";
 /// Field and cookie of a pass.
 pub(in crate::request) const PASS_FIELD: HeaderName = HeaderName::from_static("tidegate-pass");

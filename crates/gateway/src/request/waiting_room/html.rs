@@ -1,6 +1,6 @@
 //! Text of others in a page of ours: escaped so that it stays text wherever it stands.
 
-use std::fmt::{self, Write};
+use std::fmt;
 
 /// Displays a text so that it is only text in HTML: in content, and in attributes quoted or not.
 ///
@@ -11,20 +11,26 @@ pub(super) struct Escaped<'a>(pub(super) &'a str);
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for character in self.0.chars() {
-            match character {
-                'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '_' | '.' | ',' | ':' | '/' => {
-                    f.write_char(character)?;
-                }
+        let mut rest = self.0;
+        // What may stay as it is goes in one piece.
+        while let Some((plain, after)) = rest.find(is_special).map(|at| rest.split_at(at)) {
+            f.write_str(plain)?;
+            let mut characters = after.chars();
+            match characters.next().unwrap_or_default() {
                 // References to these are errors or mean something else.
                 '\0' => f.write_str("\u{fffd}")?,
                 '\r' => f.write_str("&#13;")?,
-                _ if character.is_ascii() => write!(f, "&#{};", u32::from(character))?,
-                _ => f.write_char(character)?,
+                character => write!(f, "&#{};", u32::from(character))?,
             }
+            rest = characters.as_str();
         }
-        Ok(())
+        f.write_str(rest)
     }
+}
+
+const fn is_special(character: char) -> bool {
+    character.is_ascii()
+        && !(character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.' | ',' | ':' | '/'))
 }
 
 /// A request's path and query as a reference that stays on this host: a path that begins with two slashes would

@@ -1,7 +1,7 @@
 //! The page for those who wait: one document without anything from elsewhere, in the visitor's language, which works
 //! without scripts.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 use http::HeaderValue;
 use tidegate_control::Timestamp;
@@ -13,14 +13,23 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// What our page may do: its own style and script, by their digests, and requests to this host.
-const POLICY: &str = "default-src 'none'; style-src 'sha256-UoWaFAD74rOUm4tuoZtNmHG1cIMOTcpndRkMAcljerI='; script-src 'sha256-h1UCJfvXjjt2cd14QpOSkkz0QqLTvLZdiBept0aUQBc='; \
-     connect-src 'self'; base-uri 'none'";
+macro_rules! policy {
+    ($forms:literal) => {
+        HeaderValue::from_static(concat!(
+            "default-src 'none'; style-src 'sha256-UoWaFAD74rOUm4tuoZtNmHG1cIMOTcpndRkMAcljerI='; ",
+            "script-src 'sha256-h1UCJfvXjjt2cd14QpOSkkz0QqLTvLZdiBept0aUQBc='; ",
+            "connect-src 'self'; base-uri 'none'",
+            $forms
+        ))
+    };
+}
 
 /// What our page may do. A form that waits may go anywhere: it goes where we say, and the application may lead its sender on to
 /// another host, to pay there, which Chromium holds to `form-action` as well.
-pub(super) fn policy(has_form: bool) -> HeaderValue {
-    let forms = if has_form { "" } else { "; form-action 'none'" };
-    HeaderValue::try_from([POLICY, forms].concat()).unwrap_or(HeaderValue::from_static(POLICY))
+pub(super) const fn policy(has_form: bool) -> HeaderValue {
+    const WITH_FORM: HeaderValue = policy!("");
+    const WITHOUT: HeaderValue = policy!("; form-action 'none'");
+    if has_form { WITH_FORM } else { WITHOUT }
 }
 
 /// A visitor's wait, as a page shows it.
@@ -50,6 +59,8 @@ pub(super) struct Wait<'a> {
     pub(super) form: &'a Form,
 }
 
+/// Room for a page without a form: one that grew would be copied, all of it.
+const PAGE_BYTES: usize = 8 * 1024;
 /// In place of a time that is not known.
 const NO_TIME: &str = "–";
 /// A time further away is said with its day, milliseconds; the script has the same bound.
@@ -69,7 +80,7 @@ impl Wait<'_> {
 
 /// Our page for a visitor who waits.
 pub(super) fn waiting(language: &Language, wait: &Wait<'_>) -> String {
-    let mut page = String::with_capacity(6 * 1024);
+    let mut page = String::with_capacity(PAGE_BYTES);
     head(&mut page, language, language.title);
     let Wait { left_ms, total_ms, every_ms, ahead, .. } = *wait;
     let total_ms = total_ms.max(left_ms);
@@ -90,28 +101,26 @@ pub(super) fn waiting(language: &Language, wait: &Wait<'_>) -> String {
     }
     let label = if wait.undrawn { language.drawn_at } else { language.entry_at };
     let _ = write!(page, "<dl>\n<dt>{label}</dt><dd>");
-    let left = match wait.at {
+    let _ = match wait.at {
         Some(at) => {
-            let at = Rfc3339(at).to_string();
+            let at = Rfc3339(at).text();
             // With the day where that is not today's for everybody.
-            let shown = at
-                .get(if left_ms < WITH_DAY_MS { 11..19 } else { 0..19 })
-                .unwrap_or_default()
-                .replace('T', " ");
-            let _ = write!(page, "<time id=\"at\" datetime=\"{at}\">{shown} UTC</time>");
-            clock(wait.left_s())
+            let day = if left_ms < WITH_DAY_MS { "" } else { at.get(..10).unwrap_or_default() };
+            let (space, time) = (if day.is_empty() { "" } else { " " }, at.get(11..19).unwrap_or_default());
+            write!(page, "<time id=\"at\" datetime=\"{at}\">{day}{space}{time} UTC</time>")
         }
-        None => {
-            let _ = write!(page, "<span id=\"at\">{}</span>", language.unknown);
-            NO_TIME.to_owned()
-        }
+        None => write!(page, "<span id=\"at\">{}</span>", language.unknown),
+    };
+    let _ = write!(page, "</dd>\n<dt>{}</dt><dd id=\"left\" role=\"timer\">", language.left);
+    let _ = match wait.at {
+        Some(_) => write!(page, "{}", Clock(wait.left_s())),
+        None => page.write_str(NO_TIME),
     };
     let _ = write!(
         page,
-        "</dd>\n<dt>{}</dt><dd id=\"left\" role=\"timer\">{left}</dd>\n\
+        "</dd>\n\
          <dt>{}</dt><dd id=\"ahead\" aria-live=\"polite\">{ahead}</dd>\n</dl>\n\
          <progress id=\"progress\" max=\"100\" value=\"{}\" aria-label=\"{}\"></progress>\n",
-        language.left,
         language.ahead,
         wait.progress(),
         language.progress
@@ -132,7 +141,9 @@ pub(super) fn waiting(language: &Language, wait: &Wait<'_>) -> String {
             link(&mut page, wait, language);
         }
     }
-    let _ = write!(page, "</main>\n<script>{SCRIPT}</script>\n</body>\n</html>\n");
+    for part in ["</main>\n<script>", SCRIPT, "</script>\n</body>\n</html>\n"] {
+        page.push_str(part);
+    }
     page
 }
 
@@ -161,20 +172,33 @@ pub(super) fn turned_away(language: &Language, title: &str, text: &str, form: &F
 
 fn head(page: &mut String, language: &Language, title: &str) {
     let Language { tag, direction, .. } = language;
-    let _ = write!(
-        page,
-        "<!doctype html>\n<html lang=\"{tag}\" dir=\"{direction}\">\n<head>\n<meta charset=\"utf-8\">\n\
+    for part in [
+        "<!doctype html>\n<html lang=\"",
+        tag,
+        "\" dir=\"",
+        direction,
+        "\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
-         <meta name=\"robots\" content=\"noindex\">\n<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n"
-    );
+         <meta name=\"robots\" content=\"noindex\">\n<title>",
+        title,
+        "</title>\n<style>",
+        STYLE,
+        "</style>\n</head>\n",
+    ] {
+        page.push_str(part);
+    }
 }
 
-/// `2:05`, `1:02:05`.
-pub(super) fn clock(seconds: u64) -> String {
-    let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    match hours {
-        0 => format!("{minutes}:{rest:02}"),
-        _ => format!("{hours}:{minutes:02}:{rest:02}"),
+/// Seconds as `2:05`, `1:02:05`.
+pub(super) struct Clock(pub(super) u64);
+
+impl fmt::Display for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (hours, minutes, rest) = (self.0 / 3600, self.0 / 60 % 60, self.0 % 60);
+        match hours {
+            0 => write!(f, "{minutes}:{rest:02}"),
+            _ => write!(f, "{hours}:{minutes:02}:{rest:02}"),
+        }
     }
 }
 
@@ -268,6 +292,6 @@ mod tests {
 
     #[test]
     fn times_are_written_short() {
-        assert_eq!((clock(0), clock(65), clock(3725)), ("0:00".into(), "1:05".into(), "1:02:05".into()));
+        assert_eq!([0, 65, 3725].map(|seconds| Clock(seconds).to_string()), ["0:00", "1:05", "1:02:05"]);
     }
 }

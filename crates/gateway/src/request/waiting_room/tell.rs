@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt::Write, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
-use serde_json::{Value as Json, json};
+use serde::Serialize;
 use tidegate_control::{
     Refusal, Timestamp,
     knobs::{RefusalStatus, RoomCarry, RoomRole, keys},
@@ -14,7 +14,7 @@ use tidegate_runtime::{PageTemplate, PageValue, Spooled};
 
 use super::{
     ASK, Desk, Out, Visit, Visitor,
-    carried::{self, Carried, TURN, TURN_FIELD},
+    carried::{self, Carried, TURN, TURN_FIELD, TURN_FIELD_NAME},
     form::{self, Encoding, Form, Kept},
     html::Escaped,
     language::Language,
@@ -45,16 +45,56 @@ const TO_AND_FRO: Duration = Duration::from_secs(1);
 /// The page of who gets no time looks again after so many seconds, and up to so many more, so that not all do at once.
 const LOOK_AGAIN_S: (u64, u64) = (60, 30);
 
+/// Room for the fields of a response, and for a document: what grew would be copied.
+const FIELDS: usize = 16;
+const DOCUMENT_BYTES: usize = 640;
+
 /// What he is told, with the memory granted for it.
 struct Page {
-    text: String,
+    text: Vec<u8>,
     _spooled: Spooled,
 }
 
 impl AsRef<[u8]> for Page {
     fn as_ref(&self) -> &[u8] {
-        self.text.as_bytes()
+        &self.text
     }
+}
+
+/// What programs are told that do not go on (RFC 9457).
+#[derive(Serialize)]
+struct Problem<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    title: Option<&'static str>,
+    status: u16,
+    reason: &'static str,
+    retry_after: u64,
+    detail: &'a str,
+    #[serde(flatten)]
+    wait: Option<Promised<'a>>,
+}
+
+/// A time to come back at, and what is to be brought along then.
+#[derive(Serialize)]
+struct Promised<'a> {
+    #[serde(flatten)]
+    standing: Standing,
+    token: &'a str,
+    token_field: &'static str,
+    token_parameter: &'static str,
+    /// Where, if that is not where it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<String>,
+}
+
+/// How things stand for one who waits.
+#[derive(Serialize)]
+struct Standing {
+    time: Option<Rfc3339>,
+    left_ms: u64,
+    ahead: u64,
+    behind: u64,
 }
 
 /// A visitor who does not go on, and what he is told.
@@ -306,23 +346,28 @@ impl Shut {
         };
         let (status, mut text, is_json) = match &self.told {
             Told::Status { estimate: None, .. } => {
-                (StatusCode::NOT_FOUND, json!({ "status": 404 }).to_string(), true)
+                (StatusCode::NOT_FOUND, br#"{"status":404}"#.to_vec(), true)
             }
             Told::Status { estimate: Some(estimate), .. } => {
-                (StatusCode::OK, self.standing(estimate).to_string(), true)
+                (StatusCode::OK, document(&self.standing(estimate)), true)
             }
-            _ if media == Media::Html => (StatusCode::SERVICE_UNAVAILABLE, self.page(&form), false),
-            _ => (self.problem_status(), self.problem().to_string(), true),
+            _ if media == Media::Html => {
+                (StatusCode::SERVICE_UNAVAILABLE, self.page(&form).into_bytes(), false)
+            }
+            _ => (self.problem_status(), document(&self.problem()), true),
         };
         // What was read is in the page now.
         spooled.shrink(spooled.bytes());
         if matches!(form, Form::Kept(_)) && !spooled.grow(text.len() as u64) {
             form = Form::Lost;
-            text = self.page(&form);
+            text = self.page(&form).into_bytes();
         }
-        text.shrink_to_fit();
+        if spooled.bytes() > 0 {
+            text.shrink_to_fit();
+        }
         let mut response = Response::new(ResponseBody::empty());
         *response.status_mut() = status;
+        *response.headers_mut() = http::HeaderMap::with_capacity(FIELDS);
         let fields = response.headers_mut();
         fields.insert(
             header::CONTENT_TYPE,
@@ -397,7 +442,7 @@ impl Shut {
         fields: &mut http::HeaderMap,
         estimate: &Estimate,
         token: &str,
-        way_on: Option<String>,
+        way_on: Option<Cow<'_, str>>,
     ) {
         fields.insert(RETRY_AFTER_MS, HeaderValue::from(self.left_ms(estimate)));
         if let Ok(token) = HeaderValue::from_str(token) {
@@ -463,45 +508,40 @@ impl Shut {
         StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE)
     }
 
-    fn problem(&self) -> Json {
+    fn problem(&self) -> Problem<'_> {
         let status = self.problem_status();
-        let mut document = json!({
-            "type": "about:blank",
-            "title": status.canonical_reason(),
-            "status": status.as_u16(),
-            "reason": self.reason(),
-            "retry_after": self.retry_after_s(),
-        });
-        let more = match &self.told {
+        let (detail, wait) = match &self.told {
             Told::Wait { estimate, token, .. } => {
-                let mut more = self.standing(estimate);
-                more["detail"] = json!("It is not your turn yet: come back at this time, with this token.");
-                more["token"] = json!(token);
-                more["token_field"] = json!(TURN_FIELD.as_str());
-                more["token_parameter"] = json!(TURN);
-                if self.check_url.is_some() {
-                    more["to"] = json!(self.return_to(&self.to, token));
-                }
-                more
+                let promised = Promised {
+                    standing: self.standing(estimate),
+                    token,
+                    token_field: TURN_FIELD_NAME,
+                    token_parameter: TURN,
+                    to: self.check_url.is_some().then(|| self.return_to(&self.to, token).into_owned()),
+                };
+                ("It is not your turn yet: come back at this time, with this token.", Some(promised))
             }
-            Told::Refuse { refusal, message, .. } => {
-                json!({ "detail": message.as_deref().unwrap_or(refusal.public()) })
-            }
-            Told::Elsewhere { .. } | Told::Status { .. } => Json::Null,
+            Told::Refuse { refusal, message, .. } => (message.as_deref().unwrap_or(refusal.public()), None),
+            Told::Elsewhere { .. } | Told::Status { .. } => ("", None),
         };
-        if let (Json::Object(document), Json::Object(more)) = (&mut document, more) {
-            document.extend(more);
+        Problem {
+            kind: "about:blank",
+            title: status.canonical_reason(),
+            status: status.as_u16(),
+            reason: self.reason(),
+            retry_after: self.retry_after_s(),
+            detail,
+            wait,
         }
-        document
     }
 
-    fn standing(&self, estimate: &Estimate) -> Json {
-        json!({
-            "time": estimate.at.map(|at| Rfc3339(at).to_string()),
-            "left_ms": self.left_ms(estimate),
-            "ahead": estimate.ahead,
-            "behind": estimate.behind,
-        })
+    fn standing(&self, estimate: &Estimate) -> Standing {
+        Standing {
+            time: estimate.at.map(Rfc3339),
+            left_ms: self.left_ms(estimate),
+            ahead: estimate.ahead,
+            behind: estimate.behind,
+        }
     }
 
     fn retry_after_s(&self) -> u64 {
@@ -530,19 +570,19 @@ impl Shut {
         }
     }
 
-    fn return_to(&self, target: &str, token: &str) -> String {
+    fn return_to<'a>(&self, target: &'a str, token: &str) -> Cow<'a, str> {
         match (&self.check_url, self.carry) {
             // A cookie of this host is not sent to another one.
-            (Some(url), _) => format!("{url}{}", with_turn(target, token)),
-            (None, RoomCarry::Cookie) => target.to_owned(),
-            (None, RoomCarry::Query) => with_turn(target, token),
+            (Some(url), _) => format!("{url}{}", with_turn(target, token)).into(),
+            (None, RoomCarry::Cookie) => target.into(),
+            (None, RoomCarry::Query) => with_turn(target, token).into(),
         }
     }
 
-    fn ask(&self, token: &str) -> String {
+    fn ask(&self, token: &str) -> Cow<'_, str> {
         match self.carry {
-            RoomCarry::Cookie => self.ask.clone(),
-            RoomCarry::Query => with_turn(&self.ask, token),
+            RoomCarry::Cookie => self.ask.as_str().into(),
+            RoomCarry::Query => with_turn(&self.ask, token).into(),
         }
     }
 }
@@ -560,7 +600,7 @@ fn fill(value: PageValue, page: &mut String, language: &Language, wait: &Wait<'_
         PageValue::Direction => write!(page, "{}", language.direction),
         PageValue::Time => wait.at.map_or(Ok(()), |at| write!(page, "{}", Rfc3339(at))),
         PageValue::Seconds => write!(page, "{}", wait.left_s()),
-        PageValue::Left => write!(page, "{}", page::clock(wait.left_s())),
+        PageValue::Left => write!(page, "{}", page::Clock(wait.left_s())),
         PageValue::Ahead => write!(page, "{}", wait.ahead),
         PageValue::Progress => write!(page, "{}", wait.progress()),
         PageValue::To => write!(page, "{}", Escaped(wait.to)),
@@ -576,6 +616,14 @@ fn fill(value: PageValue, page: &mut String, language: &Language, wait: &Wait<'_
             Ok(())
         }
     };
+}
+
+/// A document as text.
+fn document(of: &impl Serialize) -> Vec<u8> {
+    let mut text = Vec::with_capacity(DOCUMENT_BYTES);
+    // Numbers and strings can be written, and writing to memory does not fail.
+    let _ = serde_json::to_writer(&mut text, of);
+    text
 }
 
 fn millis(span: Duration) -> u64 {

@@ -1,6 +1,6 @@
 //! A visit of somebody who was let in or passed by: what the application is not to see, and what goes along with its response.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt::Write};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header, request::Parts};
 use tidegate_control::{
@@ -18,6 +18,9 @@ use crate::request::client_key::Identity;
 
 /// What an application says in the field `Tidegate-Pass` of a response to end a visit.
 const REVOKE: &[u8] = b"revoke";
+
+/// Bytes of a cookie besides its name and value.
+const COOKIE_REST: usize = 80;
 
 /// One request of somebody who was let in.
 #[derive(Clone, Debug)]
@@ -210,7 +213,9 @@ fn turn_to_end(desk: &Desk<'_>, carried: Carried<'_>) -> Option<Cow<'static, str
 /// A cookie of ours for the whole host.
 pub(super) fn cookie(name: &str, value: &str, lasts_s: u64, is_secure: bool) -> Option<HeaderValue> {
     let secure = if is_secure { "; Secure" } else { "" };
-    let cookie = format!("{name}={value}; Path=/; Max-Age={lasts_s}; HttpOnly; SameSite=Lax{secure}");
+    let mut cookie = String::with_capacity(name.len() + value.len() + COOKIE_REST);
+    // Writing to a String does not fail.
+    let _ = write!(cookie, "{name}={value}; Path=/; Max-Age={lasts_s}; HttpOnly; SameSite=Lax{secure}");
     HeaderValue::try_from(cookie).ok()
 }
 
