@@ -444,3 +444,18 @@ fn the_load_that_is_tried_can_be_promised() {
     vegas.run(9);
     assert_eq!(promised(&mut vegas), None);
 }
+
+/// A millisecond passes from one request's end to the next one's start, which one in flight loses and two do not.
+#[test]
+fn headroom_that_is_the_least_already_is_seldom_tried_without() {
+    let mut bench = Bench::new(Algorithm::KneeTrack, 1, None);
+    bench.run(20);
+    assert_eq!(bench.admission.levels().limit, 2, "one worker, and one who waits for it");
+    let mut without_ms = 0;
+    for _ in 0..60_000 {
+        bench.step();
+        without_ms += u64::from(bench.admission.levels().limit == 1);
+    }
+    assert!(without_ms > 0, "the response time without a queue is still measured");
+    assert!(without_ms < 6_000, "{without_ms} ms of a minute were spent without headroom");
+}

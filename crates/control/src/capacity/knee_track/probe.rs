@@ -9,7 +9,8 @@
 //!   long as what is beyond `se` is a sixtieth of;
 //! - *tight*, the knee itself: the elasticity `e = y/g`, pooled over probes with weight `g²/se²`, is what the
 //!   headroom gains. Below 0.3 the headroom shrinks by a fifth, above it grows by a quarter. The next one comes
-//!   after as long as the last one's loss is a sixtieth of. After a search or a fall the first one comes when the estimate
+//!   after as long as the last one's loss is a sixtieth of, or a six-hundredth where the headroom does not pay and is the least
+//!   already, as before a single worker. After a search or a fall the first one comes when the estimate
 //!   is good: `1,100·F` departures, 10 s, or 100 response times up to 30 s.
 
 use super::{Cause, Counted, KneeTrack, Mode, Span, start::Step};
@@ -20,6 +21,9 @@ const ELASTICITY: f64 = 0.3;
 const UP_GAP: f64 = 5.0;
 const BETA_MIN: f64 = 0.5;
 const BETA_MAX: f64 = 8.0;
+/// Where the headroom does not pay and is the least already, a tight probe can only find that it pays after all: the next one comes
+/// so many times later.
+const RESTED: f64 = 10.0;
 /// Departures, times the dispersion `F`, by which an estimate is within 3 %, since the relative error of counting `n` of
 /// them is `√(F/n)`; and the time in seconds after which as much may be asked of it in any case.
 const COUNTED: f64 = 1100.0;
@@ -204,13 +208,17 @@ impl KneeTrack {
         let growth = (self.level / before.level).ln();
         let rate = self.work(&departed) / seconds;
         let variance = self.dispersion * (1.0 / count + 1.0 / before.departed);
+        let mut pays = false;
         if growth != 0.0 {
             let elasticity = (rate / before.rate).max(1e-9).ln() / growth;
             self.headroom.learn(elasticity, growth * growth / variance);
+            pays = elasticity > ELASTICITY;
         }
         let loss = (1.0 - rate / before.rate.max(1e-9)).max(0.0);
-        self.schedule.tight = t + (6.0 * self.response).max(1.0).max(60.0 * loss * seconds);
         self.go_base(t);
+        let is_least = self.level_at(self.find_knee(), BETA_MIN) >= self.level;
+        let rest = if is_least && !pays { RESTED } else { 1.0 };
+        self.schedule.tight = t + rest * (6.0 * self.response).max(1.0).max(60.0 * loss * seconds);
     }
 
     fn work(&self, departed: &super::PerClass) -> f64 {
