@@ -21,10 +21,22 @@ const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// does, else its older text format, which everybody reads.
 pub(crate) fn answer(shared: &Shared, accept: Option<&str>) -> (&'static str, String) {
     let page = render(shared);
-    if accept.is_some_and(|accept| accept.contains("application/openmetrics-text")) {
+    if accept.is_some_and(takes_open_metrics) {
         return (OPEN_METRICS, page);
     }
     (PROMETHEUS, in_text_format(&page))
+}
+
+/// Whether it is among what is asked for, with a quality other than none (RFC 9110, section 12.4.2).
+fn takes_open_metrics(accept: &str) -> bool {
+    accept.split(',').any(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let is_it =
+            parts.next().is_some_and(|media| media.eq_ignore_ascii_case("application/openmetrics-text"));
+        let quality =
+            parts.filter_map(|part| part.split_once('=')).find(|(name, _)| name.eq_ignore_ascii_case("q"));
+        is_it && quality.is_none_or(|(_, quality)| quality.parse() != Ok(0.0))
+    })
 }
 
 /// OpenMetrics in the older format, in which a counter's family has the name of its series.
@@ -137,5 +149,20 @@ mod tests {
             "# HELP a_b_total What: it counts.\n# TYPE a_b_total counter\na_b_total{x=\"y\"} 3\n# HELP c Bytes.\n\
              # TYPE c gauge\nc 1\n# HELP d_total Nothing yet.\n# TYPE d_total counter\n"
         );
+    }
+
+    #[test]
+    fn open_metrics_are_for_who_asks_for_them() {
+        for (accept, wanted) in [
+            ("application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.3", true),
+            ("text/plain, Application/OpenMetrics-Text", true),
+            ("application/openmetrics-text; q=0, */*", false),
+            ("application/openmetrics-text;version=1.0.0; Q=0.000", false),
+            ("application/openmetrics-textual", false),
+            ("*/*", false),
+            ("", false),
+        ] {
+            assert_eq!(takes_open_metrics(accept), wanted, "{accept}");
+        }
     }
 }

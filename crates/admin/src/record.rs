@@ -159,6 +159,18 @@ impl Done {
         let change = Change { at, who, why, lasting: false, knobs, overrides: Vec::new() };
         Self { kind: Kind::Action, version, what, change }
     }
+
+    /// It could not be written: nothing that it sets outlasts the process.
+    fn lasts_not(&mut self) {
+        self.change.lasting = false;
+        self.change.overrides.retain(|(_, kept)| kept.is_none());
+        for one in &mut self.what {
+            if let Some(lasts) = one.get_mut("lasts") {
+                *lasts = false.into();
+            }
+        }
+        self.change.knobs = Json::from(self.what.clone()).to_string();
+    }
 }
 
 impl Record {
@@ -201,8 +213,7 @@ impl Record {
             // It does not last, and is recorded when the disk can be written again, unless the process ends before; what it
             // takes back is forgotten there then.
             Some(Err(error)) => {
-                done.change.lasting = false;
-                done.change.overrides.retain(|(_, kept)| kept.is_none());
+                done.lasts_not();
                 let _ = self.state.with_writer(|writer| writer.note(done.change.clone()));
                 (None, Some(error))
             }

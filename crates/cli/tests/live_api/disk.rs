@@ -111,6 +111,9 @@ fn a_full_disk_is_said_measured_over_and_made_up_for() {
     let changed = changed["knobs"].as_array().expect("knobs");
     let changed = changed.iter().find(|knob| knob["path"] == "app/in_flight.max").expect("the knob");
     assert_eq!(changed["changed"]["lasting"], false, "{changed}");
+    let record = front.ask("/api/v1/knobs/changes");
+    let told = record["changes"].as_array().expect("changes").iter().find(|one| one["why"] == "for good");
+    assert_eq!(told.expect("the change")["changes"][0]["lasts"], false, "{record}");
     // Nor is what lasts forgotten before it can be.
     let back = api(front.admin, "PATCH", "/api/v1/knobs", r#"{"changes": {"app/retries.max": null}}"#);
     assert!(
