@@ -17,6 +17,9 @@
   let alarm;
   // A part of the page asked for, which only the browser knows.
   const hash = location.hash;
+  const lang = document.documentElement.lang;
+  // What has not changed stays as it is, under a selection and for who listens.
+  const put = (id, text) => { if (element(id).textContent !== text) element(id).textContent = text; };
   const two = n => String(n).padStart(2, '0');
   const clock = s => {
     const h = Math.floor(s / 3600), m = Math.floor(s / 60) % 60;
@@ -24,7 +27,21 @@
   };
   const show = () => {
     const day = end - Date.now() < 72e6 ? {timeStyle: 'medium'} : {dateStyle: 'medium', timeStyle: 'medium'};
-    element('at').textContent = !known ? unknown : new Date(end).toLocaleString(document.documentElement.lang, day);
+    // In the figures of the clock below it.
+    put('at', known ? new Date(end).toLocaleString(lang, {numberingSystem: 'latn', ...day}) : unknown);
+  };
+  // Who listens is told how long it still is at few moments: in whole hours, from half an hour on at these minutes.
+  let told;
+  const tell = minutes => {
+    const mark = minutes > 30 ? 60 * Math.ceil(minutes / 60) : [1, 2, 5, 10, 30].find(mark => minutes <= mark);
+    if (mark === told) return;
+    const [count, unit] = minutes < 120 ? [minutes, 'minute'] : [Math.round(minutes / 60), 'hour'];
+    let span = clock(60 * minutes);
+    try {
+      span = new Intl.NumberFormat(lang, {style: 'unit', unit, unitDisplay: 'long', numberingSystem: 'latn'}).format(count);
+    } catch (tooOld) {}
+    if (told) put('told', element('left').parentNode.previousElementSibling.textContent + ': ' + span);
+    told = mark;
   };
   const enter = () => {
     if (gone || called) return;
@@ -47,8 +64,11 @@
   };
   const tick = () => {
     const left = end - Date.now();
-    element('left').textContent = known ? clock(Math.max(0, Math.ceil(left / 1000))) : '–';
-    if (known) element('progress').value = Math.min(100, Math.max(0, 100 * (1 - left / total)));
+    put('left', known ? clock(Math.max(0, Math.ceil(left / 1000))) : '–');
+    if (known) {
+      element('progress').value = Math.min(100, Math.max(0, 100 * (1 - left / total)));
+      if (left > 0) tell(Math.ceil(left / 6e4));
+    }
     if (left > 0) {
       called = false;
       if (send) send.disabled = true;
@@ -70,7 +90,7 @@
         total = Math.max(1, said.left_ms);
       }
       end = Date.now() + said.left_ms;
-      element('ahead').textContent = said.ahead;
+      put('ahead', String(said.ahead));
       show();
       tick();
       wake();
