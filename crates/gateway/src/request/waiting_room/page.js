@@ -18,6 +18,8 @@
   // A part of the page asked for, which only the browser knows.
   const hash = location.hash;
   const lang = document.documentElement.lang;
+  // As it is written where he lives, if he reads this language.
+  const locale = (navigator.languages || []).find(one => one.split('-')[0] === lang) || lang;
   // What has not changed stays as it is, under a selection and for who listens.
   const put = (id, text) => { if (element(id).textContent !== text) element(id).textContent = text; };
   const two = n => String(n).padStart(2, '0');
@@ -28,7 +30,7 @@
   const show = () => {
     const day = end - Date.now() < 72e6 ? {timeStyle: 'medium'} : {dateStyle: 'medium', timeStyle: 'medium'};
     // In the figures of the clock below it.
-    put('at', known ? new Date(end).toLocaleString(lang, {numberingSystem: 'latn', ...day}) : unknown);
+    put('at', known ? new Date(end).toLocaleString(locale, {numberingSystem: 'latn', ...day}) : unknown);
   };
   // Who listens is told how long it still is at few moments: in whole hours, from half an hour on at these minutes.
   let told;
@@ -38,7 +40,7 @@
     const [count, unit] = minutes < 120 ? [minutes, 'minute'] : [Math.round(minutes / 60), 'hour'];
     let span = clock(60 * minutes);
     try {
-      span = new Intl.NumberFormat(lang, {style: 'unit', unit, unitDisplay: 'long', numberingSystem: 'latn'}).format(count);
+      span = new Intl.NumberFormat(locale, {style: 'unit', unit, unitDisplay: 'long', numberingSystem: 'latn'}).format(count);
     } catch (tooOld) {}
     if (told) put('told', element('left').parentNode.previousElementSibling.textContent + ': ' + span);
     told = mark;
