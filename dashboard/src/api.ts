@@ -1,5 +1,7 @@
 // The gateway's HTTP API: the shapes of its answers, and a client that carries the token and names problems.
 
+import { kept } from "./kept";
+
 /** Rates per second; `null` is "not measured". */
 export type Rate = number | null;
 /** Rates by label; labels without events are left out. */
@@ -302,18 +304,13 @@ export class ApiProblem extends Error {
   }
 }
 
-const TOKEN = "tidegate.token";
-
-export const token = {
-  read: (): string | null => sessionStorage.getItem(TOKEN),
-  keep: (value: string): void => sessionStorage.setItem(TOKEN, value),
-  forget: (): void => sessionStorage.removeItem(TOKEN),
-};
+/** Kept in the tab. */
+export const token = kept(() => sessionStorage, "tidegate.token");
 
 /** What every request carries. */
 export function headers(more: Record<string, string> = {}): Record<string, string> {
-  const kept = token.read();
-  return kept === null ? more : { ...more, authorization: `Bearer ${kept}` };
+  const known = token.read();
+  return known === null ? more : { ...more, authorization: `Bearer ${known}` };
 }
 
 /** Reads an answer as JSON, or throws its problem. */

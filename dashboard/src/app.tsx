@@ -33,10 +33,10 @@ export function App() {
   }, [here]);
   return (
     <>
-      <a class="skip" href={here} onClick={(event) => { event.preventDefault(); main.current?.focus(); }}>
-        Skip to the content
-      </a>
       <header class="top">
+        <a class="skip" href={here} onClick={(event) => { event.preventDefault(); main.current?.focus(); }}>
+          Skip to the content
+        </a>
         <a class="brand" href="#/">
           <Logo /> Tidegate
         </a>

@@ -82,3 +82,18 @@ export function nearest(at: readonly number[], time: number): number | null {
   });
   return best;
 }
+
+/** Points that a page of keys goes over. */
+const PAGE = 10;
+
+/** The time to which a key goes from another one, or from the last; `undefined`: the key is none that goes anywhere. */
+export function stepped(at: readonly number[], from: number | null, key: string): number | undefined {
+  const last = at.length - 1;
+  const here = from === null ? last : (nearest(at, from) ?? last);
+  const there: Record<string, number> = {
+    ArrowLeft: here - 1, ArrowDown: here - 1, ArrowRight: here + 1, ArrowUp: here + 1,
+    PageDown: here - PAGE, PageUp: here + PAGE, Home: 0, End: last,
+  };
+  const next = there[key];
+  return next === undefined ? undefined : at[Math.min(Math.max(next, 0), last)];
+}

@@ -2,6 +2,9 @@
 
 import { type ChangeRecord, RECORDS_AT_ONCE } from "./api";
 
+/** Longest reason, as fields count: the gateway takes 500 bytes, and what counts as one in a field has three at most. */
+export const WHY_MAX = 166;
+
 export interface Shown {
   /** The latest first; `null` before anything was read. */
   records: ChangeRecord[] | null;

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { across, line, nearest, times, topOf, values } from "../src/lines";
+import { across, line, nearest, stepped, times, topOf, values } from "../src/lines";
 
 const frame = { from: 0, to: 10, top: 10 };
 
@@ -42,4 +42,17 @@ test("times are round, in order and few, however long is looked back", () => {
 test("the nearest time is found", () => {
   expect(nearest([10, 20, 30], 24)).toBe(1);
   expect(nearest([], 24)).toBe(null);
+});
+
+test("keys go from point to point, and not beyond the first and the last", () => {
+  const at = Array.from({ length: 15 }, (_, index) => 100 + 2 * index);
+  expect(stepped(at, null, "ArrowLeft")).toBe(126);
+  expect(stepped(at, 126, "ArrowRight")).toBe(128);
+  expect(stepped(at, 128, "ArrowRight")).toBe(128);
+  expect(stepped(at, 128, "PageDown")).toBe(108);
+  expect(stepped(at, 108, "PageDown")).toBe(100);
+  expect(stepped(at, 108, "Home")).toBe(100);
+  expect(stepped(at, 100, "End")).toBe(128);
+  expect(stepped(at, 128, "Tab")).toBe(undefined);
+  expect(stepped([], null, "ArrowLeft")).toBe(undefined);
 });

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { type ChangeRecord, RECORDS_AT_ONCE } from "../src/api";
-import { type Shown, further, renewed } from "../src/record";
+import { type Shown, WHY_MAX, further, renewed } from "../src/record";
 
 const NOTHING: Shown = { records: null, isMore: false };
 
@@ -35,4 +35,11 @@ test("what another process did is gone with it", () => {
   const known = renewed(NOTHING, records(5, 1));
   expect(renewed(known, [])).toEqual({ records: [], isMore: false });
   expect(renewed(known, records(2, 1, 1000))).toEqual({ records: records(2, 1, 1000), isMore: false });
+});
+
+test("the longest reason fits whatever it is written in", () => {
+  for (const sign of ["a", "é", "字", "🚦"]) {
+    const longest = sign.repeat(WHY_MAX / sign.length);
+    expect(new TextEncoder().encode(longest).length, sign).toBeLessThanOrEqual(500);
+  }
 });

@@ -123,8 +123,8 @@ function Parts({ capacity }: { capacity: Capacity }) {
           <summary>What each server does of it</summary>
           <dl class="figures">
             {shares.map((server) => (
-              <div key={server.name}>
-                <dt>{server.name}</dt>
+              <div key={`${server.name} ${server.address}`}>
+                <dt>{server.name}{server.address !== server.name && <small class="soft"> {server.address}</small>}</dt>
                 <dd>{percent(server.share)}{server.capacity_per_s === null ? "" : `, ${rate(server.capacity_per_s)}`}</dd>
               </div>
             ))}

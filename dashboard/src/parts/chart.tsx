@@ -1,10 +1,10 @@
-// A chart of measurements over time, with its legend in words and the values under the pointer.
+// A chart of measurements over time, with its legend in words and the values under the pointer, or where keys have gone.
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
 import { time } from "../format";
-import { type Frame, HEIGHT, WIDTH, across, line as lineOf, nearest, times, topOf, values as ticksOf } from "../lines";
+import { type Frame, HEIGHT, WIDTH, across, line as lineOf, nearest, stepped, times, topOf, values as ticksOf } from "../lines";
 import { type Columns, isEmpty, latest } from "../series";
 
 export interface Line {
@@ -68,7 +68,7 @@ export function Chart(props: ChartProps) {
             ))}
             <li class="soft">{at === null || at === undefined ? "now" : `at ${time(at)}`}</li>
           </ul>
-          <Plot {...props} summary={`${title}: ${summary}`} cursor={at ?? null} point={setPointed} />
+          <Plot {...props} summary={summary} cursor={at ?? null} point={setPointed} />
         </>
       )}
     </figure>
@@ -76,13 +76,14 @@ export function Chart(props: ChartProps) {
 }
 
 interface PlotProps extends ChartProps {
+  /** The values at the cursor, or the latest. */
   summary: string;
-  /** The time under the pointer. */
+  /** The time under the pointer, or to which keys have gone. */
   cursor: number | null;
   point: (time: number | null) => void;
 }
 
-function Plot({ lines, data, axis, from, to, summary, cursor, point }: PlotProps) {
+function Plot({ title, lines, data, axis, from, to, summary, cursor, point }: PlotProps) {
   const frame: Frame = { from, to, top: topOf(data.at, data.values, from) };
   const drawn = lines.map((of, index) => ({ of, ...lineOf(data.at, data.values[index] ?? [], frame, of.stepped === true) }));
   const [up, along] = [ticksOf(frame.top), times(frame)];
@@ -92,8 +93,28 @@ function Plot({ lines, data, axis, from, to, summary, cursor, point }: PlotProps
     const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
     point(from + ((event.clientX - box.left) / Math.max(box.width, 1)) * (to - from));
   };
+  const shown = data.at.filter((at) => at >= from && at <= to);
+  const go = (event: KeyboardEvent) => {
+    const next = stepped(shown, cursor, event.key);
+    if (next === undefined) return;
+    event.preventDefault();
+    point(next);
+  };
   return (
-    <div class="plot" role="img" aria-label={summary}>
+    <div
+      class="plot"
+      role="slider"
+      tabIndex={0}
+      aria-label={title}
+      aria-valuemin={Math.round(from)}
+      aria-valuemax={Math.round(to)}
+      aria-valuenow={Math.round(cursor ?? to)}
+      aria-valuetext={`${cursor === null ? "now" : time(cursor)}: ${summary}`}
+      onKeyDown={go}
+      // What is read out stands still.
+      onFocus={() => point(shown[shown.length - 1] ?? null)}
+      onBlur={() => point(null)}
+    >
       <div class="area" onPointerMove={follow} onPointerLeave={() => point(null)}>
         <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
           <path class="grid" d={grid} />

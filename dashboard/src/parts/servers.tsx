@@ -58,7 +58,7 @@ export function Servers({ application }: { application: Application }) {
       </p>
       {fault !== null && <p class="fault" role="alert">{fault}</p>}
       {application.unresolved.length > 0 && (
-        <ul class="fault" role="alert">
+        <ul class="fault">
           {application.unresolved.map((one) => (
             <li key={one.name}>
               {one.name}: its name does not resolve{one.error === null ? " yet" : `: ${one.error}`}

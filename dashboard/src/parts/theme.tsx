@@ -2,9 +2,11 @@
 
 import { useEffect, useState } from "preact/hooks";
 
+import { kept } from "../kept";
+
 type Theme = "system" | "light" | "dark";
 
-const KEPT = "tidegate.theme";
+const chosen = kept(() => localStorage, "tidegate.theme");
 const THEMES: ReadonlyArray<{ theme: Theme; name: string }> = [
   { theme: "system", name: "System" },
   { theme: "light", name: "Light" },
@@ -16,7 +18,7 @@ export function ThemeSwitch() {
   useEffect(() => {
     if (theme === "system") delete document.documentElement.dataset["theme"];
     else document.documentElement.dataset["theme"] = theme;
-    localStorage.setItem(KEPT, theme);
+    chosen.keep(theme);
   }, [theme]);
   return (
     <label class="theme">
@@ -31,6 +33,6 @@ export function ThemeSwitch() {
 }
 
 function read(): Theme {
-  const kept = localStorage.getItem(KEPT);
-  return THEMES.find((one) => one.theme === kept)?.theme ?? "system";
+  const before = chosen.read();
+  return THEMES.find((one) => one.theme === before)?.theme ?? "system";
 }

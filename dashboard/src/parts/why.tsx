@@ -1,5 +1,7 @@
 // The field for the reason that each change is asked for, since the next one who looks at the record wants to know.
 
+import { WHY_MAX } from "../record";
+
 interface Props {
   id: string;
   label: string;
@@ -21,7 +23,7 @@ export function Why({ id, label, value, set, placeholder, isFirst = false }: Pro
         required
         pattern=".*\S.*"
         title="a few words"
-        maxLength={200}
+        maxLength={WHY_MAX}
         placeholder={placeholder}
         onInput={(event) => set(event.currentTarget.value)}
       />

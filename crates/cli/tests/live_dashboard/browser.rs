@@ -247,12 +247,13 @@ impl Browser {
         }
     }
 
-    /// Presses a key: `Tab`, `Enter`, `Escape`.
+    /// Presses a key: `Tab`, `Enter`, `Escape`, `ArrowLeft`.
     pub(crate) fn press(&mut self, key: &str) {
         let (code, text) = match key {
             "Tab" => (9, ""),
             "Enter" => (13, "\r"),
             "Escape" => (27, ""),
+            "ArrowLeft" => (37, ""),
             _ => panic!("no code for the key {key}"),
         };
         let event = json!({ "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text });

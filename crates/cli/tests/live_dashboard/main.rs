@@ -141,6 +141,7 @@ fn it_shows_a_gateway_under_load_and_changes_it() {
     browser.until("document.querySelectorAll('.chart .plot svg').length >= 3");
     browser.until("document.querySelector('.chart .legend b').innerText.includes('req/s')");
     review(&mut browser, "application");
+    read_a_chart_by_keys(&mut browser);
 
     browser.click("a[href='#/app/shop/classes']");
     browser.until("document.querySelectorAll('tbody tr').length === 3");
@@ -182,6 +183,23 @@ fn it_shows_a_gateway_under_load_and_changes_it() {
         .collect();
     assert!(outside.is_empty(), "requests elsewhere: {outside:?}");
     shop.gateway.stop_sound();
+}
+
+/// What a pointer reads off a chart, keys do, too, and it is said.
+fn read_a_chart_by_keys(browser: &mut Browser) {
+    browser.value("document.querySelector('.chart .plot').focus(); 0");
+    let (said, legend) = (
+        "document.activeElement.getAttribute('aria-valuetext')",
+        "document.activeElement.closest('.chart').querySelector('.legend li:last-child').innerText",
+    );
+    browser.until(&format!("{legend}.startsWith('at ')"));
+    let latest = browser.text(legend);
+    browser.press("ArrowLeft");
+    browser.until(&format!("{legend}.startsWith('at ') && {legend} !== '{latest}'"));
+    let (said, legend) = (browser.text(said), browser.text(legend));
+    let time = legend.trim_start_matches("at ");
+    assert!(said.starts_with(&format!("{time}: arrive ")) && said.contains("req/s, goodput "), "{said}");
+    browser.value("document.activeElement.blur(); 0");
 }
 
 /// By keyboard alone, with a mistake first.
@@ -400,6 +418,11 @@ fn a_gateway_that_goes_is_said_to_be_gone_and_one_that_comes_back_is_shown() {
     browser.until("document.querySelector('.link').innerText.includes('not connected since')");
     browser.until("document.querySelector('.banner').innerText.includes('tries again by itself')");
     picture(&mut browser, "gone");
+    assert_eq!(
+        browser.text("getComputedStyle(document.querySelector('main')).opacity"),
+        "1",
+        "it can be read as well as before"
+    );
     let gateway = Gateway::run(&configuration, &Start::default());
     browser.until("document.querySelector('.link').innerText === 'live'");
     browser.until("!document.querySelector('.banner')");

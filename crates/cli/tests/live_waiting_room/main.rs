@@ -125,6 +125,17 @@ impl Shop {
         }
     }
 
+    /// Has its doors open then.
+    fn opens_in(&self, seconds: u64) {
+        let now = std::time::UNIX_EPOCH.elapsed().expect("a time").as_secs();
+        let body = format!(
+            "{{\"changes\": {{\"shop/waiting_room.method\": \"event\", \"shop/waiting_room.opens_at\": {}}}}}",
+            now + seconds
+        );
+        let changed = api(self.admin, "PATCH", "/api/v1/knobs", &body);
+        assert_eq!(changed.status, 200, "{}", changed.text());
+    }
+
     /// What the application saw of requests whose first line begins so.
     fn saw(&self, line: &str) -> Vec<String> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -276,6 +287,41 @@ fn the_page_asks_more_often_as_its_time_comes_near() {
         "performance.getEntriesByType('resource').filter(entry => entry.name.includes('/turn')).length";
     browser.until(&format!("document.getElementById('left') && {asked} >= 2"));
     browser.until_page("document.body.innerText.includes('the shop')");
+    shop.gateway.stop_sound();
+}
+
+/// Figures that change each second are no news for who listens to the page; a time that moves is.
+#[test]
+fn who_listens_is_told_how_long_it_still_is_and_not_each_second() {
+    let shop = Shop::open("waiting_room.poll = \"1s\"\n");
+    shop.opens_in(3590);
+    let mut browser = Browser::start();
+    browser.open(&format!("http://{}/", shop.listen));
+    let told = "document.getElementById('told').textContent";
+    let left = browser.text("document.getElementById('left').textContent");
+    browser.until(&format!("document.getElementById('left').textContent !== '{left}'"));
+    assert_eq!(browser.text(told), "", "nothing has happened");
+    shop.opens_in(8 * 60 + 30);
+    browser.until(&format!("{told} === 'Time left: 9 minutes'"));
+    let heard = browser.value(
+        "[...document.querySelectorAll('[aria-live], [role=status], [role=alert], [role=log], output')].map(one => one.id)",
+    );
+    assert_eq!(heard, json!(["told"]), "nothing else is read out when it changes");
+    shop.gateway.stop_sound();
+}
+
+/// Who reads or listens stays where he is, though his browser was to load the page again when doors were to open.
+#[test]
+fn a_page_whose_time_is_put_off_is_not_loaded_again() {
+    let shop = Shop::open("waiting_room.poll = \"1s\"\n");
+    shop.opens_in(20);
+    let mut browser = Browser::start();
+    browser.open(&format!("http://{}/", shop.listen));
+    browser.value("window.isTheSame = true");
+    shop.opens_in(590);
+    browser.until("document.getElementById('left').textContent.startsWith('9:')");
+    browser.until("performance.now() > 24_000");
+    assert_eq!(browser.value("window.isTheSame"), true);
     shop.gateway.stop_sound();
 }
 

@@ -565,8 +565,16 @@ impl Room {
         if !has_credit {
             return self.ask(self.now, class);
         }
-        self.spend(promise.at, promise.number);
-        self.count(class, RoomCount::Late);
+        let answer = self.place_of_late(class, promise);
+        // Who is refused comes again with it: when doors are open, or a time is left.
+        if !matches!(answer, Answer::Refuse(_)) {
+            self.spend(promise.at, promise.number);
+            self.count(class, RoomCount::Late);
+        }
+        answer
+    }
+
+    fn place_of_late(&mut self, class: ClassId, promise: &Promise) -> Answer {
         if self.holds_everybody(class) {
             // Late is not a promise any more.
             return self.ask(self.now, class);

@@ -357,6 +357,24 @@ fn who_comes_late_is_not_let_in_before_doors_open() {
 }
 
 #[test]
+fn who_comes_late_to_closed_doors_has_his_credit_when_they_are_open() {
+    let mut room = room_of(&settings(), 1.0);
+    let out = ask(&mut room, START, 200);
+    let late = &out[2];
+    room.configure(s(34.0), &RoomSettings { method: RoomMethod::Closed, ..settings() });
+    for second in [35.0, 36.0] {
+        assert_eq!(room.come_back(s(second), ONE, late), Answer::Refuse(Refusal::RoomClosed));
+    }
+    room.configure(s(37.0), &settings());
+    let again = promise(room.come_back(s(38.0), ONE, late)).expect("everything is promised");
+    let newcomer = ask(&mut room, s(38.0), 1)[0];
+    assert!(again.at < newcomer.at && again.since == late.since, "{again:?}, {newcomer:?}");
+    // Once.
+    let twice = promise(room.come_back(s(38.0), ONE, late)).expect("as a newcomer");
+    assert!(twice.at >= newcomer.at, "{twice:?}, {newcomer:?}");
+}
+
+#[test]
 fn a_full_horizon_refuses_and_a_class_has_its_share() {
     let mut settings = RoomSettings { horizon: Duration::from_secs(10), ..settings() };
     settings.classes = vec![ClassRoom::default(), ClassRoom { share: Some(0.2), ..ClassRoom::default() }];

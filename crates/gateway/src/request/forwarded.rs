@@ -160,10 +160,14 @@ fn is_trusted(networks: &[IpNet], address: IpAddr) -> bool {
     networks.iter().any(|network| network.contains(&address))
 }
 
-/// The elements of a comma-separated list. Only `Forwarded` knows quotes, and commas within them separate nothing there. A
-/// quote that nobody closes is none: its sender is not to hide what the proxies behind him have appended.
+/// The elements of a field. Only `Forwarded` knows quotes.
 fn elements<'v>(name: &HeaderName, value: &'v HeaderValue) -> impl DoubleEndedIterator<Item = &'v [u8]> {
-    let bytes = value.as_bytes();
+    listed(value.as_bytes(), *name == header::FORWARDED).into_iter()
+}
+
+/// The elements of a comma-separated list. Commas within quotes separate nothing, if there are quotes in such a list. A
+/// quote that nobody closes is none: its sender is not to hide what the proxies behind him have appended.
+pub(super) fn listed(bytes: &[u8], knows_quotes: bool) -> Vec<&[u8]> {
     let is_quoted = |(quoted, escaped): (bool, bool), byte: u8| match byte {
         _ if escaped => (quoted, false),
         b'\\' => (quoted, quoted),
@@ -171,9 +175,9 @@ fn elements<'v>(name: &HeaderName, value: &'v HeaderValue) -> impl DoubleEndedIt
         _ => (quoted, false),
     };
     let ends_quoted = bytes.iter().fold((false, false), |at, byte| is_quoted(at, *byte)).0;
-    let knows_quotes = *name == header::FORWARDED && !ends_quoted;
+    let knows_quotes = knows_quotes && !ends_quoted;
     let mut at = (false, false);
-    let parts: Vec<&[u8]> = bytes
+    bytes
         .split(|byte| {
             let separates = *byte == b',' && !at.0;
             if knows_quotes {
@@ -183,8 +187,7 @@ fn elements<'v>(name: &HeaderName, value: &'v HeaderValue) -> impl DoubleEndedIt
         })
         .map(<[u8]>::trim_ascii)
         .filter(|part| !part.is_empty())
-        .collect();
-    parts.into_iter()
+        .collect()
 }
 
 /// The address of a `Forwarded` element's `for`.

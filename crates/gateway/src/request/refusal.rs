@@ -112,7 +112,7 @@ impl Message<'_> {
                     "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
                      <meta name=\"viewport\" content=\"width=device-width\">\n<title>{code} {title}</title>\n\
                      <body style=\"font-family:system-ui,sans-serif;max-width:36em;margin:4em auto;padding:0 1em\">\n\
-                     <h1>{title}</h1>\n<p>{public}</p>\n{again}<p><small>{code} {reason}</small></p>\n</body>\n</html>\n"
+                     <main>\n<h1>{title}</h1>\n<p>{public}</p>\n{again}<p><small>{code} {reason}</small></p>\n</main>\n</body>\n</html>\n"
                 )
             }
             (Form::Problem, _, retry) => {

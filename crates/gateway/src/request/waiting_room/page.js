@@ -17,6 +17,11 @@
   let alarm;
   // A part of the page asked for, which only the browser knows.
   const hash = location.hash;
+  const lang = document.documentElement.lang;
+  // As it is written where he lives, if he reads this language.
+  const locale = (navigator.languages || []).find(one => one.split('-')[0] === lang) || lang;
+  // What has not changed stays as it is, under a selection and for who listens.
+  const put = (id, text) => { if (element(id).textContent !== text) element(id).textContent = text; };
   const two = n => String(n).padStart(2, '0');
   const clock = s => {
     const h = Math.floor(s / 3600), m = Math.floor(s / 60) % 60;
@@ -24,7 +29,21 @@
   };
   const show = () => {
     const day = end - Date.now() < 72e6 ? {timeStyle: 'medium'} : {dateStyle: 'medium', timeStyle: 'medium'};
-    element('at').textContent = !known ? unknown : new Date(end).toLocaleString(document.documentElement.lang, day);
+    // In the figures of the clock below it.
+    put('at', known ? new Date(end).toLocaleString(locale, {numberingSystem: 'latn', ...day}) : unknown);
+  };
+  // Who listens is told how long it still is at few moments: in whole hours, from half an hour on at these minutes.
+  let told;
+  const tell = minutes => {
+    const mark = minutes > 30 ? 60 * Math.ceil(minutes / 60) : [1, 2, 5, 10, 30].find(mark => minutes <= mark);
+    if (mark === told) return;
+    const [count, unit] = minutes < 120 ? [minutes, 'minute'] : [Math.round(minutes / 60), 'hour'];
+    let span = clock(60 * minutes);
+    try {
+      span = new Intl.NumberFormat(locale, {style: 'unit', unit, unitDisplay: 'long', numberingSystem: 'latn'}).format(count);
+    } catch (tooOld) {}
+    if (told) put('told', element('left').parentNode.previousElementSibling.textContent + ': ' + span);
+    told = mark;
   };
   const enter = () => {
     if (gone || called) return;
@@ -47,8 +66,11 @@
   };
   const tick = () => {
     const left = end - Date.now();
-    element('left').textContent = known ? clock(Math.max(0, Math.ceil(left / 1000))) : '–';
-    if (known) element('progress').value = Math.min(100, Math.max(0, 100 * (1 - left / total)));
+    put('left', known ? clock(Math.max(0, Math.ceil(left / 1000))) : '–');
+    if (known) {
+      element('progress').value = Math.min(100, Math.max(0, 100 * (1 - left / total)));
+      if (left > 0) tell(Math.ceil(left / 6e4));
+    }
     if (left > 0) {
       called = false;
       if (send) send.disabled = true;
@@ -70,7 +92,7 @@
         total = Math.max(1, said.left_ms);
       }
       end = Date.now() + said.left_ms;
-      element('ahead').textContent = said.ahead;
+      put('ahead', String(said.ahead));
       show();
       tick();
       wake();
@@ -78,11 +100,20 @@
     .catch(() => {});
   // A page that was asleep, or comes back from the browser's memory, knows the time but not what happened since.
   document.addEventListener('visibilitychange', () => { if (!document.hidden) { tick(); ask(); } });
-  addEventListener('pageshow', event => { if (event.persisted) { gone = called = false; ask(); } });
+  // A form that has been sent is sent once more by its button only.
+  addEventListener('submit', () => { gone = true; });
+  addEventListener('pageshow', event => {
+    if (!event.persisted) return;
+    called = gone && form !== null;
+    gone = false;
+    ask();
+  });
   show();
   tick();
   wake();
   setInterval(tick, 250);
+  // It is all here now: the browser's own way on would load the page anew under who reads or hears it, whatever has been said since.
+  addEventListener('load', () => setTimeout(() => { if (!gone) stop(); }, 500));
   // The nearer his time the more often: who is next in line may be called before it.
   const later = () => {
     const left = end - Date.now(), every = Number(body.every);

@@ -14,7 +14,7 @@ use super::{
     carried::{self, Carried, PASS, PASS_FIELD, Texts},
     read_pass,
 };
-use crate::request::client_key::Identity;
+use crate::request::{client_key::Identity, forwarded::listed};
 
 /// What an application says in the field `Tidegate-Pass` of a response to end a visit.
 const REVOKE: &[u8] = b"revoke";
@@ -225,11 +225,11 @@ fn keep_to_one(headers: &mut HeaderMap) {
         .get_all(header::CACHE_CONTROL)
         .iter()
         .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .map(|directive| directive.trim().to_owned())
+        .flat_map(|value| listed(value.as_bytes(), true))
+        .filter_map(|directive| str::from_utf8(directive).ok().map(str::to_owned))
         .filter(|directive| {
             let name = directive.split('=').next().unwrap_or_default().to_ascii_lowercase();
-            !matches!(name.as_str(), "" | "public" | "s-maxage" | "private")
+            !matches!(name.as_str(), "public" | "s-maxage" | "private")
         })
         .collect();
     let directives = [vec!["private".to_owned()], said].concat().join(", ");
@@ -261,6 +261,9 @@ mod tests {
             (&["public, max-age=60, s-maxage=600"], "private, max-age=60"),
             (&["no-store", "Public"], "private, no-store"),
             (&["private=\"x\", must-revalidate"], "private, must-revalidate"),
+            (&["private=\"set-cookie, x\", no-store"], "private, no-store"),
+            (&["no-cache=\"set-cookie, public\""], "private, no-cache=\"set-cookie, public\""),
+            (&["private=\"x, no-store"], "private, no-store"),
         ] {
             let mut headers = HeaderMap::new();
             for value in said {
