@@ -85,9 +85,9 @@ pub(super) fn waiting(language: &Language, wait: &Wait<'_>) -> String {
     let Wait { left_ms, total_ms, every_ms, ahead, .. } = *wait;
     let total_ms = total_ms.max(left_ms);
     // Writing to a String does not fail.
-    let _ = write!(
+    let _ = writeln!(
         page,
-        "<body data-left=\"{left_ms}\" data-total=\"{total_ms}\" data-every=\"{every_ms}\" data-unknown=\"{}\" data-to=\"{}\" data-stay=\"{}\" data-ask=\"{}\">\n",
+        "<body data-left=\"{left_ms}\" data-total=\"{total_ms}\" data-every=\"{every_ms}\" data-unknown=\"{}\" data-to=\"{}\" data-stay=\"{}\" data-ask=\"{}\">",
         if wait.at.is_none() { language.unknown } else { "" },
         Escaped(wait.to),
         Escaped(wait.stay.unwrap_or_default()),
