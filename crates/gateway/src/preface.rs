@@ -4,13 +4,20 @@
 //! judged by it; rustls then gets the same bytes. The time all of it may take is bounded by whoever
 //! calls (`hello.timeout`), the bytes are bounded here.
 
-use std::{cell::RefCell, io, sync::Arc};
+use std::{
+    cell::RefCell,
+    future::Future,
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
 
 use bytes::Bytes;
 use rustls::server::{Accepted, Acceptor};
 use tidegate_control::{Refusal, connections::HelloKind};
 use tidegate_hello::{Hello, Reading};
-use tokio_rustls::server::TlsStream;
+use tokio_rustls::{Accept, server::TlsStream};
 
 use crate::{
     proxy_protocol::{self, Speaker},
@@ -115,21 +122,52 @@ pub(crate) async fn handshake(
         }
         HelloKind::New | HelloKind::Plain => Err(Tickets::Count),
     };
-    let begun = match resumed {
-        Ok(begun) => begun,
+    let stream = match resumed {
+        Ok(begun) => {
+            drop(bytes);
+            begun.await
+        }
         Err(tickets) => {
             let (accepted, stream) = accept(socket, &bytes)?;
+            drop(bytes);
             let begin = move || present.begin(accepted, stream, tickets);
-            handshakes.run(threads_max, begin).await.map_err(|error| error.to_string())?
+            let (begun, asks_again) =
+                handshakes.run(threads_max, begin).await.map_err(|error| error.to_string())?;
+            match asks_again {
+                true => answer_again(begun, socket, handshakes, threads_max).await,
+                false => begun.await,
+            }
         }
     };
-    drop(bytes);
-    let stream = begun.await.map_err(|error| error.to_string())?;
+    let stream = stream.map_err(|error| error.to_string())?;
     // Resumed by a second hello.
     if has_outlived_certificate(stream.get_ref().1) {
         return Err("the client's certificate has expired since its session began".to_owned());
     }
     Ok(stream)
+}
+
+/// Goes on with a handshake that asks for another key share: the second hello is answered, with a signature, on a thread of its
+/// own as well. Else whoever asks for that could have all signatures made here.
+async fn answer_again(
+    mut begun: Accept<Rewound>,
+    socket: &Socket,
+    handshakes: &Handshakes,
+    threads_max: usize,
+) -> io::Result<TlsStream<Rewound>> {
+    loop {
+        let step = move || {
+            let polled = Pin::new(&mut begun).poll(&mut Context::from_waker(Waker::noop()));
+            (begun, polled)
+        };
+        let (left, polled) = handshakes.run(threads_max, step).await.map_err(io::Error::other)?;
+        match polled {
+            Poll::Ready(stream) => return stream,
+            // What there is to be written fits into any socket that nothing has been written to.
+            Poll::Pending => socket.readable().await?,
+        }
+        begun = left;
+    }
 }
 
 /// Lets rustls read a hello; gives what it made of it and the stream that goes on after it.
@@ -191,11 +229,152 @@ pub(crate) fn alert(socket: &Socket, alert: Alert) {
 
 #[cfg(test)]
 mod tests {
-    use super::PLAIN_HTTP_TO_TLS;
+    use std::{sync::mpsc, time::Duration};
+
+    use rustls::{
+        ClientConfig, ClientConnection, HandshakeKind, NamedGroup, RootCertStore,
+        crypto::{
+            ActiveKeyExchange, CryptoProvider, SharedSecret, SupportedKxGroup, aws_lc_rs::kx_group::X25519,
+        },
+        pki_types::{CertificateDer, pem::PemObject},
+    };
+    use tidegate_config::{Certificate, CipherOrder, ClientAuth, ListenerTls, TlsVersion};
+    use tidegate_runtime::Clock;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::UnixStream,
+        runtime::LocalRuntime,
+    };
+
+    use super::*;
+    use crate::tls::{ServerTls, Ticketer};
 
     #[test]
     fn the_length_of_the_hint_is_right() {
         let (head, body) = PLAIN_HTTP_TO_TLS.split_once("\r\n\r\n").unwrap();
         assert!(head.ends_with(&format!("content-length: {}", body.len())));
+    }
+
+    /// A group that we do not have: who offers a share of it is asked for another.
+    #[derive(Debug)]
+    struct Foreign;
+
+    struct ForeignShare(Box<dyn ActiveKeyExchange>);
+
+    impl SupportedKxGroup for Foreign {
+        fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, rustls::Error> {
+            Ok(Box::new(ForeignShare(X25519.start()?)))
+        }
+        fn name(&self) -> NamedGroup {
+            NamedGroup::secp521r1
+        }
+    }
+
+    impl ActiveKeyExchange for ForeignShare {
+        fn complete(self: Box<Self>, peer: &[u8]) -> Result<SharedSecret, rustls::Error> {
+            self.0.complete(peer)
+        }
+        fn pub_key(&self) -> &[u8] {
+            self.0.pub_key()
+        }
+        fn group(&self) -> NamedGroup {
+            NamedGroup::secp521r1
+        }
+    }
+
+    /// What we serve with, and a client that offers a share of [`Foreign`] first.
+    fn ends() -> (Arc<Present>, ClientConnection) {
+        let directory = tempfile::tempdir().unwrap();
+        let certified = rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap();
+        let files =
+            Certificate { chain: directory.path().join("a.pem"), key: directory.path().join("a.key") };
+        std::fs::write(&files.chain, certified.cert.pem()).unwrap();
+        std::fs::write(&files.key, certified.signing_key.serialize_pem()).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(&files.chain).unwrap()).unwrap();
+        let settings = ListenerTls {
+            certificates: vec![files],
+            client_auth: ClientAuth::Off,
+            min_version: TlsVersion::V13,
+            cipher_order: CipherOrder::Gateway,
+            http2: false,
+        };
+        let present = ServerTls::new(&settings, Ticketer::new(Clock::start()).unwrap()).unwrap().present();
+        let provider = CryptoProvider {
+            kx_groups: vec![&Foreign, X25519],
+            ..rustls::crypto::aws_lc_rs::default_provider()
+        };
+        let client = ClientConfig::builder_with_provider(Arc::new(provider))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        (present, ClientConnection::new(Arc::new(client), "a.example".try_into().unwrap()).unwrap())
+    }
+
+    async fn say(client: &mut ClientConnection, near: &mut UnixStream) {
+        let mut bytes = Vec::new();
+        while client.wants_write() {
+            client.write_tls(&mut bytes).unwrap();
+        }
+        near.write_all(&bytes).await.unwrap();
+    }
+
+    async fn hear(client: &mut ClientConnection, near: &mut UnixStream) {
+        let mut bytes = vec![0; 16 * 1024];
+        let len = near.read(&mut bytes).await.unwrap();
+        assert!(len > 0, "closed");
+        let mut bytes = &bytes[..len];
+        while !bytes.is_empty() {
+            client.read_tls(&mut bytes).unwrap();
+            client.process_new_packets().unwrap();
+        }
+    }
+
+    /// Else whoever asks for that would have the worker make all signatures.
+    #[test]
+    fn the_answer_to_a_second_hello_waits_for_a_thread_too() {
+        const PATIENCE: Duration = Duration::from_secs(20);
+        const TURNS: usize = 1000;
+        let (present, mut client) = ends();
+        let handshakes = Handshakes::default();
+        let (go, wait) = mpsc::channel::<()>();
+        LocalRuntime::new().unwrap().block_on(async {
+            let (mut near, far) = UnixStream::pair().unwrap();
+            let socket = Socket::unix(far);
+            let server = async {
+                let scratch = RefCell::new(vec![0; 64 * 1024].into_boxed_slice());
+                let mut buffer = Buffer::new(&socket, &scratch);
+                hello(&mut buffer).await.unwrap();
+                handshake(buffer, present, HelloKind::New, &handshakes, 1).await.unwrap()
+            };
+            let client = async {
+                say(&mut client, &mut near).await;
+                hear(&mut client, &mut near).await;
+                // The only thread has something else to do.
+                let (begin, begun) = tokio::sync::oneshot::channel();
+                let busy = handshakes.run(1, move || {
+                    let _ = begin.send(());
+                    wait.recv().is_ok()
+                });
+                let second = async {
+                    begun.await.unwrap();
+                    say(&mut client, &mut near).await;
+                    for _ in 0..TURNS {
+                        tokio::task::yield_now().await;
+                    }
+                    assert!(near.try_read(&mut [0]).is_err(), "it is answered");
+                    go.send(()).unwrap();
+                };
+                let (was_told, ()) = tokio::join!(busy, second);
+                assert!(was_told.unwrap());
+                while client.is_handshaking() {
+                    hear(&mut client, &mut near).await;
+                    say(&mut client, &mut near).await;
+                }
+                assert_eq!(client.handshake_kind(), Some(HandshakeKind::FullWithHelloRetryRequest));
+            };
+            tokio::time::timeout(PATIENCE, async { tokio::join!(server, client) }).await.expect("in time");
+        });
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     downstream_tls::{Tls, client_config},
     frames::{
         ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, GOAWAY, HEADERS, PING, PREFACE, REQUEST,
-        RST_STREAM, SETTINGS, frame,
+        RST_STREAM, SETTINGS, WINDOW_UPDATE, frame,
     },
     request_house::House,
     support::{Bed, PATIENCE, PLAIN, eventually, rest},
@@ -396,5 +396,32 @@ fn of_trailers_what_ends_at_the_hop_before_or_is_of_a_head_goes_no_further() {
         "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n{trailers}\r\n\r\n"
     ));
     assert_eq!(asking.join().unwrap(), ["x-sum: \"2\""]);
+    house.finish();
+}
+
+/// All but the piece that the codec holds: what clients do not take is bounded by `spool.total`, however many streams they open.
+#[test]
+fn what_is_kept_for_a_client_that_takes_nothing_is_accounted_for() {
+    const BYTES: u64 = 100_000;
+    const PIECE: u64 = 16 * 1024;
+    let house = House::new("");
+    let mut client = Frames { stream: house.connect() };
+    client.stream.write_all(PREFACE).unwrap();
+    // No window for any stream.
+    client.send(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]).unwrap();
+    client.send(HEADERS, END_STREAM | END_HEADERS, 1, REQUEST).unwrap();
+    house.origin.next().ok(&"x".repeat(usize::try_from(BYTES).unwrap()));
+    client.until(HEADERS);
+    let used = || house.shared.spool().used();
+    eventually("kept", || (BYTES - PIECE..=BYTES).contains(&used()));
+    let opened = u32::try_from(BYTES).unwrap().to_be_bytes();
+    client.send(WINDOW_UPDATE, 0, 1, &opened).unwrap();
+    client.send(WINDOW_UPDATE, 0, 0, &opened).unwrap();
+    let mut taken = 0;
+    while taken < BYTES {
+        taken += client.until(DATA).3.len() as u64;
+    }
+    assert_eq!(used(), 0);
+    drop(client);
     house.finish();
 }

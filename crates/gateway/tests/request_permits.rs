@@ -315,6 +315,35 @@ fn a_lingering_permit_comes_back_when_the_server_takes_too_long() {
     }
 }
 
+/// Else what takes long would be started again and again by whoever does not wait for it.
+#[test]
+fn permits_linger_longer_where_servers_are_seen_to_take_longer() {
+    const LONG: Duration = Duration::from_millis(100);
+    let house = House::new(&format!("{}{ONE}", half_closed(true)));
+    let mut client = house.connect();
+    client.write_all(GET).unwrap();
+    house.origin.next().send(OK);
+    assert_eq!(read_response(&mut client).unwrap().status, 200);
+    drop(client);
+    let mut in_a_row = 0;
+    for _ in 0..1000 {
+        let mut leaver = house.connect();
+        leaver.write_all(GET).unwrap();
+        let at_server = house.origin.next();
+        let began = Instant::now();
+        leave(leaver, true);
+        house.held(0);
+        drop(at_server);
+        // A machine that halts makes one or the other long.
+        in_a_row = if began.elapsed() < LONG { 0 } else { in_a_row + 1 };
+        if in_a_row == 3 {
+            house.finish();
+            return;
+        }
+    }
+    panic!("never");
+}
+
 #[test]
 fn a_request_whose_client_has_left_is_not_tried_again() {
     let servers = [(); 2].map(|()| Origin::start());

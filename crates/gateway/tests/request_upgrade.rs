@@ -333,6 +333,45 @@ fn a_request_that_comes_slowly_over_http2_holds_no_permit_for_long() {
     }
 }
 
+/// It would keep its permit for as long as a call may be silent: a few would keep everybody out.
+#[test]
+fn what_calls_itself_grpc_before_a_server_of_http1_is_gathered_without_a_permit() {
+    let house = House::new("in_flight.algorithm = \"fixed\"\nin_flight.limit = 1\n");
+    let gate = house.gate();
+    block_on(async {
+        let mut sender = client(&house).await;
+        let (say, said) = tokio::sync::mpsc::channel::<Bytes>(1);
+        let pieces = stream::unfold(said, |mut said| async {
+            let piece = said.recv().await?;
+            Some((Ok::<_, Infallible>(Frame::data(piece)), said))
+        });
+        let request = Request::post("http://app.example/slow")
+            .header("content-type", "application/grpc")
+            .body(StreamBody::new(Box::pin(pieces)))
+            .unwrap();
+        say.send(Bytes::from_static(b"hello")).await.unwrap();
+        let response = tokio::spawn(sender.send_request(request));
+        until(|| (house.shared.spool().used(), gate.held()) == (5, 0)).await;
+        let mut other = client(&house).await;
+        let request =
+            Request::get("http://app.example/other").body(http_body_util::Empty::<Bytes>::new()).unwrap();
+        let answer = tokio::spawn(other.send_request(request));
+        until(|| gate.held() == 1).await;
+        let mut at_server = house.origin.next();
+        assert_eq!(at_server.request.target, "/other");
+        at_server.ok("");
+        assert_eq!(answer.await.unwrap().unwrap().status(), 200);
+        say.send(Bytes::from_static(b"world")).await.unwrap();
+        drop(say);
+        until(|| gate.held() == 1).await;
+        let mut at_server = house.origin.next();
+        assert_eq!((&*at_server.request.target, &*at_server.request.body), ("/slow", &b"helloworld"[..]));
+        at_server.ok("");
+        assert_eq!(response.await.unwrap().unwrap().status(), 200);
+    });
+    house.finish();
+}
+
 /// Two streams of one connection: the one that is reset while it waits never reaches the server.
 #[test]
 fn a_stream_that_is_reset_while_it_waits_leaves_the_queue() {

@@ -18,15 +18,13 @@ const PIECE_MAX: usize = 16 * 1024;
 /// The body of a response, and the exchange it ends by being dropped.
 pub(super) struct Guarded {
     body: ResponseBody,
-    /// What is left of a piece.
-    rest: Bytes,
     exchange: Exchange,
 }
 
 impl Guarded {
     pub(super) fn new(body: ResponseBody, exchange: Exchange) -> Self {
         Turn::Client.note();
-        Self { body, rest: Bytes::new(), exchange }
+        Self { body, exchange }
     }
 }
 
@@ -39,17 +37,7 @@ impl Body for Guarded {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = &mut *self;
-        let mut frame = if this.rest.is_empty() {
-            Pin::new(&mut this.body).poll_frame(context)
-        } else {
-            Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut this.rest)))))
-        };
-        if let Poll::Ready(Some(Ok(frame))) = &mut frame
-            && let Some(data) = frame.data_mut()
-            && data.len() > PIECE_MAX
-        {
-            this.rest = data.split_off(PIECE_MAX);
-        }
+        let frame = this.body.poll_piece(context, PIECE_MAX);
         match &frame {
             Poll::Ready(frame) => {
                 let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
@@ -62,7 +50,7 @@ impl Body for Guarded {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty() && self.body.is_end_stream()
+        self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {

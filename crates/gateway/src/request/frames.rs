@@ -50,6 +50,14 @@ impl Frames {
         std::mem::replace(&mut self.first, self.rest.pop_front())
     }
 
+    /// The next frame, of data at most so many bytes: the rest of a longer one stays the next.
+    pub(super) fn pop_piece(&mut self, most: usize) -> Option<Frame<Bytes>> {
+        match self.first.as_mut().and_then(Frame::data_mut) {
+            Some(data) if data.len() > most => Some(Frame::data(data.split_to(most))),
+            _ => self.pop(),
+        }
+    }
+
     /// What was brought together becomes a frame.
     fn close_short(&mut self) {
         if !self.short.is_empty() {
@@ -114,6 +122,18 @@ mod tests {
             taken.extend_from_slice(&frame.into_data().unwrap());
         }
         assert!(put == taken && frames.is_empty() && frames.is_single());
+    }
+
+    #[test]
+    fn a_long_frame_goes_in_pieces() {
+        let mut frames = Frames::default();
+        frames.push(Frame::data(Bytes::from_static(b"abcde")));
+        frames.push(Frame::trailers(HeaderMap::new()));
+        for (piece, left) in [("ab", 3), ("cd", 1), ("e", 0)] {
+            assert_eq!(frames.pop_piece(2).unwrap().into_data().unwrap(), piece);
+            assert_eq!(frames.bytes(), left);
+        }
+        assert!(frames.pop_piece(2).unwrap().is_trailers() && frames.pop_piece(2).is_none());
     }
 
     #[test]

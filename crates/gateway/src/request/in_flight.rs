@@ -142,6 +142,17 @@ impl InFlight {
         }
     }
 
+    /// Its client has left, and it takes longer than nearly all do: nobody waits for its server any more.
+    pub(super) fn outlast(self) {
+        let this = &*self.0;
+        if !this.is_learnt.get() {
+            let longest = this.knob(keys::RESPONSE_TIMEOUT);
+            let (application, class) = (this.application.application.id, this.exchange.class);
+            this.service.local(application, |local| local.service_time(class).exceed(longest));
+        }
+        self.fail(Outcome::Ignore);
+    }
+
     /// Moves to the bound on long streams for good and gives the permit back; it is no sample of response times.
     ///
     /// # Errors

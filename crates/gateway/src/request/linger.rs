@@ -1,5 +1,6 @@
 //! The permit of a client that left: its server is still busy, so it stays out until the server has
-//! answered or the class's 99th percentile of service time has passed.
+//! answered or the class's 99th percentile of service time has passed. That counts as a time above it: else whoever
+//! asks for what takes long and leaves at once could have any amount of it worked on.
 
 use std::{
     future::Future,
@@ -9,7 +10,6 @@ use std::{
 
 use http::StatusCode;
 use http_body::Body;
-use tidegate_control::admission::Outcome;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
@@ -69,7 +69,7 @@ impl Drop for Awaited {
                     drain(body, in_flight, head.status).await;
                 }
                 Ok(Err(unserved)) => in_flight.fail(unserved.failure.outcome()),
-                Err(_) => in_flight.fail(Outcome::Ignore),
+                Err(_) => in_flight.outlast(),
             }
         });
     }
@@ -91,7 +91,7 @@ pub(super) async fn drain(mut upstream: UpstreamBody, in_flight: InFlight, statu
         Ok(Ok(())) => drop(in_flight.finish(status)),
         Ok(Err(error)) => in_flight.fail(outcome_of_broken(&error)),
         // Dropping the body breaks the connection off.
-        Err(_) => in_flight.fail(Outcome::Ignore),
+        Err(_) => in_flight.outlast(),
     }
 }
 

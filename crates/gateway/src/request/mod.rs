@@ -96,7 +96,7 @@ use crate::{
     body::{ClientBody, Outbound, RequestBody},
     connection::{Connection, Protocol},
     facts::ConnectionFacts,
-    upstream::Upstreams,
+    upstream::{Upstreams, is_http1_only},
 };
 
 /// Bytes of a body that waits for its turn to be written.
@@ -161,7 +161,8 @@ impl Service {
         let Arrived { mut record, exchange, hash, ends_here, wants_upgrade, bounds, visit } = arrived;
         let application = Rc::clone(record.application());
         let snapshot = &application.application;
-        let converses = Head::of(&parts).is_grpc();
+        // Before servers that speak HTTP/1 it is no call, whatever it calls itself: it would only keep its permit for longer.
+        let converses = Head::of(&parts).is_grpc() && !is_http1_only(&snapshot.settings.upstream);
         let (body, held) = if incoming.is_end_stream() {
             (RequestBody::Empty, held)
         } else {

@@ -121,10 +121,11 @@ impl ReadAhead {
         Self { source }
     }
 
-    /// The next frame; `None` after the last.
-    pub(super) fn poll_frame(
+    /// The next frame, of data at most so many bytes where it is in memory; `None` after the last.
+    pub(super) fn poll_piece(
         &self,
         context: &mut Context<'_>,
+        most: usize,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let mut source = self.source.borrow_mut();
         match &mut *source {
@@ -135,7 +136,7 @@ impl ReadAhead {
                 *source = next;
                 Poll::Ready(frame)
             }
-            Source::Ahead(buffer) => Buffer::poll_frame(buffer, context),
+            Source::Ahead(buffer) => Buffer::poll_piece(buffer, context, most),
             Source::Whole(_) | Source::Broken => Poll::Ready(None),
         }
     }
@@ -280,13 +281,14 @@ enum Room {
 }
 
 impl Buffer {
-    /// The next frame; `None` after the last.
-    fn poll_frame(
+    /// The next frame, of data at most so many bytes; `None` after the last.
+    fn poll_piece(
         buffer: &RefCell<Self>,
         context: &mut Context<'_>,
+        most: usize,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let mut this = buffer.borrow_mut();
-        if let Some(frame) = this.frames.pop() {
+        if let Some(frame) = this.frames.pop_piece(most) {
             let writer = this.take(length(&frame));
             drop(this);
             if let Some(writer) = writer {

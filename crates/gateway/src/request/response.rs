@@ -133,7 +133,7 @@ impl Read {
         let mut quiet = Context::from_waker(Waker::noop());
         loop {
             if upstream.is_end_stream() {
-                return Ok(true);
+                return Ok(self.is_whole());
             }
             if self.bytes >= bytes_max || (self.bytes >= FREE_BYTES && !self.is_granted()) {
                 return Ok(false);
@@ -144,10 +144,18 @@ impl Read {
                     self.bytes += length(&frame);
                     self.frames.push(frame);
                 }
-                Poll::Ready(None) => return Ok(true),
+                Poll::Ready(None) => return Ok(self.is_whole()),
                 Poll::Pending => return Ok(false),
             }
         }
+    }
+
+    /// All of it is here, also where that is more than was asked for: it is accounted for as far as there is memory.
+    fn is_whole(&mut self) -> bool {
+        if self.bytes > FREE_BYTES {
+            let _ = self.is_granted();
+        }
+        true
     }
 
     /// Whether memory is granted for what was read so far.

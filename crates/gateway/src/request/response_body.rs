@@ -111,6 +111,37 @@ impl ResponseBody {
             Content::ReadAhead(content) => content.is_end(),
         }
     }
+
+    /// The next frame, of data at most so many bytes: what is left of it stays where its memory is accounted for.
+    pub(crate) fn poll_piece(
+        &mut self,
+        context: &mut Context<'_>,
+        most: usize,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let frame = match &mut self.content {
+            Content::Empty => None,
+            Content::Whole(bytes) => {
+                let piece = bytes.split_to(bytes.len().min(most));
+                if bytes.is_empty() {
+                    self.content = Content::Empty;
+                }
+                Some(Ok(Frame::data(piece)))
+            }
+            Content::Pieces(pieces) => pieces.frames.pop_piece(most).map(|frame| {
+                pieces.spooled.shrink(length(&frame));
+                Ok(frame)
+            }),
+            Content::ReadAhead(content) => std::task::ready!(content.poll_piece(context, most)),
+            Content::Broken => Some(Err(BodyError::Client("it has left".into()))),
+        };
+        if let (Some(record), Some(result)) = (&mut self.record, &frame) {
+            match result {
+                Ok(frame) => record.add_bytes_out(length(frame)),
+                Err(error) => record.break_off(error),
+            }
+        }
+        Poll::Ready(frame.map(|frame| frame.map(trailers::of_response)))
+    }
 }
 
 impl Body for ResponseBody {
@@ -118,31 +149,10 @@ impl Body for ResponseBody {
     type Error = BodyError;
 
     fn poll_frame(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let this = &mut *self;
-        let frame = match &mut this.content {
-            Content::Empty => None,
-            Content::Whole(bytes) => {
-                let bytes = std::mem::take(bytes);
-                this.content = Content::Empty;
-                Some(Ok(Frame::data(bytes)))
-            }
-            Content::Pieces(pieces) => pieces.frames.pop().map(|frame| {
-                pieces.spooled.shrink(length(&frame));
-                Ok(frame)
-            }),
-            Content::ReadAhead(content) => std::task::ready!(content.poll_frame(context)),
-            Content::Broken => Some(Err(BodyError::Client("it has left".into()))),
-        };
-        if let (Some(record), Some(result)) = (&mut this.record, &frame) {
-            match result {
-                Ok(frame) => record.add_bytes_out(length(frame)),
-                Err(error) => record.break_off(error),
-            }
-        }
-        Poll::Ready(frame.map(|frame| frame.map(trailers::of_response)))
+        self.get_mut().poll_piece(context, usize::MAX)
     }
 
     fn is_end_stream(&self) -> bool {

@@ -3,7 +3,8 @@
 //! Stochastic approximation of a quantile (Robbins and Monro, 1951) with steps in proportion to the
 //! estimate, so that it needs one number and follows services of any speed:
 //! after a time above the estimate `q <- q * (1 + STEP * 0.99)`, after one below
-//! `q <- q * (1 - STEP * 0.01)`. It stands still where 1 % of the times lie above.
+//! `q <- q * (1 - STEP * 0.01)`. It stands still where 1 % of the times lie above. That a time lies above is known before it is
+//! over: so what is not waited for to its end counts, too.
 
 use std::time::Duration;
 
@@ -31,6 +32,14 @@ impl ServiceTime {
         } else {
             estimate * (1.0 - STEP * 0.01)
         };
+    }
+
+    /// Takes up a service time that is longer than it was [waited for](Self::linger).
+    pub(super) fn exceed(&mut self, longest: Duration) {
+        // What was waited for as long as anything is need not lie above.
+        if self.linger(longest) < longest {
+            self.nanos *= 1.0 + STEP * 0.99;
+        }
     }
 
     /// How long a permit lingers whose client has left: the 99th percentile from its start, at least
@@ -67,5 +76,28 @@ mod tests {
         let found = times.linger(longest);
         assert!((900..1100).contains(&found.as_millis()), "{found:?}");
         assert_eq!(times.linger(Duration::from_millis(5)), Duration::from_millis(5));
+    }
+
+    #[test]
+    fn what_was_not_waited_for_counts() {
+        let mut times = ServiceTime::default();
+        let (longest, light) = (Duration::from_secs(60), Duration::from_millis(10));
+        times.exceed(longest);
+        assert_eq!(times.linger(longest), longest, "nothing is known yet");
+        times.record(light);
+        // One in fifty takes longer than is waited for: that is more than one in a hundred.
+        for _ in 0..1000 {
+            (0..49).for_each(|_| times.record(light));
+            times.exceed(longest);
+        }
+        assert!(times.linger(longest) > longest / 2);
+        // However often that was: it comes back.
+        for _ in 0..10_000 {
+            times.exceed(longest);
+        }
+        for _ in 0..20_000 {
+            times.record(light);
+        }
+        assert!(times.linger(longest) < 2 * light);
     }
 }

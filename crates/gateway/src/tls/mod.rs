@@ -233,8 +233,8 @@ impl Present {
     }
 
     /// Begins any handshake: the cryptography of the server's first flight, with a signature unless
-    /// the session is resumed.
-    pub(crate) fn begin<S>(&self, accepted: Accepted, stream: S, tickets: Tickets) -> Accept<S>
+    /// the session is resumed. Also tells whether that asks for another key share, so that the signature is still to come.
+    pub(crate) fn begin<S>(&self, accepted: Accepted, stream: S, tickets: Tickets) -> (Accept<S>, bool)
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -243,7 +243,11 @@ impl Present {
             Tickets::Count => &configs.any,
             Tickets::Ignored => &configs.full,
         });
-        StartHandshake::from_parts(accepted, stream).into_stream(config)
+        let mut asks_again = false;
+        let begun = StartHandshake::from_parts(accepted, stream).into_stream_with(config, |session| {
+            asks_again = session.handshake_kind() == Some(HandshakeKind::FullWithHelloRetryRequest);
+        });
+        (begun, asks_again)
     }
 
     /// Begins a handshake that resumes a session; else nothing has been sent, and it is how to begin another: the answer to

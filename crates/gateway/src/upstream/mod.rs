@@ -42,6 +42,7 @@ use tokio::sync::Notify;
 pub(crate) use self::{
     balance::ChooseHint,
     body::{UpstreamBody, UpstreamUpgraded},
+    plan::is_http1_only,
     tls::fault as tls_fault,
 };
 use self::{

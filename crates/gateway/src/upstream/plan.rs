@@ -8,10 +8,20 @@ use tidegate_runtime::servers::{Endpoint, Server};
 
 use super::tls::TlsClient;
 
+/// Whether servers are spoken to in HTTP/1 whatever they can.
+pub(crate) const fn is_http1_only(upstream: &config::Upstream) -> bool {
+    match upstream.protocol {
+        UpstreamProtocol::Http1 => true,
+        UpstreamProtocol::Auto => upstream.tls.is_none(),
+        UpstreamProtocol::Http2 => false,
+    }
+}
+
 /// An application's settings as the sending of a request needs them.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) protocol: UpstreamProtocol,
+    pub(super) is_http1_only: bool,
     pub(super) tls: Option<Rc<TlsClient>>,
     pub(super) proxy_protocol: Option<ProxyVersion>,
     pub(super) host: Option<String>,
@@ -42,6 +52,7 @@ impl Plan {
         };
         Self {
             protocol: upstream.protocol,
+            is_http1_only: is_http1_only(upstream),
             tls,
             proxy_protocol: upstream.proxy_protocol,
             host: upstream.host.clone(),
@@ -64,15 +75,6 @@ impl Plan {
     /// Whether connections are kept apart by client address.
     pub(super) const fn is_per_client(&self) -> bool {
         self.proxy_protocol.is_some()
-    }
-
-    /// Whether servers are spoken to in HTTP/1 whatever they can.
-    pub(super) const fn is_http1_only(&self) -> bool {
-        match self.protocol {
-            UpstreamProtocol::Http1 => true,
-            UpstreamProtocol::Auto => self.tls.is_none(),
-            UpstreamProtocol::Http2 => false,
-        }
     }
 
     /// Whether the server chooses the version, by ALPN.

@@ -236,7 +236,7 @@ impl Pool {
         // Where the server may turn out to speak HTTP/2, one connection may serve all who wait.
         let max = match self.spoken.get() {
             Some(Spoken::Http1) => OPENING_MAX,
-            None if plan.is_http1_only() => OPENING_MAX,
+            None if plan.is_http1_only => OPENING_MAX,
             Some(Spoken::Http2) | None => 1,
         };
         if self.opening.get() >= max {
