@@ -145,12 +145,14 @@ impl Http1 {
 
     /// Sends a request, now, and waits for the response's head. The body behind it comes by
     /// [`Http1::poll_frame`], once [`Http1::expect`] has been told of the head. Interim responses are given to
-    /// `interim` meanwhile. `is_last`: the connection serves no further exchange, and says so.
+    /// `interim` meanwhile. `is_last`: the connection serves no further exchange, and says so. `own_host` is asked for where the
+    /// request names no host.
     pub(super) async fn send(
         &mut self,
         request: Outbound,
         now: Instant,
         is_last: bool,
+        own_host: Option<&str>,
         interim: &dyn Fn(Response<()>),
     ) -> Result<Response<()>, Unanswered> {
         if self.is_used && !self.is_open() {
@@ -167,7 +169,7 @@ impl Http1 {
             });
         }
         let Outbound { mut head, body } = request;
-        encode::begin(&mut self.outgoing, &head, &body, is_last);
+        encode::begin(&mut self.outgoing, &head, &body, is_last, own_host);
         self.is_last = is_last;
         // What is in memory can be sent again; what streams by is gone.
         let streams = matches!(body, RequestBody::Stream(_));
