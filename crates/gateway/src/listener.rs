@@ -22,9 +22,9 @@ use crate::{handover::Inherited, socket::UNSENT_MAX, tls::ServerTls};
 /// Connections the kernel holds for us to accept; it caps them at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// Quiet time after which the kernel asks whether a silent peer is still there. A client that
+/// Quiet time after which the kernel asks whether a silent peer is still there. A client or server that
 /// vanished without a word is then gone after about two minutes.
-const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
+pub(crate) const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
     .with_time(Duration::from_secs(60))
     .with_interval(Duration::from_secs(15))
     .with_retries(4);

@@ -22,7 +22,7 @@ use tidegate_control::{ApplicationId, Timestamp, capacity::CapacityEvent, meters
 use tidegate_runtime::{Application, Core, Shared, Subject};
 use tokio::{
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
-    runtime::{Builder, LocalOptions},
+    runtime::{Builder, LocalOptions, LocalRuntime},
     sync::{mpsc, oneshot},
     task::JoinSet,
     time::MissedTickBehavior,
@@ -165,8 +165,7 @@ impl WorkerHandle {
                     let worker = Rc::new(Worker::new(core, service, process, station.workers));
                     worker.run(received).await
                 });
-                // Everything that still runs is dropped here, and gives back what it holds.
-                drop(runtime);
+                wind_up(runtime);
                 let _ = end.send(left);
             })?;
         Ok(Self { group, commands, questions, thread: Some(thread), ended: Some(ended) })
@@ -191,6 +190,12 @@ impl WorkerHandle {
         }
         ended
     }
+}
+
+/// Drops everything that still runs, which gives back what it holds. A name that is being looked up just now, with a resolver
+/// that is silent, is not waited for.
+fn wind_up(runtime: LocalRuntime) {
+    runtime.shutdown_background();
 }
 
 impl Worker {
@@ -554,9 +559,36 @@ fn next_second(now: Timestamp) -> Timestamp {
 
 #[cfg(test)]
 mod tests {
-    use std::{io::Read, net, os::unix};
+    use std::{
+        io::Read,
+        net,
+        os::unix,
+        sync::mpsc::{channel, sync_channel},
+    };
 
     use super::*;
+
+    #[test]
+    fn a_runtime_ends_while_a_name_is_looked_up() {
+        let (answer, resolver) = channel::<()>();
+        let (ended, has_ended) = sync_channel(1);
+        let worker = std::thread::spawn(move || {
+            let runtime = Builder::new_current_thread().build_local(LocalOptions::default()).unwrap();
+            let (asked, is_asked) = sync_channel(1);
+            // As the system's resolver, which blocks.
+            let lookup = runtime.spawn_blocking(move || {
+                asked.send(()).unwrap();
+                let _ = resolver.recv();
+            });
+            is_asked.recv().unwrap();
+            drop(lookup);
+            wind_up(runtime);
+            ended.send(()).unwrap();
+        });
+        assert_eq!(has_ended.recv_timeout(Duration::from_secs(20)), Ok(()), "it waits for the answer");
+        drop(answer);
+        worker.join().unwrap();
+    }
 
     #[test]
     fn what_waits_is_accepted_though_the_reactor_does_not_know_of_it() {

@@ -251,6 +251,26 @@ fn a_client_of_http_1_0_is_told_that_the_end_of_the_connection_ends_a_body_witho
     house.finish();
 }
 
+/// As balancers ask that look whether we are well. nginx refuses an empty `Host`.
+#[test]
+fn a_request_that_names_no_host_asks_for_the_server_by_its_own_name() {
+    let house = House::new("");
+    let own = house.origin.address.to_string();
+    for (request, host) in [
+        ("OPTIONS / HTTP/1.0\r\n\r\n", &*own),
+        ("GET / HTTP/1.1\r\nHost:\r\n\r\n", &*own),
+        ("GET / HTTP/1.0\r\nHost: app.example\r\n\r\n", "app.example"),
+    ] {
+        let mut client = house.connect();
+        client.write_all(request.as_bytes()).unwrap();
+        let mut at_server = house.origin.next();
+        assert_eq!(at_server.request.one("host"), Some(host), "{request}");
+        at_server.ok("");
+        assert_eq!(read_response(&mut client).unwrap().status, 200);
+    }
+    house.finish();
+}
+
 #[test]
 fn a_status_without_a_phrase_of_its_own_has_none() {
     let house = House::new("");

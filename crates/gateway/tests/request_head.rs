@@ -137,6 +137,8 @@ const CASES: &[(&str, &str, Fate)] = &[
     ("fragment", "GET /a#b HTTP/1.1\r\n{H}\r\n", Passed("/a", "")),
     ("DEL in the path", "GET /a\x7f HTTP/1.1\r\n{H}\r\n", Refused(400)),
     ("tab in the path", "GET /a\tb HTTP/1.1\r\n{H}\r\n", Refused(400)),
+    ("JSON in a query", "GET /a?{\"b\":[1]} HTTP/1.1\r\n{H}\r\n", Passed("/a?{%22b%22:[1]}", "")),
+    ("no URI's characters", "GET /<`>\"?<é> HTTP/1.1\r\n{H}\r\n", Passed("/%3C%60%3E\"?%3C%C3%A9%3E", "")),
     ("relative path", "GET a HTTP/1.1\r\n{H}\r\n", Refused(400)),
     ("asterisk", "OPTIONS * HTTP/1.1\r\n{H}\r\n", Passed("*", "")),
     ("asterisk with GET", "GET * HTTP/1.1\r\n{H}\r\n", Refused(400)),

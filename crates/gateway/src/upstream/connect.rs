@@ -1,6 +1,6 @@
 //! Opens connections to servers: TCP or a Unix socket, the PROXY header, TLS.
 
-use std::{io, rc::Rc, time::Duration};
+use std::{io, net::SocketAddr, rc::Rc, time::Duration};
 
 use socket2::SockRef;
 use tidegate_config::UpstreamProtocol;
@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     exhaustion,
+    listener::KEEPALIVE,
     socket::{Socket, UNSENT_MAX},
 };
 
@@ -68,13 +69,7 @@ async fn open(
         Failure::new(kind, format!("{endpoint}: {error}"))
     };
     let mut socket = match endpoint {
-        Endpoint::Tcp(address) => {
-            let stream = TcpStream::connect(*address).await.map_err(failed)?;
-            // What is written is to go: a server that waits for the rest of a body acknowledges late.
-            stream.set_nodelay(true).map_err(failed)?;
-            SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT_MAX).map_err(failed)?;
-            Socket::tcp(stream)
-        }
+        Endpoint::Tcp(address) => Socket::tcp(tcp(*address).await.map_err(failed)?),
         Endpoint::Unix(path) => Socket::unix(UnixStream::connect(path).await.map_err(failed)?),
     };
     if let Some(version) = plan.proxy_protocol {
@@ -101,6 +96,18 @@ async fn open(
     Ok((UpstreamIo::Tls(Box::new(stream)), spoken))
 }
 
+/// A connection of TCP.
+async fn tcp(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address).await?;
+    // What is written is to go: a server that waits for the rest of a body acknowledges late.
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(&stream);
+    socket.set_tcp_notsent_lowat(UNSENT_MAX)?;
+    // An upgraded connection may be silent for ever, and its server's host be gone without a word.
+    socket.set_tcp_keepalive(&KEEPALIVE)?;
+    Ok(stream)
+}
+
 /// The failure of a TLS handshake, which tokio wraps into an I/O error.
 pub(super) fn handshake_error(error: &io::Error) -> String {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
@@ -112,5 +119,19 @@ pub(super) fn handshake_error(error: &io::Error) -> String {
         }
         Some(inner) => inner.to_string(),
         None => describe(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_kernel_looks_whether_a_silent_server_is_still_there() {
+        let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let stream = tcp(server.local_addr().expect("an address")).await.expect("a connection");
+        let socket = SockRef::from(&stream);
+        assert!(socket.keepalive().expect("an option every socket has"));
+        assert!(socket.tcp_keepalive_time().expect("an option of TCP") <= Duration::from_secs(60));
     }
 }

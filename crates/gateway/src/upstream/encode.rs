@@ -4,7 +4,7 @@ use std::io::Write;
 
 use bytes::Bytes;
 use http::{
-    header::{CONNECTION, CONTENT_LENGTH, TE, TRANSFER_ENCODING},
+    header::{CONNECTION, CONTENT_LENGTH, HOST, TE, TRANSFER_ENCODING},
     request::Parts,
 };
 
@@ -15,8 +15,15 @@ use crate::{
 
 /// Begins with the head of a request, whose body is `body`. What is in memory goes along at once.
 ///
-/// `is_last`: the connection is to be closed after it.
-pub(super) fn begin(out: &mut Outgoing, head: &Parts, body: &RequestBody, is_last: bool) {
+/// `is_last`: the connection is to be closed after it. `own_host` is the server's own, for a request that names none, as those
+/// of HTTP/1.0 may: servers such as nginx refuse an empty one.
+pub(super) fn begin(
+    out: &mut Outgoing,
+    head: &Parts,
+    body: &RequestBody,
+    is_last: bool,
+    own_host: Option<&str>,
+) {
     let lead = out.head();
     let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
     for part in [head.method.as_str(), " ", target, " HTTP/1.1\r\n"] {
@@ -33,6 +40,10 @@ pub(super) fn begin(out: &mut Outgoing, head: &Parts, body: &RequestBody, is_las
                 continue;
             }
             TE => has_te = true,
+            HOST if value.is_empty() => {
+                field(lead, b"host", own_host.unwrap_or_default().as_bytes());
+                continue;
+            }
             _ => {}
         }
         field(lead, name.as_str().as_bytes(), value.as_bytes());
@@ -77,7 +88,7 @@ mod tests {
     /// What is written of a request whose body streams as `frames`, `step` bytes at a time.
     fn wire(request: &Outbound, frames: Vec<Frame<Bytes>>, step: usize) -> Result<String, OtherLength> {
         let (mut outgoing, mut out, mut frames) = (Outgoing::default(), Vec::new(), frames.into_iter());
-        begin(&mut outgoing, &request.head, &request.body, false);
+        begin(&mut outgoing, &request.head, &request.body, false, None);
         loop {
             while outgoing.has_bytes() {
                 let bytes: Vec<u8> =
@@ -105,7 +116,7 @@ mod tests {
         let head = |fields: &[(&'static str, &'static str)]| {
             let request = request(fields, RequestBody::Empty);
             let mut outgoing = Outgoing::default();
-            begin(&mut outgoing, &request.head, &request.body, true);
+            begin(&mut outgoing, &request.head, &request.body, true, None);
             String::from_utf8(outgoing.slices()[0].to_vec()).expect("text")
         };
         assert_eq!(head(&[("host", "a")]), "PUT /a?b HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");

@@ -145,12 +145,14 @@ impl Http1 {
 
     /// Sends a request, now, and waits for the response's head. The body behind it comes by
     /// [`Http1::poll_frame`], once [`Http1::expect`] has been told of the head. Interim responses are given to
-    /// `interim` meanwhile. `is_last`: the connection serves no further exchange, and says so.
+    /// `interim` meanwhile. `is_last`: the connection serves no further exchange, and says so. `own_host` is asked for where the
+    /// request names no host.
     pub(super) async fn send(
         &mut self,
         request: Outbound,
         now: Instant,
         is_last: bool,
+        own_host: Option<&str>,
         interim: &dyn Fn(Response<()>),
     ) -> Result<Response<()>, Unanswered> {
         if self.is_used && !self.is_open() {
@@ -167,7 +169,7 @@ impl Http1 {
             });
         }
         let Outbound { mut head, body } = request;
-        encode::begin(&mut self.outgoing, &head, &body, is_last);
+        encode::begin(&mut self.outgoing, &head, &body, is_last, own_host);
         self.is_last = is_last;
         // What is in memory can be sent again; what streams by is gone.
         let streams = matches!(body, RequestBody::Stream(_));
@@ -193,6 +195,11 @@ impl Http1 {
         })
         .await;
         let (failure, client, is_late) = match answered {
+            // The rest of the request would be taken for the new protocol, without what is on its way already.
+            Ok(Some(response)) if is_switched(response.status()) && self.is_sending() => {
+                let early = "101 before the end of the request".to_owned();
+                (Failure::new(UpstreamError::Garbage, early), None, false)
+            }
             Ok(Some(response)) => {
                 self.is_used = true;
                 self.room.refill(std::mem::take(&mut head.headers));
@@ -294,11 +301,20 @@ impl Http1 {
         self.owner.get_or_insert_with(|| client.presence());
     }
 
+    /// Whether something of the request is still to be sent.
+    fn is_sending(&self) -> bool {
+        self.outgoing.has_bytes() || self.outgoing.wants_more()
+    }
+
     /// Whether it could serve another exchange: nothing of the last one is left, and it is to last.
     pub(super) fn is_reusable(&self) -> bool {
         let is_quiet = self.is_end() && self.input.is_empty();
-        let is_sent = !self.outgoing.has_bytes() && !self.outgoing.wants_more();
-        is_quiet && is_sent && self.is_lasting && !self.is_last && !self.has_ended && !self.is_broken
+        is_quiet
+            && !self.is_sending()
+            && self.is_lasting
+            && !self.is_last
+            && !self.has_ended
+            && !self.is_broken
     }
 
     /// Whether an idle connection is still open and silent, as far as is known. Nobody is woken for it.
@@ -451,7 +467,12 @@ impl Upload {
 
 /// Whether another response to the same request follows.
 fn is_interim(status: StatusCode) -> bool {
-    status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS
+    status.is_informational() && !is_switched(status)
+}
+
+/// Whether what follows is another protocol.
+fn is_switched(status: StatusCode) -> bool {
+    status == StatusCode::SWITCHING_PROTOCOLS
 }
 
 fn other_length() -> BodyError {

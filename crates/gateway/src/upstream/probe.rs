@@ -51,7 +51,9 @@ async fn probe(server: &Server, plan: &Rc<Plan>, clock: Clock) -> Result<(), Fai
         Pool::connect_apart(server, plan, plan.protocol, None, plan.probe_timeout, clock.now()).await?;
     let now = Instant::now();
     let sent = match lease {
-        Lease::Http1(mut http1) => http1.send(request, now, true, &|_| {}).await.map(|head| head.status()),
+        Lease::Http1(mut http1) => {
+            http1.send(request, now, true, None, &|_| {}).await.map(|head| head.status())
+        }
         Lease::Http2(stream) => stream.send(request, now).await.map(|head| head.status()),
     };
     let status = sent.map_err(|unanswered| unanswered.failure)?;

@@ -4,12 +4,13 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     future::Future,
     io,
-    net::IpAddr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket},
     pin::Pin,
     rc::Rc,
     time::Duration,
 };
 
+use rustix::io::Errno;
 use tidegate_runtime::servers::{HostPort, ServerSet};
 use tokio::task::{Id, JoinSet};
 
@@ -32,10 +33,28 @@ pub(crate) struct SystemLookup;
 impl Lookup for SystemLookup {
     fn lookup(&self, name: &HostPort) -> Answer {
         let name = (name.host.clone(), name.port);
-        Box::pin(
-            async move { Ok(tokio::net::lookup_host(name).await?.map(|address| address.ip()).collect()) },
-        )
+        Box::pin(async move {
+            let found = tokio::net::lookup_host(name).await?.map(|address| address.ip()).collect();
+            Ok(with_route(found, has_route))
+        })
     }
+}
+
+/// Those of the addresses that `has_route` leads to, as IPv6 ones do not where a host speaks IPv4 alone; all where it leads to none.
+fn with_route(addresses: Vec<IpAddr>, has_route: impl Fn(IpAddr) -> bool) -> Vec<IpAddr> {
+    let reached: Vec<IpAddr> = addresses.iter().copied().filter(|address| has_route(*address)).collect();
+    if reached.is_empty() { addresses } else { reached }
+}
+
+/// Whether this host knows where to send to an address. Nothing is sent.
+fn has_route(address: IpAddr) -> bool {
+    let any: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let asked = UdpSocket::bind((any, 0)).and_then(|socket| socket.connect((address, 9)));
+    let without = [Errno::AFNOSUPPORT, Errno::ADDRNOTAVAIL, Errno::NETUNREACH, Errno::HOSTUNREACH];
+    !asked.is_err_and(|error| Errno::from_io_error(&error).is_some_and(|errno| without.contains(&errno)))
 }
 
 /// What is remembered of one application's names between lookups, and the lookups that are under way.
@@ -107,5 +126,22 @@ impl Names {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_without_a_route_are_left_out_unless_that_is_all_of_them() {
+        let addresses = |texts: &[&str]| -> Vec<IpAddr> {
+            texts.iter().map(|text| text.parse().expect("an address")).collect()
+        };
+        let both = addresses(&["192.0.2.1", "2001:db8::1", "192.0.2.2"]);
+        let without_ipv6 = with_route(both.clone(), |address| address.is_ipv4());
+        assert_eq!(without_ipv6, addresses(&["192.0.2.1", "192.0.2.2"]));
+        assert_eq!(with_route(both.clone(), |_| false), both);
+        assert!(has_route(Ipv4Addr::LOCALHOST.into()));
     }
 }

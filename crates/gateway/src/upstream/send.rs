@@ -4,7 +4,7 @@ use std::{cell::Cell, time::Duration};
 
 use http::{
     Response,
-    header::{AUTHORIZATION, UPGRADE},
+    header::{AUTHORIZATION, HOST, UPGRADE},
 };
 use tidegate_config::UpstreamProtocol;
 use tidegate_control::{
@@ -66,16 +66,18 @@ impl Upstreams {
         interim: &dyn Fn(Response<()>),
     ) -> Result<Response<UpstreamBody>, Box<SendError>> {
         let clock = *self.core.shared().clock();
-        let (mut asked_upgrade, mut authenticates) = (false, false);
+        let (mut asked_upgrade, mut authenticates, mut names_host) = (false, false, false);
         for (name, value) in &request.head.headers {
             match *name {
                 UPGRADE => asked_upgrade = true,
+                HOST => names_host = !value.is_empty(),
                 AUTHORIZATION => authenticates |= response::is_of_connections(value),
                 _ => {}
             }
         }
         let ends = if chosen.plan.is_per_client() { Ends::of(client) } else { None };
         let server = &chosen.server;
+        let own_host = (!names_host).then(|| chosen.plan.host_at(&server.shared));
         server.cells.add(Meter::SERVER_REQUESTS, 1);
         let mut sent_at = now;
         // Of the last connection that was opened for it.
@@ -156,7 +158,8 @@ impl Upstreams {
                 Lease::Http1(mut http1) => {
                     let was_used = http1.is_used;
                     let wait = Wait::begin(&chosen, &http1, sent_at, clock);
-                    match http1.send(request, sent, !server.shared.keeps_connections(), interim).await {
+                    let is_last = !server.shared.keeps_connections();
+                    match http1.send(request, sent, is_last, own_host.as_deref(), interim).await {
                         Ok(response) => {
                             let now = clock.now();
                             wait.end(now);

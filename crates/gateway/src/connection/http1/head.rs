@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 
 use bytes::{Buf, BytesMut};
 use http::{HeaderName, HeaderValue, Method, Request, Uri, Version, header, request::Parts};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::{
     connection::Limits,
@@ -114,7 +115,10 @@ fn read_with<'a>(
     *request.version_mut() = if version == 1 { Version::HTTP_11 } else { Version::HTTP_10 };
     *request.method_mut() = malformed(Method::from_bytes(method.as_bytes()))?;
     let copied = room.copy(&input[..len]);
-    *request.uri_mut() = malformed(Uri::from_maybe_shared(copied.of(target.as_bytes())))?;
+    *request.uri_mut() = match Uri::from_maybe_shared(copied.of(target.as_bytes())) {
+        Ok(uri) => uri,
+        Err(_) => malformed(Uri::try_from(escaped(target)))?,
+    };
     let mut framing = Framing::of(request.version());
     let mut headers = room.fields(head.headers.len());
     for field in head.headers.iter() {
@@ -141,6 +145,14 @@ fn read_with<'a>(
 
 fn malformed<T, E>(result: Result<T, E>) -> Result<T, HeadFault> {
     result.map_err(|_| HeadFault::Malformed)
+}
+
+/// A target with what programs write in it though no URI has it, such as JSON in a query, as browsers send that (URL, section 1.3).
+fn escaped(target: &str) -> String {
+    const IN_PATH: &AsciiSet = &CONTROLS.add(b'<').add(b'>').add(b'`');
+    const IN_QUERY: &AsciiSet = &CONTROLS.add(b'"').add(b'<').add(b'>');
+    let (path, query) = target.split_at(target.find('?').unwrap_or(target.len()));
+    format!("{}{}", utf8_percent_encode(path, IN_PATH), utf8_percent_encode(query, IN_QUERY))
 }
 
 /// What a head's fields say of its message.

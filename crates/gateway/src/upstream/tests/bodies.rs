@@ -224,6 +224,34 @@ fn an_upgraded_connection_is_handed_over_with_what_came_along() {
     });
 }
 
+/// What is left of the request would be lost, or taken for the new protocol.
+#[test]
+fn an_upgrade_before_the_end_of_the_request_is_garbage() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = Bench::new(&[raw.address()], |_| {});
+        let (sender, body) = stream();
+        sender.send(Ok("abc".into())).expect("a receiver");
+        let mut request = request(Method::POST, "/", body);
+        request.headers_mut().insert("connection", "upgrade".parse().expect("a value"));
+        request.headers_mut().insert("upgrade", "websocket".parse().expect("a value"));
+        let server = async {
+            let mut peer = raw.accept().await;
+            peer.read_until(b"abc").await;
+            peer.write(
+                "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n",
+            )
+            .await;
+            peer
+        };
+        let (sent, peer) = tokio::join!(bench.send(request), server);
+        let error = sent.expect_err("the body is not whole");
+        assert_eq!(error.kind, UpstreamError::Garbage, "{}", error.message);
+        peer.closed().await;
+        assert_eq!(bench.in_flight(), 0);
+    });
+}
+
 #[test]
 fn a_unix_socket_serves_like_any_other() {
     run(async {
