@@ -100,7 +100,14 @@
     .catch(() => {});
   // A page that was asleep, or comes back from the browser's memory, knows the time but not what happened since.
   document.addEventListener('visibilitychange', () => { if (!document.hidden) { tick(); ask(); } });
-  addEventListener('pageshow', event => { if (event.persisted) { gone = called = false; ask(); } });
+  // A form that has been sent is sent once more by its button only.
+  addEventListener('submit', () => { gone = true; });
+  addEventListener('pageshow', event => {
+    if (!event.persisted) return;
+    called = gone && form !== null;
+    gone = false;
+    ask();
+  });
   show();
   tick();
   wake();
