@@ -314,6 +314,21 @@ fn who_listens_is_told_how_long_it_still_is_and_not_each_second() {
     shop.gateway.stop_sound();
 }
 
+/// Who reads or listens stays where he is, though his browser was to load the page again when doors were to open.
+#[test]
+fn a_page_whose_time_is_put_off_is_not_loaded_again() {
+    let shop = Shop::open("waiting_room.poll = \"1s\"\n");
+    shop.opens_in(20);
+    let mut browser = Browser::start();
+    browser.open(&format!("http://{}/", shop.listen));
+    browser.value("window.isTheSame = true");
+    shop.opens_in(590);
+    browser.until("document.getElementById('left').textContent.startsWith('9:')");
+    browser.until("performance.now() > 24_000");
+    assert_eq!(browser.value("window.isTheSame"), true);
+    shop.gateway.stop_sound();
+}
+
 /// With the token in the query there is no cookie: the address that a reload loads again holds the place.
 #[test]
 fn a_reload_keeps_the_place_without_a_cookie() {

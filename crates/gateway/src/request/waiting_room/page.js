@@ -112,6 +112,8 @@
   tick();
   wake();
   setInterval(tick, 250);
+  // It is all here now: the browser's own way on would load the page anew under who reads or hears it, whatever has been said since.
+  addEventListener('load', () => setTimeout(() => { if (!gone) stop(); }, 500));
   // The nearer his time the more often: who is next in line may be called before it.
   const later = () => {
     const left = end - Date.now(), every = Number(body.every);

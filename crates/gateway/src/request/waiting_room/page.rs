@@ -13,7 +13,7 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// What our page may do: its own style and script, by their digests, and requests to this host.
-const POLICY: &str = "default-src 'none'; style-src 'sha256-RYuShZRU5ayLrNsa3m3P6PuD0cce7o5dGY3qh0cRflg='; script-src 'sha256-NuPKJNLdLn7/K54NLDn4r0LwX1eNoXz+Yx4eTRdkP4U='; \
+const POLICY: &str = "default-src 'none'; style-src 'sha256-RYuShZRU5ayLrNsa3m3P6PuD0cce7o5dGY3qh0cRflg='; script-src 'sha256-Mmzen1ed/PS/C6vsmbwK0E7uXmDwhVfOnE3EsfQOZ3I='; \
      connect-src 'self'; base-uri 'none'";
 
 /// What our page may do. A form that waits may go anywhere: it goes where we say, and the application may lead its sender on to
