@@ -418,6 +418,11 @@ fn a_gateway_that_goes_is_said_to_be_gone_and_one_that_comes_back_is_shown() {
     browser.until("document.querySelector('.link').innerText.includes('not connected since')");
     browser.until("document.querySelector('.banner').innerText.includes('tries again by itself')");
     picture(&mut browser, "gone");
+    assert_eq!(
+        browser.text("getComputedStyle(document.querySelector('main')).opacity"),
+        "1",
+        "it can be read as well as before"
+    );
     let gateway = Gateway::run(&configuration, &Start::default());
     browser.until("document.querySelector('.link').innerText === 'live'");
     browser.until("!document.querySelector('.banner')");
