@@ -161,8 +161,8 @@ function Form({ knob, close, changed }: { knob: Knob; close: (done: string | nul
           )}
           {canScale && (
             <>
-              <button type="button" onClick={() => step(0.5)} aria-label="Half of it">½</button>
-              <button type="button" onClick={() => step(2)} aria-label="Twice as much">×2</button>
+              <button type="button" onClick={() => step(0.5)} aria-label="½, half of it">½</button>
+              <button type="button" onClick={() => step(2)} aria-label="×2, twice as much">×2</button>
             </>
           )}
         </div>

@@ -590,6 +590,12 @@ fn review(browser: &mut Browser, name: &str) {
     let nameless: Vec<_> =
         browser.controls().into_iter().filter(|(_, name)| name.trim().is_empty()).collect();
     assert!(nameless.is_empty(), "{name}: controls without a name: {nameless:?}");
+    // Who speaks to a browser says what he sees.
+    let unlike = browser.value(
+        "[...document.querySelectorAll('button[aria-label]')].map((one) => [one.innerText.trim(), one.getAttribute('aria-label')])
+           .filter(([seen, called]) => !called.includes(seen))",
+    );
+    assert_eq!(unlike, json!([]), "{name}: buttons that are called otherwise than they look");
     let faint = browser.value(include_str!("looks.js"));
     assert_eq!(faint, json!([]), "{name}: text that is hard to read");
     let wide = browser.value("[document.documentElement.scrollWidth, innerWidth]");

@@ -2,7 +2,11 @@
 
 use super::{
     Browser, Shop,
-    support::{admin::api, origin::Origin, report_file},
+    support::{
+        admin::{api, await_metrics},
+        origin::Origin,
+        report_file,
+    },
 };
 
 /// A page of the application that sends a form with a file by itself.
@@ -196,5 +200,37 @@ fn a_form_that_has_waited_leads_on_to_another_site() {
     browser.until_page(&format!("location.href === '{}/'", bank.url()));
     let saw = shop.saw("POST /pay");
     assert!(saw.len() == 1 && saw[0].ends_with("item=7"), "{saw:?}");
+    shop.gateway.stop_sound();
+}
+
+/// A browser that kept the page in its memory shows it again, as it was, to who goes back: WebKit does.
+#[test]
+fn a_form_that_was_sent_is_not_sent_again_by_itself() {
+    let shop = Shop::open("waiting_room.session.pass = false\n");
+    let mut browser = Browser::start();
+    browser.open(&format!("http://{}/", shop.listen));
+    let body = "{\"changes\": {\"shop/waiting_room.method\": \"wait\"}}";
+    assert_eq!(api(shop.admin, "PATCH", "/api/v1/knobs", body).status, 200);
+    browser.value(
+        "document.body.innerHTML = '<form method=post action=\"/noted\"><input name=item value=7></form>';
+         document.forms[0].submit()",
+    );
+    browser.until_page("document.querySelector('#form > button')");
+    // What is answered without content leaves the page where it is.
+    await_metrics(shop.admin, "the form is served", |metrics| {
+        metrics.sum("class_room", &[("what", "kept")]) >= 1.0
+    });
+    // The page looks four times a second.
+    browser.value(
+        "new Promise(done => {
+             dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }));
+             setTimeout(done, 1000);
+         })",
+    );
+    assert_eq!(shop.saw("POST /noted").len(), 1);
+    browser.click("#form > button");
+    await_metrics(shop.admin, "its button sends it", |metrics| {
+        metrics.sum("class_room", &[("what", "promised")]) >= 2.0
+    });
     shop.gateway.stop_sound();
 }

@@ -53,6 +53,10 @@ fn application() -> (Origin, Seen) {
                  <script>document.forms[0].submit()</script>"
             }
             "/offer" => forms::OFFER,
+            "/noted" => {
+                stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n")?;
+                return Ok(support::origin::Then::KeepAlive);
+            }
             path => {
                 let Some(bank) = path.strip_prefix("/pay?at=") else {
                     return respond(stream, 200, b"the shop\n");
