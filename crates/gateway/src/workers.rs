@@ -22,7 +22,7 @@ use tidegate_control::{ApplicationId, Timestamp, capacity::CapacityEvent, meters
 use tidegate_runtime::{Application, Core, Shared, Subject};
 use tokio::{
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
-    runtime::{Builder, LocalOptions},
+    runtime::{Builder, LocalOptions, LocalRuntime},
     sync::{mpsc, oneshot},
     task::JoinSet,
     time::MissedTickBehavior,
@@ -165,8 +165,7 @@ impl WorkerHandle {
                     let worker = Rc::new(Worker::new(core, service, process, station.workers));
                     worker.run(received).await
                 });
-                // Everything that still runs is dropped here, and gives back what it holds.
-                drop(runtime);
+                close(runtime);
                 let _ = end.send(left);
             })?;
         Ok(Self { group, commands, questions, thread: Some(thread), ended: Some(ended) })
@@ -451,6 +450,12 @@ impl Worker {
     }
 }
 
+/// Everything that still runs is dropped here, and gives back what it holds. But for names that are being looked up, which the
+/// system does on threads of their own for as long as it likes where no name server answers: they end with the process.
+fn close(runtime: LocalRuntime) {
+    runtime.shutdown_background();
+}
+
 /// How to stop accepting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
@@ -560,6 +565,24 @@ mod tests {
     use std::{io::Read, net, os::unix};
 
     use super::*;
+
+    #[test]
+    fn a_lookup_without_end_does_not_hold_up_the_end() {
+        let (ended, is_ended) = std::sync::mpsc::channel();
+        let (answer, answers) = std::sync::mpsc::channel::<()>();
+        std::thread::spawn(move || {
+            let runtime = LocalRuntime::new().unwrap();
+            runtime.block_on(async {
+                let (begin, begun) = oneshot::channel();
+                tokio::task::spawn_blocking(move || begin.send(()).map(|()| answers.recv()));
+                begun.await.unwrap();
+            });
+            close(runtime);
+            ended.send(()).unwrap();
+        });
+        is_ended.recv_timeout(Duration::from_secs(20)).unwrap();
+        drop(answer);
+    }
 
     #[test]
     fn what_waits_is_accepted_though_the_reactor_does_not_know_of_it() {
