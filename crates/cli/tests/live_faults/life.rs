@@ -4,7 +4,10 @@ use std::{
     fs,
     io::Write as _,
     net::{SocketAddr, TcpListener, TcpStream},
-    os::{fd::OwnedFd, unix::net::UnixDatagram},
+    os::{
+        fd::OwnedFd,
+        unix::{fs::PermissionsExt, net::UnixDatagram},
+    },
     path::Path,
     process::Command,
     sync::mpsc,
@@ -257,6 +260,41 @@ fn a_certificate_that_turns_bad_leaves_the_old_one_in_force() {
     await_that("the new certificate is in force", || is_served(listen, &second));
     assert!(!is_served(listen, &first), "the old one is not");
     await_rest(admin);
+    gateway.stop_sound();
+}
+
+/// As Debian's /etc/ssl/private is for its group.
+#[test]
+fn a_directory_that_may_be_entered_and_not_read_is_said_once_and_its_files_are_read_again() {
+    let origin = Origin::hello();
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let trusted = tempfile::tempdir().expect("a directory for copies");
+    let private = directory.path().join("private");
+    fs::create_dir(&private).expect("a directory for certificates");
+    let (chain, key) = write_certificate(&private);
+    let (second, second_key) = write_certificate(trusted.path());
+    let listen = free_address();
+    let configuration = format!(
+        "admin = \"none\"\n[[listener]]\naddress = \"{listen}\"\n\
+         tls.certificates = [{{ chain = \"private/chain.pem\", key = \"private/key.pem\" }}]\n\
+         [application.app]\nservers = [\"{}\"]\n",
+        origin.url()
+    );
+    let mode = |mode| fs::set_permissions(&private, fs::Permissions::from_mode(mode)).expect("its mode");
+    mode(0o311);
+    let start = Start { bound_by_modes: true, ..Start::default() };
+    let gateway = Gateway::run_in(directory, &configuration, &start);
+    let refused = "not watched: its files are looked at every minute";
+    gateway.log.await_line(refused, 1);
+    fs::copy(&second, &chain).expect("replace the certificate");
+    fs::copy(second_key, key).expect("replace the key");
+    for times in 1..=2 {
+        gateway.signal("HUP");
+        gateway.log.await_line("nothing changed in the configuration", times);
+    }
+    await_that("the new certificate is in force", || is_served(listen, &second));
+    assert_eq!(gateway.log.lines_with(refused).len(), 1);
+    mode(0o700);
     gateway.stop_sound();
 }
 

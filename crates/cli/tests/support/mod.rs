@@ -45,6 +45,8 @@ pub(crate) struct Start<'a> {
     pub(crate) activation: Option<(&'a str, TcpListener)>,
     /// How many files it may have open.
     pub(crate) open_files: Option<usize>,
+    /// Modes of files bind it as they do who is not root.
+    pub(crate) bound_by_modes: bool,
     /// More of its environment.
     pub(crate) environment: &'a [(&'a str, &'a str)],
 }
@@ -294,6 +296,11 @@ fn command(start: &Start<'_>) -> Command {
         let mut shell = Command::new("sh");
         shell.args(["-c", "ulimit -n \"$0\"; exec \"$@\"", &most.to_string(), binary]);
         return shell;
+    }
+    if start.bound_by_modes && rustix::process::geteuid().is_root() {
+        let mut setpriv = Command::new("setpriv");
+        setpriv.args(["--bounding-set", "-dac_override,-dac_read_search", binary]);
+        return setpriv;
     }
     if start.cpus.is_empty() {
         return Command::new(binary);
