@@ -335,7 +335,7 @@ impl Running {
         let passed = passed.map_err(UpgradeError::Sockets)?;
         let sockets: Vec<_> = passed
             .iter()
-            .flat_map(|open| open.sockets.iter().map(|socket| (&*open.listening.name, socket)))
+            .flat_map(|open| open.sockets.iter().map(|socket| (&*open.listening, socket)))
             .collect();
         self.program.succeed(&sockets, admin, &self.ticketer.to_bytes(), within).await
     }

@@ -31,7 +31,10 @@ use socket2::{Domain, SockRef, Socket};
 use tidegate_config::{Address, Listener};
 use tokio::io::AsyncReadExt;
 
-use crate::{listener::Bound, watchdog::WATCHDOG_PID};
+use crate::{
+    listener::{Bound, Listening},
+    watchdog::WATCHDOG_PID,
+};
 
 /// Tells the new process what it takes over: the old one's id and the descriptor of the line to it,
 /// then a line for each listening socket, its descriptor and its listener's name, or [`ADMIN`].
@@ -39,6 +42,10 @@ const HANDOVER: &str = "TIDEGATE_HANDOVER";
 
 /// The socket of the admin address; no listener's name has such a sign.
 const ADMIN: &str = "/admin";
+
+/// Before the name of a listener whose sockets are elsewhere than it is configured, since systemd says where they are. No
+/// listener's name has such a sign either, so that a program which does not know it goes by the address alone.
+const ELSEWHERE: &str = "@";
 
 /// What systemd sets.
 const LISTEN_FDS_NAMES: &str = "LISTEN_FDNAMES";
@@ -63,7 +70,7 @@ pub struct Inherited {
 #[derive(Debug)]
 struct InheritedSocket {
     name: Option<String>,
-    /// By systemd, whose configuration then says where to listen.
+    /// By systemd, whose configuration then says where to listen; also by way of processes before this one.
     activated: bool,
     socket: Bound,
 }
@@ -190,7 +197,7 @@ impl Program {
     /// Starts the successor, gives it the sockets and keys, and waits until it accepts connections.
     pub(crate) async fn succeed(
         &self,
-        sockets: &[(&str, &Bound)],
+        sockets: &[(&Listening, &Bound)],
         admin: Option<&TcpListener>,
         ticket_keys: &[u8],
         within: Duration,
@@ -223,7 +230,7 @@ impl Program {
 
     fn start(
         &self,
-        sockets: &[(&str, &Bound)],
+        sockets: &[(&Listening, &Bound)],
         admin: Option<&TcpListener>,
         ticket_keys: &[u8],
     ) -> Result<(UnixStream, Child), UpgradeError> {
@@ -236,15 +243,16 @@ impl Program {
             SockRef::from(&theirs).set_cloexec(false)?;
             let mut lines = format!("{} {}", std::process::id(), theirs.as_raw_fd());
             let mut copies = Vec::with_capacity(sockets.len() + 1);
-            for (name, socket) in sockets {
+            for (listening, socket) in sockets {
                 let copy: OwnedFd = match socket.duplicate()? {
                     Bound::Tcp(socket) => socket.into(),
                     Bound::Unix(socket) => socket.into(),
                 };
-                copies.push((*name, copy));
+                let mark = if listening.is_elsewhere() { ELSEWHERE } else { "" };
+                copies.push((format!("{mark}{}", listening.name), copy));
             }
             if let Some(admin) = admin {
-                copies.push((ADMIN, admin.try_clone()?.into()));
+                copies.push((ADMIN.to_owned(), admin.try_clone()?.into()));
             }
             let mut passed = Vec::with_capacity(copies.len());
             for (name, copy) in copies {
@@ -349,8 +357,9 @@ fn handed_over(value: &str) -> Option<Inherited> {
     for entry in lines.lines() {
         let (descriptor, name) = entry.split_once(' ')?;
         if let Some(socket) = adopt(descriptor.parse().ok()?).and_then(listening) {
-            let name = Some(name.to_owned());
-            inherited.sockets.push_back(InheritedSocket { name, activated: false, socket });
+            let activated = name.starts_with(ELSEWHERE);
+            let name = Some(name.trim_start_matches(ELSEWHERE).to_owned());
+            inherited.sockets.push_back(InheritedSocket { name, activated, socket });
         }
     }
     let mut keys = Vec::new();

@@ -116,6 +116,11 @@ impl Listening {
     pub(crate) fn is_for(&self, listener: &Listener) -> bool {
         self.name == listener.name && self.configured == listener.address && self.group == listener.group
     }
+
+    /// Whether it listens elsewhere than it is configured: systemd says where.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.bound != self.configured && !self.configured.is_any_port()
+    }
 }
 
 impl Serving {
