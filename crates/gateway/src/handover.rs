@@ -29,7 +29,10 @@ use listenfd::ListenFd;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use socket2::{Domain, SockRef, Socket};
 use tidegate_config::{Address, Listener};
-use tokio::io::AsyncReadExt;
+use tokio::{
+    io::AsyncReadExt,
+    signal::unix::{Signal, SignalKind, signal},
+};
 
 use crate::{
     listener::{Bound, Listening},
@@ -58,6 +61,8 @@ const READY: u8 = b'1';
 const KEYS_BYTES_MAX: usize = 4096;
 /// How long a process waits for what the other one has sent already.
 const LINE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a new process that gives up may take to say why and end.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a process inherits.
 #[derive(Debug, Default)]
@@ -202,6 +207,7 @@ impl Program {
         ticket_keys: &[u8],
         within: Duration,
     ) -> Result<u32, UpgradeError> {
+        let mut ends = signal(SignalKind::child()).map_err(UpgradeError::Sockets)?;
         let (line, child) = self.start(sockets, admin, ticket_keys)?;
         let mut starting = Starting { child, is_ready: false };
         let said = async {
@@ -221,7 +227,11 @@ impl Program {
                 Ok(id)
             }
             Ok(_) => {
-                let status = starting.stop();
+                // It has closed the line, which it does before it says why.
+                let status = match tokio::time::timeout(END_TIMEOUT, starting.ended(&mut ends)).await {
+                    Ok(status) => status,
+                    Err(_) => starting.stop(),
+                };
                 Err(UpgradeError::Ended { status })
             }
             Err(_) => Err(UpgradeError::Late(within)),
@@ -302,6 +312,18 @@ struct Starting {
 }
 
 impl Starting {
+    /// Waits until it has ended, and gives how. `ends` tells when any has.
+    async fn ended(&mut self, ends: &mut Signal) -> String {
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return status.to_string(),
+                Ok(None) => {}
+                Err(error) => return error.to_string(),
+            }
+            ends.recv().await;
+        }
+    }
+
     /// Gives how it ended.
     fn stop(&mut self) -> String {
         let _ = self.child.kill();

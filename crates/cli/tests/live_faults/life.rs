@@ -524,6 +524,28 @@ fn while_the_old_process_drains_only_the_new_one_answers_at_the_admin_address() 
     front.gateway.log.assert_no_panic();
 }
 
+/// Who starts and gives up is not stopped before he has said why.
+#[test]
+fn a_new_binary_that_cannot_start_says_why() {
+    let origin = Origin::hello();
+    let front = Front::start(&[origin.url()], "", KNOBS);
+    let held = TcpListener::bind("127.0.0.1:0").expect("an address");
+    let held = held.local_addr().map(|address| (held, address)).expect("its address");
+    let further = format!("[[listener]]\nname = \"second\"\naddress = \"{}\"", held.1);
+    front.rewrite(&[origin.url()], &further, KNOBS);
+    front.gateway.log.await_line("listeners stay as they were", 1);
+    for times in 1..=3 {
+        front.gateway.signal("USR2");
+        front.gateway.log.await_line("upgrade failed; this process goes on", times);
+        // What it says is read in the order in which it is said, by whomever.
+        let said = front.gateway.log.lines_with("tidegate: listener second: ");
+        assert_eq!(said.len(), times, "{said:?}");
+    }
+    assert_eq!(front.gateway.log.lines_with("exit status: 1").len(), 3);
+    assert_eq!(get(front.listen, "/").expect("an answer").status, 200);
+    front.finish(1);
+}
+
 /// The process that runs with a file of this directory and is not `old`.
 pub(crate) fn successor(directory: &Path, old: u32) -> u32 {
     let directory = directory.to_str().expect("UTF-8");
