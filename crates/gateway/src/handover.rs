@@ -124,6 +124,23 @@ impl Inherited {
         Some(socket)
     }
 
+    /// Says what of systemd's sockets no listener takes, by name or address.
+    pub(crate) fn say_unclaimed(&self, listeners: &[Listener]) {
+        for left in self.sockets.iter().filter(|inherited| inherited.activated) {
+            let Ok(address) = left.socket.address() else { continue };
+            if !listeners
+                .iter()
+                .any(|known| left.name.as_ref() == Some(&known.name) || known.address == address)
+            {
+                tracing::warn!(
+                    name = left.name,
+                    %address,
+                    "no listener takes this socket of systemd's: write its FileDescriptorName as the name of one, or its address"
+                );
+            }
+        }
+    }
+
     /// Adds what another listener of this process leaves.
     pub(crate) fn add(&mut self, name: &str, sockets: &[Bound]) {
         for socket in sockets.iter().filter_map(|socket| socket.duplicate().ok()) {

@@ -1,7 +1,7 @@
 //! What starts the gateway and looks after it: systemd with its sockets and its watchdog, and a container.
 
 use std::{
-    net::{TcpListener, TcpStream},
+    net::{SocketAddr, TcpListener, TcpStream},
     os::{fd::OwnedFd, unix::net::UnixDatagram},
     sync::mpsc,
     thread,
@@ -72,6 +72,23 @@ fn a_socket_of_systemds_elsewhere_than_configured_goes_on_to_the_new_binary_by_i
     signal(old, "TERM");
     await_gone(old);
     gateway.log.assert_no_panic();
+}
+
+/// A name that is none of a listener's leaves two for one address.
+#[test]
+fn a_socket_of_systemds_that_no_listener_takes_is_named_where_it_is_in_the_way() {
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let socket = TcpListener::bind("0.0.0.0:0").expect("a socket to pass");
+    let port = socket.local_addr().expect("its address").port();
+    let configured = SocketAddr::from(([127, 0, 0, 1], port));
+    let text = configuration(configured, free_address(), &["http://127.0.0.1:1".to_owned()], "", "");
+    let start = Start { activation: Some(("http", socket)), ..Start::default() };
+    let (code, said) = Gateway::run_to_its_end(directory.path(), &text, &start);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("no listener takes this socket of systemd's") && said.contains("name=\"http\""),
+        "{said}"
+    );
 }
 
 #[test]

@@ -82,17 +82,24 @@ impl Gateway {
         Self::spawn(tempfile::tempdir().expect("a directory for the test"), arguments, start)
     }
 
+    /// Runs `tidegate run` with a configuration that it cannot start with; gives its exit code and what it said.
+    pub(crate) fn run_to_its_end(
+        directory: &Path,
+        configuration: &str,
+        start: &Start<'_>,
+    ) -> (Option<i32>, String) {
+        let file = directory.join("tidegate.toml");
+        fs::write(&file, configuration).expect("write the configuration");
+        let ended = command(start).arg("run").arg(file).stdin(stdin(start)).output().expect("run tidegate");
+        (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned())
+    }
+
     fn spawn(directory: tempfile::TempDir, arguments: &[&str], start: &Start<'_>) -> Self {
         let mut child = command(start)
             .envs(start.environment.iter().copied())
             .args(start.arguments)
             .args(arguments)
-            .stdin(
-                start
-                    .activation
-                    .as_ref()
-                    .map_or_else(Stdio::null, |(_, socket)| Stdio::from(copy_of(socket))),
-            )
+            .stdin(stdin(start))
             .stderr(Stdio::piped())
             // A group of its own, so that a signal to the test does not race with the drain.
             .process_group(0)
@@ -273,6 +280,11 @@ pub(crate) fn report_file(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../live");
     fs::create_dir_all(&directory).expect("target/live");
     directory.join(name)
+}
+
+/// The socket that is passed, if any.
+fn stdin(start: &Start<'_>) -> Stdio {
+    start.activation.as_ref().map_or_else(Stdio::null, |(_, socket)| Stdio::from(copy_of(socket)))
 }
 
 fn copy_of(socket: &TcpListener) -> OwnedFd {
