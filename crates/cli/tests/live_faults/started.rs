@@ -1,21 +1,23 @@
 //! What starts the gateway and looks after it: systemd with its sockets and its watchdog, and a container.
 
 use std::{
+    fs,
     net::{SocketAddr, TcpListener, TcpStream},
     os::{fd::OwnedFd, unix::net::UnixDatagram},
+    process::Command,
     sync::mpsc,
     thread,
     time::Duration,
 };
 
 use crate::{
-    configuration,
-    life::{await_gone, successor},
+    Front, configuration,
+    life::{KNOBS, await_gone, await_that, successor},
     support::{
         Gateway, Start,
         admin::await_rest,
         client::{Client, get},
-        free_address,
+        free_address, has_containers,
         origin::Origin,
         signal,
     },
@@ -145,4 +147,33 @@ fn systemds_watchdog_hears_from_whoever_serves() {
     hear("STOPPING=1");
     await_gone(new);
     gateway.log.assert_no_panic();
+}
+
+#[test]
+fn the_first_process_of_a_container_takes_notice_of_those_left_to_it_and_is_not_replaced() {
+    if !has_containers() {
+        eprintln!("no process may have process numbers of its own here: not tested");
+        return;
+    }
+    let origin = Origin::hello();
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let pipe = directory.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("make a pipe").success());
+    let start = Start { first_beside: Some(&pipe), ..Start::default() };
+    let mut front = Front::start_as(&[origin.url()], "", KNOBS, &start);
+    let children = |pid: u32| {
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("its children");
+        children.split_whitespace().map(|pid| pid.parse().expect("a number")).collect::<Vec<u32>>()
+    };
+    let first = children(front.gateway.pid())[0];
+    assert_eq!(children(first).len(), 1);
+    fs::write(&pipe, "").expect("let it end");
+    await_that("nothing is left of it", || children(first).is_empty());
+
+    signal(first, "USR2");
+    front.gateway.log.await_line("a container ends with its first process", 1);
+    assert_eq!(get(front.listen, "/").expect("an answer").status, 200);
+    signal(first, "TERM");
+    assert_eq!(front.gateway.ended(), Some(0));
+    front.gateway.log.assert_no_panic();
 }

@@ -47,6 +47,8 @@ pub(crate) struct Start<'a> {
     pub(crate) open_files: Option<usize>,
     /// Modes of files bind it as they do who is not root.
     pub(crate) bound_by_modes: bool,
+    /// It is the first process of a container, beside one that ends when somebody has written into this pipe.
+    pub(crate) first_beside: Option<&'a Path>,
     /// More of its environment.
     pub(crate) environment: &'a [(&'a str, &'a str)],
 }
@@ -291,6 +293,21 @@ fn copy_of(socket: &TcpListener) -> OwnedFd {
     socket.try_clone().expect("copy a socket").into()
 }
 
+/// Whether this machine lets a process have process numbers of its own.
+pub(crate) fn has_containers() -> bool {
+    alone().arg("true").status().is_ok_and(|status| status.success())
+}
+
+/// Runs what comes behind it as the first process of its own.
+fn alone() -> Command {
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--pid", "--fork", "--kill-child"]);
+    if !rustix::process::geteuid().is_root() {
+        unshare.args(["--user", "--map-root-user"]);
+    }
+    unshare
+}
+
 fn command(start: &Start<'_>) -> Command {
     // Such as target/release/tidegate, which is what people run; absolute, since tests run in their crate's folder.
     let other = std::env::var("TIDEGATE_BINARY").ok();
@@ -308,6 +325,11 @@ fn command(start: &Start<'_>) -> Command {
         let mut shell = Command::new("sh");
         shell.args(["-c", "ulimit -n \"$0\"; exec \"$@\"", &most.to_string(), binary]);
         return shell;
+    }
+    if let Some(pipe) = start.first_beside {
+        let mut unshare = alone();
+        unshare.args(["sh", "-c", "cat \"$0\" & exec \"$@\""]).arg(pipe).arg(binary);
+        return unshare;
     }
     if start.bound_by_modes && rustix::process::geteuid().is_root() {
         let mut setpriv = Command::new("setpriv");
