@@ -6,7 +6,7 @@ use tidegate_runtime::Shared;
 
 use crate::{
     failure::Failure,
-    output::{note, say},
+    output::{say, warn},
 };
 
 /// Checks `file` as `tidegate run` would read it.
@@ -14,17 +14,17 @@ pub(crate) fn run(file: &Path, print: bool) -> Result<(), Failure> {
     let settings = tidegate_config::load(file).map_err(Failure::input)?;
     // They are no faults: who checks before he starts goes on.
     for doubt in settings.doubts() {
-        note(format_args!("{}: warning: {doubt}", file.display()));
+        warn(format_args!("{}: warning: {doubt}", file.display()));
     }
     for doubt in tidegate_gateway::certificate_doubts(&settings) {
-        note(format_args!("warning: {doubt}"));
+        warn(format_args!("warning: {doubt}"));
     }
     // What only a start would show: rules that do not compile together, pages that cannot be read,
     // scripts that do not compile, certificates and keys that do not belong together, secrets that are none.
     let scripts = match Shared::new(settings.clone()) {
         Ok(shared) => {
             for doubt in tidegate_admin::controller_doubts(&shared) {
-                note(format_args!("warning: {doubt} (tried once, with nothing measured yet)"));
+                warn(format_args!("warning: {doubt} (tried once, with nothing measured yet)"));
             }
             faults_of_scripts(&shared)
         }

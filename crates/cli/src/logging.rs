@@ -1,9 +1,20 @@
 //! Tidegate's own log: on standard error, by `tracing`.
 
 use clap::ValueEnum;
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::{
-    EnvFilter, filter::LevelFilter, fmt, layer::SubscriberExt, util::SubscriberInitExt,
+    EnvFilter,
+    filter::LevelFilter,
+    fmt::{
+        self, FmtContext, FormatEvent, FormatFields,
+        format::{Format, Full, Writer},
+    },
+    layer::SubscriberExt,
+    registry::LookupSpan,
+    util::SubscriberInitExt,
 };
+
+use crate::journal::{self, Priority};
 
 /// Format of the log.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -28,6 +39,12 @@ pub(crate) fn start(format: LogFormat) {
     };
     let registry = tracing_subscriber::registry().with(filter);
     match format {
+        LogFormat::Text if journal::reads() => {
+            let format = ForJournal(fmt::format().without_time().with_target(false).with_ansi(false));
+            registry
+                .with(fmt::layer().with_writer(std::io::stderr).with_ansi(false).event_format(format))
+                .init();
+        }
         LogFormat::Text => {
             let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr());
             registry
@@ -38,6 +55,31 @@ pub(crate) fn start(format: LogFormat) {
     }
     if let Some(error) = fault {
         tracing::warn!(%error, "TIDEGATE_LOG is no filter: logging at info");
+    }
+}
+
+/// A line with its priority before it and without the time, which the journal knows.
+struct ForJournal(Format<Full, ()>);
+
+impl<S, N> FormatEvent<S, N> for ForJournal
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+    N: for<'writer> FormatFields<'writer> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> std::fmt::Result {
+        let priority = match *event.metadata().level() {
+            Level::ERROR => Priority::Error,
+            Level::WARN => Priority::Warning,
+            Level::INFO => Priority::Information,
+            Level::DEBUG | Level::TRACE => Priority::Debug,
+        };
+        write!(writer, "{priority}")?;
+        self.0.format_event(context, writer, event)
     }
 }
 

@@ -7,6 +7,7 @@ mod completions;
 mod demo;
 mod events;
 mod failure;
+mod journal;
 mod knobs;
 mod logging;
 mod open_files;
@@ -24,7 +25,7 @@ use std::{
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use tidegate_config::{ProtectOptions, Settings};
 
-use crate::{failure::Failure, logging::LogFormat};
+use crate::{failure::Failure, journal::Priority, logging::LogFormat};
 
 /// Parking and freeing connections by the ten thousand: jemalloc gives their memory back, where the
 /// system's allocator keeps it.
@@ -125,7 +126,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(failure) => {
             // Who has closed standard error still has the code.
-            let _ = writeln!(io::stderr(), "{failure}");
+            let _ = writeln!(io::stderr(), "{}", journal::lines(Priority::Error, &failure));
             failure.exit_code()
         }
     }

@@ -5,7 +5,10 @@ use std::{
     io::{self, ErrorKind, Write as _},
 };
 
-use crate::failure::Failure;
+use crate::{
+    failure::Failure,
+    journal::{self, Priority},
+};
 
 /// Says a line, and at once; whether anybody still reads. Who has closed the pipe has seen what he wanted.
 pub(crate) fn say(line: impl Display) -> Result<bool, Failure> {
@@ -17,7 +20,7 @@ pub(crate) fn say(line: impl Display) -> Result<bool, Failure> {
     }
 }
 
-/// Says a line on standard error; who does not read it has not asked for it either.
-pub(crate) fn note(line: impl Display) {
-    let _ = writeln!(io::stderr(), "{line}");
+/// Warns on standard error; who does not read it has not asked for it either.
+pub(crate) fn warn(line: impl Display) {
+    let _ = writeln!(io::stderr(), "{}", journal::lines(Priority::Warning, line));
 }

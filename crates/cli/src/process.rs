@@ -2,6 +2,7 @@
 
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
+use rustix::process::WaitOptions;
 use tidegate_admin::{Admin, Controllers, Recording, Reporter, room_secrets};
 use tidegate_config::{Address, AdminAccess, Application, Faults, Listener, Settings};
 use tidegate_control::knobs::{ChoiceSet as _, RoomMethod, Value, keys};
@@ -233,12 +234,23 @@ struct Life {
     watchdog: Option<Watchdog>,
 }
 
+/// Whether this is the first process of a container: it ends with this one, and processes whose parent has ended are left to it.
+fn is_first() -> bool {
+    std::process::id() == 1
+}
+
+/// Takes notice of processes that have ended and were left to this one, which otherwise stay in the system's table.
+fn reap() {
+    while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
+}
+
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hang_up: Signal,
     reopen: Signal,
     upgrade: Signal,
+    child: Signal,
 }
 
 impl Signals {
@@ -249,6 +261,7 @@ impl Signals {
             hang_up: signal(SignalKind::hangup())?,
             reopen: signal(SignalKind::user_defined1())?,
             upgrade: signal(SignalKind::user_defined2())?,
+            child: signal(SignalKind::child())?,
         })
     }
 
@@ -265,6 +278,10 @@ impl Life {
     async fn live(mut self, mut signals: Signals, mut watch: FileWatch) -> Result<(), Failure> {
         let first = tokio::time::Instant::now() + CERTIFICATES_EVERY;
         let mut look = tokio::time::interval_at(first, CERTIFICATES_EVERY);
+        if is_first() {
+            // Who ended before the signal was listened to.
+            reap();
+        }
         let handed_over = loop {
             tokio::select! {
                 _ = look.tick() => self.running.remind_of_certificates(),
@@ -279,7 +296,14 @@ impl Life {
                     self.reload(&mut watch);
                 }
                 _ = signals.reopen.recv() => self.running.reopen_logs(),
+                _ = signals.child.recv(), if is_first() => reap(),
                 _ = signals.upgrade.recv() => {
+                    if is_first() {
+                        tracing::error!(
+                            "SIGUSR2: no new binary is started, since a container ends with its first process: replace the container"
+                        );
+                        continue;
+                    }
                     tracing::info!("SIGUSR2: starting the new binary");
                     let admin = self.admin.as_ref();
                     let upgraded = tokio::select! {

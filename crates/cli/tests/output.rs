@@ -4,6 +4,7 @@ use std::{
     fs::File,
     io::{Read as _, Write as _},
     net::TcpListener,
+    os::{fd::AsRawFd as _, unix::fs::MetadataExt as _},
     process::{Command, Output, Stdio},
     time::{Duration, Instant},
 };
@@ -82,6 +83,38 @@ fn a_check_warns_of_shares_that_leave_nothing_to_everybody_else() {
         let warning = format!("{}: warning: app/sale/waiting_room.share: ", file.display());
         assert_eq!((said.starts_with(&warning), said.is_empty()), (is_told, !is_told), "{said}");
     }
+}
+
+#[test]
+fn the_journal_is_told_how_urgent_a_line_is() {
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let file = directory.path().join("tidegate.toml");
+    std::fs::write(&file, "nonsense = 1\nmore = 2\n").expect("write the configuration");
+    let said = |is_journal: bool| {
+        let (mut reader, writer) = std::io::pipe().expect("a pipe");
+        // As it is named by the kernel, to who has it open.
+        let about = std::fs::metadata(format!("/proc/self/fd/{}", writer.as_raw_fd())).expect("the pipe");
+        let journal = if is_journal { format!("{}:{}", about.dev(), about.ino()) } else { "1:1".to_owned() };
+        let status = Command::new(TIDEGATE)
+            .args(["check", file.to_str().expect("UTF-8")])
+            .env("JOURNAL_STREAM", journal)
+            .env("TIDEGATE_LOG", "wran")
+            .stdin(Stdio::null())
+            .stderr(writer)
+            .status()
+            .expect("run tidegate");
+        assert_eq!(status.code(), Some(2));
+        let mut said = String::new();
+        reader.read_to_string(&mut said).expect("what it said");
+        said
+    };
+    let told = said(true);
+    let priorities: Vec<&str> = told.lines().map(|line| line.get(..3).unwrap_or(line)).collect();
+    assert!(told.starts_with("<4> WARN TIDEGATE_LOG"), "without a time: {told}");
+    assert!(priorities.len() > 2 && priorities[1..].iter().all(|priority| *priority == "<3>"), "{told}");
+    let plain = said(false);
+    assert_eq!(plain.lines().count(), priorities.len(), "{plain}");
+    assert!(!plain.contains("<3>") && !plain.contains("<4>"), "{plain}");
 }
 
 /// The code alone tells what was at fault.

@@ -151,7 +151,8 @@ impl Gateway {
         let mut open = Vec::new();
         for listener in &settings.listeners {
             let workers = stations.iter().filter(|station| station.group == listener.group).count();
-            open.push(Open::new(listener, workers, &mut inherited, &ticketer)?);
+            let opened = Open::new(listener, workers, &mut inherited, &ticketer);
+            open.push(opened.inspect_err(|_| inherited.say_unclaimed(&settings.listeners))?);
         }
         let process = Arc::new(Process::default());
         let access_log = AccessLog::start(settings.access_log.as_ref()).map_err(StartError::AccessLog)?;
@@ -335,7 +336,7 @@ impl Running {
         let passed = passed.map_err(UpgradeError::Sockets)?;
         let sockets: Vec<_> = passed
             .iter()
-            .flat_map(|open| open.sockets.iter().map(|socket| (&*open.listening.name, socket)))
+            .flat_map(|open| open.sockets.iter().map(|socket| (&*open.listening, socket)))
             .collect();
         self.program.succeed(&sockets, admin, &self.ticketer.to_bytes(), within).await
     }

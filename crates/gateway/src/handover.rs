@@ -29,9 +29,15 @@ use listenfd::ListenFd;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use socket2::{Domain, SockRef, Socket};
 use tidegate_config::{Address, Listener};
-use tokio::io::AsyncReadExt;
+use tokio::{
+    io::AsyncReadExt,
+    signal::unix::{Signal, SignalKind, signal},
+};
 
-use crate::{listener::Bound, watchdog::WATCHDOG_PID};
+use crate::{
+    listener::{Bound, Listening},
+    watchdog::WATCHDOG_PID,
+};
 
 /// Tells the new process what it takes over: the old one's id and the descriptor of the line to it,
 /// then a line for each listening socket, its descriptor and its listener's name, or [`ADMIN`].
@@ -39,6 +45,10 @@ const HANDOVER: &str = "TIDEGATE_HANDOVER";
 
 /// The socket of the admin address; no listener's name has such a sign.
 const ADMIN: &str = "/admin";
+
+/// Before the name of a listener whose sockets are elsewhere than it is configured, since systemd says where they are. No
+/// listener's name has such a sign either, so that a program which does not know it goes by the address alone.
+const ELSEWHERE: &str = "@";
 
 /// What systemd sets.
 const LISTEN_FDS_NAMES: &str = "LISTEN_FDNAMES";
@@ -51,6 +61,8 @@ const READY: u8 = b'1';
 const KEYS_BYTES_MAX: usize = 4096;
 /// How long a process waits for what the other one has sent already.
 const LINE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a new process that gives up may take to say why and end.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a process inherits.
 #[derive(Debug, Default)]
@@ -63,7 +75,7 @@ pub struct Inherited {
 #[derive(Debug)]
 struct InheritedSocket {
     name: Option<String>,
-    /// By systemd, whose configuration then says where to listen.
+    /// By systemd, whose configuration then says where to listen; also by way of processes before this one.
     activated: bool,
     socket: Bound,
 }
@@ -110,6 +122,23 @@ impl Inherited {
         };
         self.sockets.remove(position);
         Some(socket)
+    }
+
+    /// Says what of systemd's sockets no listener takes, by name or address.
+    pub(crate) fn say_unclaimed(&self, listeners: &[Listener]) {
+        for left in self.sockets.iter().filter(|inherited| inherited.activated) {
+            let Ok(address) = left.socket.address() else { continue };
+            if !listeners
+                .iter()
+                .any(|known| left.name.as_ref() == Some(&known.name) || known.address == address)
+            {
+                tracing::warn!(
+                    name = left.name,
+                    %address,
+                    "no listener takes this socket of systemd's: write its FileDescriptorName as the name of one, or its address"
+                );
+            }
+        }
     }
 
     /// Adds what another listener of this process leaves.
@@ -190,11 +219,12 @@ impl Program {
     /// Starts the successor, gives it the sockets and keys, and waits until it accepts connections.
     pub(crate) async fn succeed(
         &self,
-        sockets: &[(&str, &Bound)],
+        sockets: &[(&Listening, &Bound)],
         admin: Option<&TcpListener>,
         ticket_keys: &[u8],
         within: Duration,
     ) -> Result<u32, UpgradeError> {
+        let mut ends = signal(SignalKind::child()).map_err(UpgradeError::Sockets)?;
         let (line, child) = self.start(sockets, admin, ticket_keys)?;
         let mut starting = Starting { child, is_ready: false };
         let said = async {
@@ -214,7 +244,11 @@ impl Program {
                 Ok(id)
             }
             Ok(_) => {
-                let status = starting.stop();
+                // It has closed the line, which it does before it says why.
+                let status = match tokio::time::timeout(END_TIMEOUT, starting.ended(&mut ends)).await {
+                    Ok(status) => status,
+                    Err(_) => starting.stop(),
+                };
                 Err(UpgradeError::Ended { status })
             }
             Err(_) => Err(UpgradeError::Late(within)),
@@ -223,7 +257,7 @@ impl Program {
 
     fn start(
         &self,
-        sockets: &[(&str, &Bound)],
+        sockets: &[(&Listening, &Bound)],
         admin: Option<&TcpListener>,
         ticket_keys: &[u8],
     ) -> Result<(UnixStream, Child), UpgradeError> {
@@ -236,15 +270,16 @@ impl Program {
             SockRef::from(&theirs).set_cloexec(false)?;
             let mut lines = format!("{} {}", std::process::id(), theirs.as_raw_fd());
             let mut copies = Vec::with_capacity(sockets.len() + 1);
-            for (name, socket) in sockets {
+            for (listening, socket) in sockets {
                 let copy: OwnedFd = match socket.duplicate()? {
                     Bound::Tcp(socket) => socket.into(),
                     Bound::Unix(socket) => socket.into(),
                 };
-                copies.push((*name, copy));
+                let mark = if listening.is_elsewhere() { ELSEWHERE } else { "" };
+                copies.push((format!("{mark}{}", listening.name), copy));
             }
             if let Some(admin) = admin {
-                copies.push((ADMIN, admin.try_clone()?.into()));
+                copies.push((ADMIN.to_owned(), admin.try_clone()?.into()));
             }
             let mut passed = Vec::with_capacity(copies.len());
             for (name, copy) in copies {
@@ -294,6 +329,18 @@ struct Starting {
 }
 
 impl Starting {
+    /// Waits until it has ended, and gives how. `ends` tells when any has.
+    async fn ended(&mut self, ends: &mut Signal) -> String {
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return status.to_string(),
+                Ok(None) => {}
+                Err(error) => return error.to_string(),
+            }
+            ends.recv().await;
+        }
+    }
+
     /// Gives how it ended.
     fn stop(&mut self) -> String {
         let _ = self.child.kill();
@@ -349,8 +396,9 @@ fn handed_over(value: &str) -> Option<Inherited> {
     for entry in lines.lines() {
         let (descriptor, name) = entry.split_once(' ')?;
         if let Some(socket) = adopt(descriptor.parse().ok()?).and_then(listening) {
-            let name = Some(name.to_owned());
-            inherited.sockets.push_back(InheritedSocket { name, activated: false, socket });
+            let activated = name.starts_with(ELSEWHERE);
+            let name = Some(name.trim_start_matches(ELSEWHERE).to_owned());
+            inherited.sockets.push_back(InheritedSocket { name, activated, socket });
         }
     }
     let mut keys = Vec::new();

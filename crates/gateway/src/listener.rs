@@ -14,10 +14,11 @@ use std::{
 
 use arc_swap::ArcSwap;
 use ipnet::IpNet;
+use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tidegate_config::{Address, Listener};
 
-use crate::{handover::Inherited, socket::UNSENT_MAX, tls::ServerTls};
+use crate::{exhaustion::is_ours, handover::Inherited, socket::UNSENT_MAX, tls::ServerTls};
 
 /// Connections the kernel holds for us to accept; it caps them at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -115,6 +116,11 @@ impl Listening {
     /// connections are served with changes.
     pub(crate) fn is_for(&self, listener: &Listener) -> bool {
         self.name == listener.name && self.configured == listener.address && self.group == listener.group
+    }
+
+    /// Whether it listens elsewhere than it is configured: systemd says where.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.bound != self.configured && !self.configured.is_any_port()
     }
 }
 
@@ -282,7 +288,12 @@ fn describe(listener: &Listener, source: io::Error) -> ListenError {
             ListenError::Forbidden { listener: name, address, mend }
         }
         kind => {
+            let is_v6 = matches!(listener.address, Address::Tcp(SocketAddr::V6(_)));
             let mend = match kind {
+                _ if is_ours(&source) => "with too few open files, raise LimitNOFILE or `ulimit -n`",
+                _ if is_v6 && Errno::from_io_error(&source) == Some(Errno::AFNOSUPPORT) => {
+                    "this computer has IPv4 only, or the systemd unit allows no more (RestrictAddressFamilies=): write 0.0.0.0 for [::]"
+                }
                 io::ErrorKind::NotFound => "make the directory that it is to be in",
                 io::ErrorKind::AlreadyExists => "move it away",
                 _ => "choose another address",
@@ -337,6 +348,18 @@ mod tests {
             assert!(error.to_string().ends_with(mend), "{error}");
         }
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "what somebody wrote");
+    }
+
+    #[test]
+    fn what_the_system_lacks_is_said_with_its_mend() {
+        for (address, errno, mend) in [
+            ("[::]:80", Errno::AFNOSUPPORT, "write 0.0.0.0 for [::]"),
+            ("[::]:80", Errno::MFILE, "raise LimitNOFILE or `ulimit -n`"),
+            ("0.0.0.0:80", Errno::AFNOSUPPORT, "choose another address"),
+        ] {
+            let error = describe(&listener(address), errno.into());
+            assert!(error.to_string().ends_with(mend), "{error}");
+        }
     }
 
     #[test]

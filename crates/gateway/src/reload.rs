@@ -31,6 +31,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 pub struct FileWatch {
     files: Vec<Watched>,
     directories: BTreeSet<PathBuf>,
+    /// Directories that cannot be watched, as was said.
+    unwatched: BTreeSet<PathBuf>,
     /// `None` where the system offers none: then files are looked at now and then.
     watcher: Option<RecommendedWatcher>,
     heard: mpsc::Receiver<()>,
@@ -77,6 +79,7 @@ impl FileWatch {
         let mut watch = Self {
             files: Vec::new(),
             directories: BTreeSet::new(),
+            unwatched: BTreeSet::new(),
             watcher: watcher.ok(),
             heard,
             is_heard: false,
@@ -142,17 +145,24 @@ impl FileWatch {
             // A directory that was removed is not watched any more.
             let _ = watcher.unwatch(gone);
         }
-        self.directories = wanted
-            .into_iter()
-            .filter(|directory| {
-                watcher
-                    .watch(directory, RecursiveMode::NonRecursive)
-                    .inspect_err(|error| {
-                        tracing::warn!(directory = %directory.display(), %error, "not watched");
-                    })
-                    .is_ok()
-            })
-            .collect();
+        let said = std::mem::take(&mut self.unwatched);
+        self.directories.clear();
+        for directory in wanted {
+            match watcher.watch(&directory, RecursiveMode::NonRecursive) {
+                Ok(()) => {
+                    self.directories.insert(directory);
+                }
+                Err(error) => {
+                    // Such as that of Debian's keys, which its group may enter and not read.
+                    if !said.contains(&directory) {
+                        tracing::warn!(
+                            directory = %directory.display(), %error, "not watched: its files are looked at every minute"
+                        );
+                    }
+                    self.unwatched.insert(directory);
+                }
+            }
+        }
     }
 }
 

@@ -305,12 +305,15 @@ impl Worker {
         for (_, stop) in sockets {
             let _ = stop.send(if handed_over { Stop::Now } else { Stop::Empty });
         }
-        while accepting.join_next().await.is_some() {}
+        let deadline = tokio::time::Instant::now() + self.limits().drain_timeout;
+        // Without end where they cannot be accepted for want of open files, which those that are open hold.
+        let all_accepted = async { while accepting.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout_at(deadline, all_accepted).await;
+        drop(accepting);
         self.pulses.drain();
-        let deadline = tokio::time::sleep(self.limits().drain_timeout);
         let cut = tokio::select! {
             () = self.pulses.emptied() => 0,
-            () = deadline => self.pulses.len(),
+            () = tokio::time::sleep_until(deadline) => self.pulses.len(),
         };
         sweeping.abort();
         self.count_decisions();

@@ -57,3 +57,24 @@ fn want_of_open_files_counts_against_no_server() {
     drop(client);
     front.gateway.stop_sound();
 }
+
+/// Nobody gives a file back by himself: whoever is served is silent in the middle of his request.
+#[test]
+fn the_end_does_not_wait_for_connections_that_cannot_be_accepted() {
+    let origin = Origin::hello();
+    let start = Start { open_files: Some(OPEN_FILES), ..Start::default() };
+    let host = "head.timeout = \"5min\"\ndrain.timeout = \"1s\"\ndrain.grace = \"0ms\"";
+    let mut front = Front::start_as(&[origin.url()], host, "", &start);
+    let silent: Vec<Client> = (0..2 * OPEN_FILES)
+        .map(|_| {
+            let mut client = Client::connect(front.listen).expect("connect");
+            client.send(b"GET / HT").expect("to be sent");
+            client
+        })
+        .collect();
+    front.gateway.log.await_line("accepting failed", 1);
+    front.gateway.signal("TERM");
+    assert_eq!(front.gateway.ended(), Some(0));
+    front.gateway.log.assert_no_panic();
+    drop(silent);
+}

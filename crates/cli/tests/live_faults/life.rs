@@ -3,11 +3,10 @@
 use std::{
     fs,
     io::Write as _,
-    net::{SocketAddr, TcpListener, TcpStream},
-    os::{fd::OwnedFd, unix::net::UnixDatagram},
+    net::{SocketAddr, TcpListener},
+    os::unix::fs::PermissionsExt,
     path::Path,
     process::Command,
-    sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
@@ -15,7 +14,7 @@ use std::{
 use rustix::io::ioctl_fionread;
 
 use crate::{
-    Front, configuration,
+    Front,
     support::{
         Gateway, Start,
         admin::{api, await_metrics, await_rest},
@@ -27,7 +26,7 @@ use crate::{
     },
 };
 
-const KNOBS: &str = "in_flight.algorithm = \"fixed\"\nin_flight.limit = 64";
+pub(crate) const KNOBS: &str = "in_flight.algorithm = \"fixed\"\nin_flight.limit = 64";
 
 /// A server that takes a little time, so that there is always something under way.
 fn origin() -> Origin {
@@ -260,6 +259,41 @@ fn a_certificate_that_turns_bad_leaves_the_old_one_in_force() {
     gateway.stop_sound();
 }
 
+/// As Debian's /etc/ssl/private is for its group.
+#[test]
+fn a_directory_that_may_be_entered_and_not_read_is_said_once_and_its_files_are_read_again() {
+    let origin = Origin::hello();
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let trusted = tempfile::tempdir().expect("a directory for copies");
+    let private = directory.path().join("private");
+    fs::create_dir(&private).expect("a directory for certificates");
+    let (chain, key) = write_certificate(&private);
+    let (second, second_key) = write_certificate(trusted.path());
+    let listen = free_address();
+    let configuration = format!(
+        "admin = \"none\"\n[[listener]]\naddress = \"{listen}\"\n\
+         tls.certificates = [{{ chain = \"private/chain.pem\", key = \"private/key.pem\" }}]\n\
+         [application.app]\nservers = [\"{}\"]\n",
+        origin.url()
+    );
+    let mode = |mode| fs::set_permissions(&private, fs::Permissions::from_mode(mode)).expect("its mode");
+    mode(0o311);
+    let start = Start { bound_by_modes: true, ..Start::default() };
+    let gateway = Gateway::run_in(directory, &configuration, &start);
+    let refused = "not watched: its files are looked at every minute";
+    gateway.log.await_line(refused, 1);
+    fs::copy(&second, &chain).expect("replace the certificate");
+    fs::copy(second_key, key).expect("replace the key");
+    for times in 1..=2 {
+        gateway.signal("HUP");
+        gateway.log.await_line("nothing changed in the configuration", times);
+    }
+    await_that("the new certificate is in force", || is_served(listen, &second));
+    assert_eq!(gateway.log.lines_with(refused).len(), 1);
+    mode(0o700);
+    gateway.stop_sound();
+}
+
 /// By the change of the file alone.
 #[test]
 fn pages_and_authorities_that_an_application_names_are_read_again_when_they_change() {
@@ -310,7 +344,7 @@ fn pages_and_authorities_that_an_application_names_are_read_again_when_they_chan
     server.stop_sound();
 }
 
-fn await_that(what: &str, holds: impl Fn() -> bool) {
+pub(crate) fn await_that(what: &str, holds: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !holds() {
         assert!(Instant::now() < deadline, "{what}");
@@ -490,8 +524,30 @@ fn while_the_old_process_drains_only_the_new_one_answers_at_the_admin_address() 
     front.gateway.log.assert_no_panic();
 }
 
+/// Who starts and gives up is not stopped before he has said why.
+#[test]
+fn a_new_binary_that_cannot_start_says_why() {
+    let origin = Origin::hello();
+    let front = Front::start(&[origin.url()], "", KNOBS);
+    let held = TcpListener::bind("127.0.0.1:0").expect("an address");
+    let held = held.local_addr().map(|address| (held, address)).expect("its address");
+    let further = format!("[[listener]]\nname = \"second\"\naddress = \"{}\"", held.1);
+    front.rewrite(&[origin.url()], &further, KNOBS);
+    front.gateway.log.await_line("listeners stay as they were", 1);
+    for times in 1..=3 {
+        front.gateway.signal("USR2");
+        front.gateway.log.await_line("upgrade failed; this process goes on", times);
+        // What it says is read in the order in which it is said, by whomever.
+        let said = front.gateway.log.lines_with("tidegate: listener second: ");
+        assert_eq!(said.len(), times, "{said:?}");
+    }
+    assert_eq!(front.gateway.log.lines_with("exit status: 1").len(), 3);
+    assert_eq!(get(front.listen, "/").expect("an answer").status, 200);
+    front.finish(1);
+}
+
 /// The process that runs with a file of this directory and is not `old`.
-fn successor(directory: &Path, old: u32) -> u32 {
+pub(crate) fn successor(directory: &Path, old: u32) -> u32 {
     let directory = directory.to_str().expect("UTF-8");
     let found: Vec<u32> = fs::read_dir("/proc")
         .expect("/proc")
@@ -506,90 +562,11 @@ fn successor(directory: &Path, old: u32) -> u32 {
     found[0]
 }
 
-fn await_gone(pid: u32) {
+pub(crate) fn await_gone(pid: u32) {
     let deadline = Instant::now() + Duration::from_secs(30);
     // A zombie has no command line.
     while !fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default().is_empty() {
         assert!(Instant::now() < deadline, "process {pid} did not end");
         thread::sleep(Duration::from_millis(10));
     }
-}
-
-#[test]
-fn a_socket_passed_as_systemd_does_is_served_with_what_waits_in_it() {
-    let origin = Origin::hello();
-    let socket = TcpListener::bind("127.0.0.1:0").expect("a socket to pass");
-    let listen = socket.local_addr().expect("its address");
-    // A client that came before the gateway.
-    let mut early = Client::connect(listen).expect("connect");
-    early.send_get("/", "").expect("send");
-
-    let admin = free_address();
-    let text = configuration(listen, admin, &[origin.url()], "", "");
-    let start = Start { activation: Some(("web", socket)), ..Start::default() };
-    let gateway = Gateway::run(&text, &start);
-    assert_eq!(early.response().expect("an answer").status, 200);
-    assert_eq!(get(listen, "/").expect("an answer").status, 200);
-    drop(early);
-    await_rest(admin);
-    gateway.stop_sound();
-    // The socket is the one passed: while it is held here, clients are not refused.
-    drop(Client::connect(listen).expect("the socket is still open here"));
-    drop(start);
-}
-
-#[test]
-fn systemds_watchdog_hears_from_whoever_serves() {
-    let origin = Origin::hello();
-    let directory = tempfile::tempdir().expect("a directory for the test");
-    let path = directory.path().join("notify");
-    let systemd = UnixDatagram::bind(&path).expect("a socket");
-    systemd.set_read_timeout(Some(Duration::from_secs(30))).expect("a patience");
-    // Read as it comes: few messages wait in such a socket, and who sends more waits as well.
-    let (heard, told) = mpsc::channel();
-    thread::spawn(move || {
-        let mut message = [0; 256];
-        while let Ok(length) = systemd.recv(&mut message)
-            && heard.send(String::from_utf8_lossy(&message[..length]).into_owned()).is_ok()
-        {}
-    });
-    let hear = |wanted: &str| {
-        while !told.recv_timeout(Duration::from_secs(30)).expect(wanted).contains(wanted) {}
-    };
-    let (listen, admin) = (TcpListener::bind("127.0.0.1:0").expect("a socket"), free_address());
-    let text = configuration(listen.local_addr().expect("its address"), admin, &[origin.url()], "", "");
-    let environment = [("NOTIFY_SOCKET", path.to_str().expect("UTF-8")), ("WATCHDOG_USEC", "100000")];
-    let start = Start { activation: Some(("web", listen)), environment: &environment, ..Start::default() };
-    let mut gateway = Gateway::run(&text, &start);
-    hear("READY=1");
-    hear("WATCHDOG=1");
-    hear("WATCHDOG=1");
-    let old = gateway.pid();
-    gateway.signal("USR2");
-    assert_eq!(gateway.ended(), Some(0));
-    let new = successor(gateway.directory.path(), old);
-    // What the old one has said is over; the new one goes on.
-    hear(&format!("MAINPID={new}"));
-    while told.try_recv().is_ok() {}
-    hear("WATCHDOG=1");
-    signal(new, "TERM");
-    hear("STOPPING=1");
-    await_gone(new);
-    gateway.log.assert_no_panic();
-}
-
-#[test]
-fn a_socket_that_does_not_listen_is_said_and_one_of_its_own_is_opened() {
-    let origin = Origin::hello();
-    let elsewhere = TcpListener::bind("127.0.0.1:0").expect("a socket");
-    let connected = TcpStream::connect(elsewhere.local_addr().expect("its address")).expect("connect");
-    let (listen, admin) = (free_address(), free_address());
-    let text = configuration(listen, admin, &[origin.url()], "", "");
-    let passed = TcpListener::from(OwnedFd::from(connected));
-    let start = Start { activation: Some(("web", passed)), ..Start::default() };
-    let gateway = Gateway::run(&text, &start);
-    gateway.log.await_line("systemd passed something that is no listening stream socket", 1);
-    assert_eq!(get(listen, "/").expect("an answer").status, 200);
-    await_rest(admin);
-    gateway.stop_sound();
 }

@@ -10,6 +10,7 @@ mod life;
 mod logs;
 mod overload;
 mod servers;
+mod started;
 #[path = "../support/mod.rs"]
 mod support;
 mod upstream;

@@ -45,6 +45,10 @@ pub(crate) struct Start<'a> {
     pub(crate) activation: Option<(&'a str, TcpListener)>,
     /// How many files it may have open.
     pub(crate) open_files: Option<usize>,
+    /// Modes of files bind it as they do who is not root.
+    pub(crate) bound_by_modes: bool,
+    /// It is the first process of a container, beside one that ends when somebody has written into this pipe.
+    pub(crate) first_beside: Option<&'a Path>,
     /// More of its environment.
     pub(crate) environment: &'a [(&'a str, &'a str)],
 }
@@ -80,17 +84,24 @@ impl Gateway {
         Self::spawn(tempfile::tempdir().expect("a directory for the test"), arguments, start)
     }
 
+    /// Runs `tidegate run` with a configuration that it cannot start with; gives its exit code and what it said.
+    pub(crate) fn run_to_its_end(
+        directory: &Path,
+        configuration: &str,
+        start: &Start<'_>,
+    ) -> (Option<i32>, String) {
+        let file = directory.join("tidegate.toml");
+        fs::write(&file, configuration).expect("write the configuration");
+        let ended = command(start).arg("run").arg(file).stdin(stdin(start)).output().expect("run tidegate");
+        (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned())
+    }
+
     fn spawn(directory: tempfile::TempDir, arguments: &[&str], start: &Start<'_>) -> Self {
         let mut child = command(start)
             .envs(start.environment.iter().copied())
             .args(start.arguments)
             .args(arguments)
-            .stdin(
-                start
-                    .activation
-                    .as_ref()
-                    .map_or_else(Stdio::null, |(_, socket)| Stdio::from(copy_of(socket))),
-            )
+            .stdin(stdin(start))
             .stderr(Stdio::piped())
             // A group of its own, so that a signal to the test does not race with the drain.
             .process_group(0)
@@ -273,8 +284,28 @@ pub(crate) fn report_file(name: &str) -> PathBuf {
     directory.join(name)
 }
 
+/// The socket that is passed, if any.
+fn stdin(start: &Start<'_>) -> Stdio {
+    start.activation.as_ref().map_or_else(Stdio::null, |(_, socket)| Stdio::from(copy_of(socket)))
+}
+
 fn copy_of(socket: &TcpListener) -> OwnedFd {
     socket.try_clone().expect("copy a socket").into()
+}
+
+/// Whether this machine lets a process have process numbers of its own.
+pub(crate) fn has_containers() -> bool {
+    alone().arg("true").status().is_ok_and(|status| status.success())
+}
+
+/// Runs what comes behind it as the first process of its own.
+fn alone() -> Command {
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--pid", "--fork", "--kill-child"]);
+    if !rustix::process::geteuid().is_root() {
+        unshare.args(["--user", "--map-root-user"]);
+    }
+    unshare
 }
 
 fn command(start: &Start<'_>) -> Command {
@@ -294,6 +325,16 @@ fn command(start: &Start<'_>) -> Command {
         let mut shell = Command::new("sh");
         shell.args(["-c", "ulimit -n \"$0\"; exec \"$@\"", &most.to_string(), binary]);
         return shell;
+    }
+    if let Some(pipe) = start.first_beside {
+        let mut unshare = alone();
+        unshare.args(["sh", "-c", "cat \"$0\" & exec \"$@\""]).arg(pipe).arg(binary);
+        return unshare;
+    }
+    if start.bound_by_modes && rustix::process::geteuid().is_root() {
+        let mut setpriv = Command::new("setpriv");
+        setpriv.args(["--bounding-set", "-dac_override,-dac_read_search", binary]);
+        return setpriv;
     }
     if start.cpus.is_empty() {
         return Command::new(binary);
