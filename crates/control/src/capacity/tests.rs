@@ -23,6 +23,8 @@ struct Bench {
     workers: usize,
     /// What a request takes of one of them.
     service: Duration,
+    /// Weight of each request.
+    weight: u32,
     running: VecDeque<(Timestamp, Permit)>,
     pending: VecDeque<Permit>,
     waiting: Vec<Ticket>,
@@ -47,6 +49,7 @@ impl Bench {
             now,
             workers,
             service: SERVICE,
+            weight: 1,
             running: VecDeque::new(),
             pending: VecDeque::new(),
             waiting: Vec::new(),
@@ -62,7 +65,8 @@ impl Bench {
 
     fn step(&mut self) {
         while self.waiting.len() < WAITING {
-            let request = Exchange { class: ClassId(0), priority: 3, weight: 1, deadline: None, bytes: 100 };
+            let weight = self.weight;
+            let request = Exchange { class: ClassId(0), priority: 3, weight, deadline: None, bytes: 100 };
             match self.admission.arrive(self.now, request) {
                 Arrival::Start(permit) => self.pending.push_back(permit),
                 Arrival::Wait(ticket) => self.waiting.push(ticket),
@@ -312,6 +316,16 @@ fn what_showed_a_rise_does_not_prove_another() {
         "{most}, {:?}",
         bench.per_s()
     );
+}
+
+/// Where one request weighs more than the search begins at, there is never less in flight than the limit.
+#[test]
+fn requests_that_weigh_more_than_the_first_limit_are_searched_for_too() {
+    let mut bench = Bench::new(Algorithm::KneeTrack, 4, None);
+    bench.weight = 10;
+    bench.run(20);
+    assert!(near(bench.per_s(), 200.0, 0.05), "4 workers of 20 ms: {:?}", bench.per_s());
+    assert!(bench.admission.levels().limit >= 40);
 }
 
 /// The highest limit of the first search.

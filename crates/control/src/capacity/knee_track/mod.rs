@@ -228,6 +228,8 @@ struct Settling {
     latest: f64,
     /// Weight departed since.
     turned: f64,
+    /// Weight in flight at its beginning, once that is known.
+    before: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -253,7 +255,13 @@ impl KneeTrack {
             next_tick: Timestamp::EPOCH,
             began: false,
             block: Block::default(),
-            settling: Some(Settling { began: 0.0, earliest: RESPONSE_FIRST, latest: 1.0, turned: 0.0 }),
+            settling: Some(Settling {
+                began: 0.0,
+                earliest: RESPONSE_FIRST,
+                latest: 1.0,
+                turned: 0.0,
+                before: None,
+            }),
             interrupted: None,
             bursts: bursts::Bursts::default(),
             saturation: Saturation::default(),
@@ -557,10 +565,14 @@ impl KneeTrack {
         if self.count_saturated(t, &departed) {
             return;
         }
-        if let Some(settling) = self.settling {
+        if let Some(settling) = &mut self.settling {
+            let before = *settling.before.get_or_insert(in_flight);
+            let settling = *settling;
             let turnovers = if self.mode == Mode::Base || self.is_below_first() { 1.0 } else { 2.0 };
             let turned = t >= settling.earliest && settling.turned >= self.level * turnovers;
-            if in_flight <= self.level && (turned || t >= settling.latest) {
+            // What passes the limit (the top priority), or weighs more than all of it, does not go down to it.
+            let drained = in_flight <= self.level || settling.turned >= before + self.level * turnovers;
+            if drained && (turned || t >= settling.latest) {
                 self.zero(t);
                 self.resume(t);
             } else if self.costs.is_none()
@@ -683,6 +695,7 @@ impl KneeTrack {
             earliest: t + self.response.clamp(0.02, 5.0),
             latest: t + (3.0 * self.response).max(1.0),
             turned: 0.0,
+            before: None,
         });
     }
 
