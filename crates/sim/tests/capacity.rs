@@ -113,6 +113,37 @@ fn share_of_a_slow_server(algorithm: &str, seed: u64) -> f64 {
     run(&scenario, &mut gateway).goodput() * 0.15
 }
 
+/// A limit that is as high as it may be is not looked above: what chance shows there began a search every half minute.
+#[test]
+fn a_limit_at_its_highest_is_steady() {
+    let clients = Clients {
+        name: "everybody".to_owned(),
+        population: Population::Open {
+            arrivals: Arrivals::Poisson { per_s: 600.0 },
+            mix: vec![(ClassId(0), 1.0)],
+            clients: 1000,
+        },
+        behaviour: Behaviour::default(),
+    };
+    let scenario = Scenario {
+        duration: Duration::from_secs(300),
+        host: Host { processors: 40, ..Host::default() },
+        applications: vec![Application {
+            classes: vec![Class { work: Draw::Exponential { mean: 0.1 }, ..Class::default() }],
+            server: Server { threads: Some(40), ..Server::default() },
+            clients: vec![clients],
+            ..Application::default()
+        }],
+        ..Scenario::default()
+    };
+    let mut gateway = Gateway::of(&scenario.applications[0]);
+    gateway.set("shop/in_flight.max", "20").expect("there is such a knob");
+    let result = run(&scenario, &mut gateway);
+    let changes = result.series.last().expect("there are rows").changes;
+    assert!(changes <= 3, "{changes} changes of a server that does not change");
+    assert!(result.goodput() > 190.0, "{} of 200 a second", result.goodput());
+}
+
 /// 32 workers of 50 ms, and sixty requests in a hundredth of a second every two: each burst ends before the search has
 /// counted enough at one limit, and none of them would be refused were the limit known.
 #[test]

@@ -65,8 +65,18 @@ impl KneeTrack {
         let nothing = self.low.departed.sum() <= 0.0;
         let knee = if nothing { (self.level / 2.0).max(1.0) } else { self.find_knee() };
         self.knee = Some(knee);
-        self.set_level((LOW * knee).min(0.8 * self.level_cap).floor().max(1.0));
+        let own = if nothing { knee } else { self.own_knee(knee) };
+        self.set_level((LOW * own).min(0.8 * self.level_cap).floor().max(1.0));
         self.begin(Mode::Low, t);
+    }
+
+    /// Of a knee by a floor that says more than the server can do, what it can: with a queue in it the response time, and with
+    /// that the limit, would grow without end.
+    pub(super) fn own_knee(&self, knee: f64) -> f64 {
+        match self.capacity_bounds.floor {
+            Some(_) => knee.min(self.knee_at(self.found_capacity())),
+            None => knee,
+        }
     }
 
     pub(super) fn tick_low(&mut self, t: f64, seconds: f64) {

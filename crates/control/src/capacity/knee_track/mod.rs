@@ -42,6 +42,10 @@
 //! at over `1.06 + 2.5·√(F/2X)` times the estimate, or at a rate that a cumulative sum ([`change`]) takes for more than 1.06
 //! times the estimate, is taken over as the estimate.
 //!
+//! A ceiling below what is found holds the limit: the server is not full then, and of what departs nothing is counted and nothing
+//! is looked for above; only that it does less than the ceiling is a fall. Under a floor above what is found `R` comes from
+//! six tenths of the knee that is found.
+//!
 //! # Inputs
 //!
 //! Weight in flight by class without what is dormant, whether the limit keeps something waiting, and each departure with its class
@@ -607,7 +611,7 @@ impl KneeTrack {
         }
         self.look_for_burst(in_flight);
         let (Some(knee), true) = (self.knee, self.costs.is_some()) else { return };
-        if in_flight > LOW * knee {
+        if in_flight > LOW * self.own_knee(knee) {
             self.saturation.quiet_since = t;
             self.zero(t);
         } else if t - self.saturation.quiet_since > 2.0 * self.response
@@ -651,6 +655,13 @@ impl KneeTrack {
         if mean > 0.0 { self.saturated_rho() / mean } else { 0.0 }
     }
 
+    /// Which part of what is found the bounds leave, at most 1: where it is less, the limit keeps the server from being full, and
+    /// what departs is no sample of its capacity.
+    fn part_allowed(&self) -> f64 {
+        let found = self.found_capacity();
+        if found > 0.0 { (self.capacity_bounds.clamp(found) / found).min(1.0) } else { 1.0 }
+    }
+
     /// The mean over the present mix.
     fn mean(&self, values: &PerClass) -> f64 {
         let sum = self.mix.sum();
@@ -677,7 +688,19 @@ impl KneeTrack {
 
     /// `N`.
     fn find_knee(&self) -> f64 {
-        let Some(capacity) = self.costs.as_ref().and_then(|_| self.capacity()) else { return 1.0 };
+        match &self.costs {
+            Some(_) => self.knee_at(self.capacity_bounds.clamp(self.found_capacity())),
+            None => 1.0,
+        }
+    }
+
+    /// Capacity for the present mix, whatever its bounds are, requests a second; 0: nothing is known.
+    fn found_capacity(&self) -> f64 {
+        self.costs.as_ref().map_or(0.0, |costs| self.capacity_of(costs, &self.mix))
+    }
+
+    /// `N` at a capacity.
+    fn knee_at(&self, capacity: f64) -> f64 {
         let mut unqueued = PerClass::ZERO;
         for class in 0..self.classes {
             unqueued[class] = self.unqueued(class);
