@@ -27,17 +27,23 @@
 //!
 //! A new limit is first *settled*: until no more than it is in flight, a mean response time has passed
 //! and a limit's worth has departed (two limits' worth outside base), for at most `max(1 s, 3·rt)`. After raising the limit
-//! short requests leave first; what leaves before the turnover tells nothing. Then the *block* is
+//! short requests leave first; what leaves before the turnover tells nothing. What passes the limit or weighs more than it keeps more in
+//! flight than the limit: it is settled, too, once what was in flight before and as much as a new limit turns over have departed. Then the *block* is
 //! measured: departures, weight in flight over time, time.
 //!
 //! The search begins at 8 in flight, which few servers are too small for and which lets a first burst through sooner, or at
 //! `in_flight.limit` if that is less. Where requests are slow (not half of a limit has departed in 0.4 s, of the next in 0.8 s, and
 //! so on), it goes up to `in_flight.limit`, where the other algorithms start, without waiting for them. Where what is in flight for over a
-//! second ends well for fewer than a quarter (clients have given up), that was too far: it goes back by halves. Bursts of slow
+//! second ends well for fewer than a quarter (clients have given up), that was too far: it goes back by halves, also where those who gave
+//! up make room, so that nothing seems to wait. Bursts of slow
 //! requests, which end before anything departs, are told apart by their response times ([`bursts`]).
 //!
+//! Where few ask, a place that becomes free is not taken at once: the server is still full for a quarter of a response time after
+//! something last waited, as long as half of the limit is in flight.
+//!
 //! Below capacity (nothing waits on the limit) nothing is probed, nothing is learnt but `R`, which is free
-//! when little is in flight, and the limit stays. An estimate too low feeds itself, since it hides the load that
+//! when little is in flight, and the limit stays. An `R` that is longer there is not believed: it may be a queue. A full low probe goes
+//! on when the load is back, since without `R` the limit could only follow the queue. An estimate too low feeds itself, since it hides the load that
 //! would disprove it; two rules break that: the up probe, and the *proof*: work that departs, saturated or not, for a second
 //! at over `1.06 + 2.5·√(F/2X)` times the estimate, or at a rate that a cumulative sum ([`change`]) takes for more than 1.06
 //! times the estimate, is taken over as the estimate.
@@ -64,6 +70,7 @@ mod counted;
 mod found;
 mod low;
 mod probe;
+mod saturation;
 mod slots;
 mod start;
 
@@ -151,12 +158,14 @@ pub struct KneeTrack {
     began: bool,
     block: Block,
     settling: Option<Settling>,
-    /// What a search had measured when the load went away, to go on from when it is back.
+    /// What a search or a full low probe had measured when the load went away, to go on from when it is back.
     interrupted: Option<start::Interrupted>,
     bursts: bursts::Bursts,
-    saturation: Saturation,
+    saturation: saturation::Saturation,
     /// Mean response time, seconds.
     response: f64,
+    /// When an exchange last ended well.
+    last_reply: f64,
     /// Response times in the first start: number, sum, sum of squares.
     first_responses: [f64; 3],
     /// `F`: variance of the work departing in a span over that of as many even Poisson departures.
@@ -222,6 +231,8 @@ struct Block {
     weight: f64,
     /// Exchanges started.
     started: f64,
+    /// Weight in flight at its beginning, where nothing is kept waiting and that has been asked for.
+    before: Option<f64>,
 }
 
 /// A limit that has just been set.
@@ -234,14 +245,6 @@ struct Settling {
     turned: f64,
     /// Weight in flight at its beginning, once that is known.
     before: Option<f64>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Saturation {
-    holds: bool,
-    since: f64,
-    /// Since when little has been in flight, while it does not hold.
-    quiet_since: f64,
 }
 
 impl KneeTrack {
@@ -268,8 +271,9 @@ impl KneeTrack {
             }),
             interrupted: None,
             bursts: bursts::Bursts::default(),
-            saturation: Saturation::default(),
+            saturation: saturation::Saturation::default(),
             response: RESPONSE_FIRST,
+            last_reply: 0.0,
             first_responses: [0.0; 3],
             dispersion: DISPERSION_FIRST,
             dispersion_windows: 0.0,
@@ -433,6 +437,7 @@ impl Limit for KneeTrack {
             // It left the server, but was no work done.
             return;
         }
+        self.last_reply = self.last;
         self.block.area.departed[class] += 1.0;
         self.tick_departed[class] += 1.0;
         let response = sample.response_time.as_secs_f64();
@@ -553,13 +558,17 @@ impl KneeTrack {
         let departed = mem::take(&mut self.tick_departed);
         self.rate += (departed.sum() / TICK - self.rate) * 0.04;
         self.prove(t, &departed);
-        if !held {
+        if held {
+            self.saturation.last_held = t;
+        } else if !self.is_still_full(t, in_flight) {
             self.unsaturated(t, in_flight);
             return;
         }
         if !self.saturation.holds {
             (self.saturation.holds, self.saturation.since) = (true, t);
-            if matches!(self.mode, Mode::Low | Mode::Up) {
+            // While nothing is known of the response time, or what is known is in doubt, the limit could only follow the queue.
+            let is_routine = self.mode == Mode::Low && self.low_repeats == 0;
+            if is_routine || self.mode == Mode::Up {
                 self.mode = Mode::Base;
                 self.set_base_level();
             }
@@ -600,35 +609,6 @@ impl KneeTrack {
             Mode::Up => self.tick_up(t, seconds),
             Mode::Tight => self.tick_tight(t, seconds),
         }
-    }
-
-    /// Below capacity: the limit stays, and low samples are free.
-    fn unsaturated(&mut self, t: f64, in_flight: f64) {
-        if self.saturation.holds {
-            self.interrupt(t);
-            self.end_burst(t, in_flight);
-            self.pause(t);
-        }
-        self.look_for_burst(in_flight);
-        let (Some(knee), true) = (self.knee, self.costs.is_some()) else { return };
-        if in_flight > LOW * self.own_knee(knee) {
-            self.saturation.quiet_since = t;
-            self.zero(t);
-        } else if t - self.saturation.quiet_since > 2.0 * self.response
-            && self.block.area.departed.sum() > 20.0
-        {
-            self.add_low(self.block.area);
-            self.zero(t);
-        }
-    }
-
-    /// Saturation is over.
-    fn pause(&mut self, t: f64) {
-        self.saturation.holds = false;
-        self.is_full = false;
-        self.saturation.quiet_since = t;
-        self.zero(t);
-        self.cusums.reset();
     }
 
     /// What counts of what has departed of the full server.
@@ -709,7 +689,7 @@ impl KneeTrack {
     }
 
     fn begin(&mut self, mode: Mode, t: f64) {
-        if mode != Mode::Start {
+        if !matches!(mode, Mode::Start | Mode::Low) {
             self.interrupted = None;
         }
         self.mode = mode;
