@@ -23,6 +23,8 @@ struct Bench {
     workers: usize,
     /// What a request takes of one of them.
     service: Duration,
+    /// Weight of each request.
+    weight: u32,
     running: VecDeque<(Timestamp, Permit)>,
     pending: VecDeque<Permit>,
     waiting: Vec<Ticket>,
@@ -47,6 +49,7 @@ impl Bench {
             now,
             workers,
             service: SERVICE,
+            weight: 1,
             running: VecDeque::new(),
             pending: VecDeque::new(),
             waiting: Vec::new(),
@@ -62,7 +65,8 @@ impl Bench {
 
     fn step(&mut self) {
         while self.waiting.len() < WAITING {
-            let request = Exchange { class: ClassId(0), priority: 3, weight: 1, deadline: None, bytes: 100 };
+            let weight = self.weight;
+            let request = Exchange { class: ClassId(0), priority: 3, weight, deadline: None, bytes: 100 };
             match self.admission.arrive(self.now, request) {
                 Arrival::Start(permit) => self.pending.push_back(permit),
                 Arrival::Wait(ticket) => self.waiting.push(ticket),
@@ -312,6 +316,65 @@ fn what_showed_a_rise_does_not_prove_another() {
         "{most}, {:?}",
         bench.per_s()
     );
+}
+
+/// Where one request weighs more than the search begins at, there is never less in flight than the limit.
+#[test]
+fn requests_that_weigh_more_than_the_first_limit_are_searched_for_too() {
+    let mut bench = Bench::new(Algorithm::KneeTrack, 4, None);
+    bench.weight = 10;
+    bench.run(20);
+    assert!(near(bench.per_s(), 200.0, 0.05), "4 workers of 20 ms: {:?}", bench.per_s());
+    assert!(bench.admission.levels().limit >= 40);
+}
+
+/// What the limit keeps a server from doing is no fall, and no look upwards goes beyond what is allowed.
+#[test]
+fn a_ceiling_holds_the_limit_and_what_was_found_outlives_it() {
+    let mut bench = Bench::new(Algorithm::KneeTrack, 8, None);
+    bench.run(20);
+    let found = bench.per_s().unwrap();
+    let _ = bench.events();
+    bench.admission.tell_capacity(bench.now, Some(100.0), None);
+    bench.run(2);
+    let mut highest = 0;
+    for _ in 0..60_000 {
+        bench.step();
+        highest = highest.max(bench.admission.levels().limit);
+    }
+    // The knee at 100 a second is 2, and β is at most 1.5 here.
+    assert!(highest <= 4, "{highest} in flight");
+    bench.admission.tell_capacity(bench.now, None, None);
+    assert!(near(bench.per_s(), found, 1e-6), "{:?}, found {found}", bench.per_s());
+    assert_eq!(bench.causes(), [Cause::Given, Cause::Given]);
+    bench.run(10);
+    assert!(near(bench.per_s(), 400.0, 0.05), "{:?}", bench.per_s());
+}
+
+/// A server that becomes slower than a ceiling lets it do is known to be.
+#[test]
+fn a_fall_below_a_ceiling_is_found() {
+    let mut bench = Bench::new(Algorithm::KneeTrack, 8, None);
+    bench.run(20);
+    bench.admission.tell_capacity(bench.now, Some(200.0), None);
+    bench.run(10);
+    bench.service = 160 * MS;
+    bench.run(20);
+    bench.admission.tell_capacity(bench.now, None, None);
+    bench.run(10);
+    assert!(near(bench.per_s(), 50.0, 0.05), "{:?}, {:?}", bench.per_s(), bench.causes());
+}
+
+/// With a queue in the response time that the limit goes by, the limit would make the queue longer, and so on.
+#[test]
+fn a_floor_above_what_the_server_can_do_does_not_raise_the_limit_without_end() {
+    let mut bench = Bench::new(Algorithm::KneeTrack, 8, None);
+    bench.run(20);
+    bench.admission.tell_capacity(bench.now, Some(1000.0), None);
+    bench.run(120);
+    // 1,000 a second of 20 ms, with its headroom.
+    let limit = bench.admission.levels().limit;
+    assert!((20..=27).contains(&limit), "{limit}");
 }
 
 /// The highest limit of the first search.

@@ -40,6 +40,10 @@ impl KneeTrack {
         if !self.is_full || self.saturated_for(t) < (5.0 * self.response).max(0.5) {
             return false;
         }
+        let allowed = self.part_allowed();
+        if allowed < 1.0 {
+            return self.count_below_ceiling(t, departed, allowed);
+        }
         if self.mode == Mode::Up {
             self.counted.add_above(departed, TICK);
             return false;
@@ -52,6 +56,20 @@ impl KneeTrack {
         let Some(expected) = self.expected() else { return false };
         let work = self.costs.as_ref().map_or(0.0, |costs| costs.work(departed));
         let Some(alarm) = self.cusums.tick(departed, work, &expected) else { return false };
+        self.change(t, &alarm);
+        true
+    }
+
+    /// While a ceiling holds the limit below what the server can do, only that it can do less than the ceiling is noticed.
+    fn count_below_ceiling(&mut self, t: f64, departed: &PerClass, allowed: f64) -> bool {
+        let (Some(expected), Some(costs)) = (self.expected(), &self.costs) else { return false };
+        let expected = Expected { rho: expected.rho * allowed, ..expected };
+        let work = costs.work(departed);
+        let Some(alarm) = self.cusums.tick(departed, work, &expected) else { return false };
+        if costs.work(&alarm.departed) / alarm.seconds >= expected.rho {
+            self.cusums.reset();
+            return false;
+        }
         self.change(t, &alarm);
         true
     }
@@ -83,6 +101,11 @@ impl KneeTrack {
         self.level_cap = cap.max(self.level).min(f64::from(self.bounds.max));
         let saturated_for = self.saturated_for(t);
         if saturated_for < (5.0 * self.response).max(0.5) {
+            return;
+        }
+        if self.part_allowed() < 1.0 {
+            self.set_base_level();
+            self.probe_low_when_due(t, saturated_for);
             return;
         }
         self.cost_window.add(departed, TICK);

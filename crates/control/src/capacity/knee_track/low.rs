@@ -65,8 +65,18 @@ impl KneeTrack {
         let nothing = self.low.departed.sum() <= 0.0;
         let knee = if nothing { (self.level / 2.0).max(1.0) } else { self.find_knee() };
         self.knee = Some(knee);
-        self.set_level((LOW * knee).min(0.8 * self.level_cap).floor().max(1.0));
+        let own = if nothing { knee } else { self.own_knee(knee) };
+        self.set_level((LOW * own).min(0.8 * self.level_cap).floor().max(1.0));
         self.begin(Mode::Low, t);
+    }
+
+    /// Of a knee by a floor that says more than the server can do, what it can: with a queue in it the response time, and with
+    /// that the limit, would grow without end.
+    pub(super) fn own_knee(&self, knee: f64) -> f64 {
+        match self.capacity_bounds.floor {
+            Some(_) => knee.min(self.knee_at(self.found_capacity())),
+            None => knee,
+        }
     }
 
     pub(super) fn tick_low(&mut self, t: f64, seconds: f64) {
@@ -83,7 +93,7 @@ impl KneeTrack {
         if count < 4.0 || !(enough || seconds >= span_max) {
             return;
         }
-        if !full && self.contradicts() {
+        if !full && self.contradiction().is_some() {
             self.go_low(t, 3);
             return;
         }
@@ -101,14 +111,18 @@ impl KneeTrack {
         self.go_base(t);
     }
 
-    /// Whether the block is another server's than the one known.
-    fn contradicts(&self) -> bool {
+    /// How many times as long as was known its requests take, if the block is another server's than the one known.
+    pub(super) fn contradiction(&self) -> Option<f64> {
+        if self.low.departed.sum() <= 0.0 {
+            return None;
+        }
         let area = &self.block.area;
         let expected: f64 = (0..self.classes).map(|class| area.departed[class] * self.unqueued(class)).sum();
         let ratio = area.weight_seconds.sum() / expected.max(1e-12);
         let spread =
             self.dispersion.max(1.0) * (1.0 / area.departed.sum() + 1.0 / self.low.departed.sum().max(1.0));
-        (ratio.max(1e-9).ln() / spread.sqrt()).abs() > 3.0 && (ratio - 1.0).abs() > 0.15
+        let contradicts = (ratio.max(1e-9).ln() / spread.sqrt()).abs() > 3.0 && (ratio - 1.0).abs() > 0.15;
+        contradicts.then_some(ratio)
     }
 
     /// Back to mode base.

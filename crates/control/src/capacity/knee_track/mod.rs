@@ -27,20 +27,30 @@
 //!
 //! A new limit is first *settled*: until no more than it is in flight, a mean response time has passed
 //! and a limit's worth has departed (two limits' worth outside base), for at most `max(1 s, 3·rt)`. After raising the limit
-//! short requests leave first; what leaves before the turnover tells nothing. Then the *block* is
+//! short requests leave first; what leaves before the turnover tells nothing. What passes the limit or weighs more than it keeps more in
+//! flight than the limit: it is settled, too, once what was in flight before and as much as a new limit turns over have departed. Then the *block* is
 //! measured: departures, weight in flight over time, time.
 //!
 //! The search begins at 8 in flight, which few servers are too small for and which lets a first burst through sooner, or at
 //! `in_flight.limit` if that is less. Where requests are slow (not half of a limit has departed in 0.4 s, of the next in 0.8 s, and
 //! so on), it goes up to `in_flight.limit`, where the other algorithms start, without waiting for them. Where what is in flight for over a
-//! second ends well for fewer than a quarter (clients have given up), that was too far: it goes back by halves. Bursts of slow
+//! second ends well for fewer than a quarter (clients have given up), that was too far: it goes back by halves, also where those who gave
+//! up make room, so that nothing seems to wait. Bursts of slow
 //! requests, which end before anything departs, are told apart by their response times ([`bursts`]).
 //!
+//! Where few ask, a place that becomes free is not taken at once: the server is still full for a quarter of a response time after
+//! something last waited, as long as half of the limit is in flight.
+//!
 //! Below capacity (nothing waits on the limit) nothing is probed, nothing is learnt but `R`, which is free
-//! when little is in flight, and the limit stays. An estimate too low feeds itself, since it hides the load that
+//! when little is in flight, and the limit stays. An `R` that is longer there is not believed: it may be a queue. A full low probe goes
+//! on when the load is back, since without `R` the limit could only follow the queue. An estimate too low feeds itself, since it hides the load that
 //! would disprove it; two rules break that: the up probe, and the *proof*: work that departs, saturated or not, for a second
 //! at over `1.06 + 2.5·√(F/2X)` times the estimate, or at a rate that a cumulative sum ([`change`]) takes for more than 1.06
 //! times the estimate, is taken over as the estimate.
+//!
+//! A ceiling below what is found holds the limit: the server is not full then, and of what departs nothing is counted and nothing
+//! is looked for above; only that it does less than the ceiling is a fall. Under a floor above what is found `R` comes from
+//! six tenths of the knee that is found.
 //!
 //! # Inputs
 //!
@@ -60,6 +70,7 @@ mod counted;
 mod found;
 mod low;
 mod probe;
+mod saturation;
 mod slots;
 mod start;
 
@@ -147,12 +158,14 @@ pub struct KneeTrack {
     began: bool,
     block: Block,
     settling: Option<Settling>,
-    /// What a search had measured when the load went away, to go on from when it is back.
+    /// What a search or a full low probe had measured when the load went away, to go on from when it is back.
     interrupted: Option<start::Interrupted>,
     bursts: bursts::Bursts,
-    saturation: Saturation,
+    saturation: saturation::Saturation,
     /// Mean response time, seconds.
     response: f64,
+    /// When an exchange last ended well.
+    last_reply: f64,
     /// Response times in the first start: number, sum, sum of squares.
     first_responses: [f64; 3],
     /// `F`: variance of the work departing in a span over that of as many even Poisson departures.
@@ -218,6 +231,8 @@ struct Block {
     weight: f64,
     /// Exchanges started.
     started: f64,
+    /// Weight in flight at its beginning, where nothing is kept waiting and that has been asked for.
+    before: Option<f64>,
 }
 
 /// A limit that has just been set.
@@ -228,14 +243,8 @@ struct Settling {
     latest: f64,
     /// Weight departed since.
     turned: f64,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Saturation {
-    holds: bool,
-    since: f64,
-    /// Since when little has been in flight, while it does not hold.
-    quiet_since: f64,
+    /// Weight in flight at its beginning, once that is known.
+    before: Option<f64>,
 }
 
 impl KneeTrack {
@@ -253,11 +262,18 @@ impl KneeTrack {
             next_tick: Timestamp::EPOCH,
             began: false,
             block: Block::default(),
-            settling: Some(Settling { began: 0.0, earliest: RESPONSE_FIRST, latest: 1.0, turned: 0.0 }),
+            settling: Some(Settling {
+                began: 0.0,
+                earliest: RESPONSE_FIRST,
+                latest: 1.0,
+                turned: 0.0,
+                before: None,
+            }),
             interrupted: None,
             bursts: bursts::Bursts::default(),
-            saturation: Saturation::default(),
+            saturation: saturation::Saturation::default(),
             response: RESPONSE_FIRST,
+            last_reply: 0.0,
             first_responses: [0.0; 3],
             dispersion: DISPERSION_FIRST,
             dispersion_windows: 0.0,
@@ -421,6 +437,7 @@ impl Limit for KneeTrack {
             // It left the server, but was no work done.
             return;
         }
+        self.last_reply = self.last;
         self.block.area.departed[class] += 1.0;
         self.tick_departed[class] += 1.0;
         let response = sample.response_time.as_secs_f64();
@@ -541,13 +558,17 @@ impl KneeTrack {
         let departed = mem::take(&mut self.tick_departed);
         self.rate += (departed.sum() / TICK - self.rate) * 0.04;
         self.prove(t, &departed);
-        if !held {
+        if held {
+            self.saturation.last_held = t;
+        } else if !self.is_still_full(t, in_flight) {
             self.unsaturated(t, in_flight);
             return;
         }
         if !self.saturation.holds {
             (self.saturation.holds, self.saturation.since) = (true, t);
-            if matches!(self.mode, Mode::Low | Mode::Up) {
+            // While nothing is known of the response time, or what is known is in doubt, the limit could only follow the queue.
+            let is_routine = self.mode == Mode::Low && self.low_repeats == 0;
+            if is_routine || self.mode == Mode::Up {
                 self.mode = Mode::Base;
                 self.set_base_level();
             }
@@ -557,10 +578,14 @@ impl KneeTrack {
         if self.count_saturated(t, &departed) {
             return;
         }
-        if let Some(settling) = self.settling {
+        if let Some(settling) = &mut self.settling {
+            let before = *settling.before.get_or_insert(in_flight);
+            let settling = *settling;
             let turnovers = if self.mode == Mode::Base || self.is_below_first() { 1.0 } else { 2.0 };
             let turned = t >= settling.earliest && settling.turned >= self.level * turnovers;
-            if in_flight <= self.level && (turned || t >= settling.latest) {
+            // What passes the limit (the top priority), or weighs more than all of it, does not go down to it.
+            let drained = in_flight <= self.level || settling.turned >= before + self.level * turnovers;
+            if drained && (turned || t >= settling.latest) {
                 self.zero(t);
                 self.resume(t);
             } else if self.costs.is_none()
@@ -586,35 +611,6 @@ impl KneeTrack {
         }
     }
 
-    /// Below capacity: the limit stays, and low samples are free.
-    fn unsaturated(&mut self, t: f64, in_flight: f64) {
-        if self.saturation.holds {
-            self.interrupt(t);
-            self.end_burst(t, in_flight);
-            self.pause(t);
-        }
-        self.look_for_burst(in_flight);
-        let (Some(knee), true) = (self.knee, self.costs.is_some()) else { return };
-        if in_flight > LOW * knee {
-            self.saturation.quiet_since = t;
-            self.zero(t);
-        } else if t - self.saturation.quiet_since > 2.0 * self.response
-            && self.block.area.departed.sum() > 20.0
-        {
-            self.add_low(self.block.area);
-            self.zero(t);
-        }
-    }
-
-    /// Saturation is over.
-    fn pause(&mut self, t: f64) {
-        self.saturation.holds = false;
-        self.is_full = false;
-        self.saturation.quiet_since = t;
-        self.zero(t);
-        self.cusums.reset();
-    }
-
     /// What counts of what has departed of the full server.
     fn saturated_work(&self) -> Span {
         self.costs.as_ref().map_or_else(Span::default, |costs| self.counted.span(costs, self.dispersion))
@@ -637,6 +633,13 @@ impl KneeTrack {
     fn capacity_of(&self, costs: &Costs, mix: &PerClass) -> f64 {
         let mean = if mix.sum() > 0.0 { costs.theta().dot(mix) / mix.sum() } else { costs.theta()[0] };
         if mean > 0.0 { self.saturated_rho() / mean } else { 0.0 }
+    }
+
+    /// Which part of what is found the bounds leave, at most 1: where it is less, the limit keeps the server from being full, and
+    /// what departs is no sample of its capacity.
+    fn part_allowed(&self) -> f64 {
+        let found = self.found_capacity();
+        if found > 0.0 { (self.capacity_bounds.clamp(found) / found).min(1.0) } else { 1.0 }
     }
 
     /// The mean over the present mix.
@@ -665,7 +668,19 @@ impl KneeTrack {
 
     /// `N`.
     fn find_knee(&self) -> f64 {
-        let Some(capacity) = self.costs.as_ref().and_then(|_| self.capacity()) else { return 1.0 };
+        match &self.costs {
+            Some(_) => self.knee_at(self.capacity_bounds.clamp(self.found_capacity())),
+            None => 1.0,
+        }
+    }
+
+    /// Capacity for the present mix, whatever its bounds are, requests a second; 0: nothing is known.
+    fn found_capacity(&self) -> f64 {
+        self.costs.as_ref().map_or(0.0, |costs| self.capacity_of(costs, &self.mix))
+    }
+
+    /// `N` at a capacity.
+    fn knee_at(&self, capacity: f64) -> f64 {
         let mut unqueued = PerClass::ZERO;
         for class in 0..self.classes {
             unqueued[class] = self.unqueued(class);
@@ -674,7 +689,7 @@ impl KneeTrack {
     }
 
     fn begin(&mut self, mode: Mode, t: f64) {
-        if mode != Mode::Start {
+        if !matches!(mode, Mode::Start | Mode::Low) {
             self.interrupted = None;
         }
         self.mode = mode;
@@ -683,6 +698,7 @@ impl KneeTrack {
             earliest: t + self.response.clamp(0.02, 5.0),
             latest: t + (3.0 * self.response).max(1.0),
             turned: 0.0,
+            before: None,
         });
     }
 

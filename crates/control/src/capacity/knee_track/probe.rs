@@ -3,7 +3,7 @@
 //! Both compare a short block at another limit with the base block just before it, not with the long
 //! mean. With `y = ln(X / X_base)` and `g = ln(L / L_base)`:
 //!
-//! - *up*, twice the limit at first and half again later, every 5 s of saturation: `y > 0.4·g + se` begins a new
+//! - *up*, twice the limit at first and half again later, every 5 s of saturation where the limit may be higher: `y > 0.4·g + se` begins a new
 //!   search; `y > max(0.04, 2.5·se)` takes `X` over as the capacity. After a search or a fall the time between two begins
 //!   at five response times (0.7 s at least), and grows. Where less departs by more than `se`, the next one comes after as
 //!   long as what is beyond `se` is a sixtieth of;
@@ -109,12 +109,16 @@ impl Schedule {
 impl KneeTrack {
     /// Begins the probe that is due.
     pub(super) fn probe_when_due(&mut self, t: f64, seconds: f64, saturated_for: f64) {
-        // Those that cost goodput come in lasting saturation only.
-        let lasting = saturated_for > (4.0 * self.response).max(4.0);
+        let lasting = self.is_lasting(saturated_for);
         let sampled = self.block.area.departed.sum() >= 10.0;
-        if lasting && t >= self.schedule.low {
-            self.go_low(t, 0);
-        } else if t >= self.schedule.up && sampled && seconds > self.response {
+        if self.probe_low_when_due(t, saturated_for) {
+            return;
+        }
+        if t >= self.schedule.up
+            && sampled
+            && seconds > self.response
+            && self.level < f64::from(self.bounds.max)
+        {
             self.refer(seconds);
             let factor = if self.schedule.up_gap < 3.0 { 2.0 } else { 1.5 };
             self.set_level((factor * self.level).ceil().max(self.level + 1.0));
@@ -127,6 +131,20 @@ impl KneeTrack {
                 self.begin(Mode::Tight, t);
             }
         }
+    }
+
+    /// Begins a low probe if one is due.
+    pub(super) fn probe_low_when_due(&mut self, t: f64, saturated_for: f64) -> bool {
+        let is_due = self.is_lasting(saturated_for) && t >= self.schedule.low;
+        if is_due {
+            self.go_low(t, 0);
+        }
+        is_due
+    }
+
+    /// Those that cost goodput come in lasting saturation only.
+    fn is_lasting(&self, saturated_for: f64) -> bool {
+        saturated_for > (4.0 * self.response).max(4.0)
     }
 
     /// Departures of a tight probe do not count as samples of the capacity, so the estimate comes first.

@@ -130,6 +130,25 @@ impl KneeTrack {
             && area.departed.sum() < FUTILE * started
     }
 
+    /// The same while nothing waits: of those who have given up room is made, and nobody sees that the server works for them still.
+    pub(super) fn look_for_futility(&mut self, t: f64, in_flight: f64) {
+        if self.mode != Mode::Start || self.costs.is_some() {
+            return;
+        }
+        let before = *self.block.before.get_or_insert(in_flight);
+        let Block { started, area, .. } = self.block;
+        // What is in flight still, as a long poll is, may end well.
+        let ended = started + before - in_flight;
+        if ended < self.level.max(8.0) {
+            return;
+        }
+        let is_futile = area.weight_seconds.sum() > FUTILE_S * ended && area.departed.sum() < FUTILE * ended;
+        self.zero(t);
+        if is_futile && self.level > 1.0 {
+            self.turn_back(t);
+        }
+    }
+
     /// The first search has gone too far: back to half, and it waits from now on.
     pub(super) fn turn_back(&mut self, t: f64) {
         self.patience = f64::INFINITY;
@@ -138,9 +157,10 @@ impl KneeTrack {
         self.begin(Mode::Start, t);
     }
 
-    /// The load goes away: keeps what the search has measured at this limit.
+    /// The load goes away: keeps what the search, or a full low probe, has measured at this limit.
     pub(super) fn interrupt(&mut self, t: f64) {
-        if self.mode == Mode::Start && self.settling.is_none() {
+        let is_kept = self.mode == Mode::Start || self.mode == Mode::Low && self.low_repeats > 0;
+        if is_kept && self.settling.is_none() {
             let (limit, seconds) = (self.limit(), t - self.block.began);
             self.interrupted = Some(Interrupted { limit, seconds, block: self.block });
         }
