@@ -207,7 +207,11 @@ fn names() -> BTreeSet<String> {
         for entry in std::fs::read_dir(folder).expect("a readable folder").flatten() {
             match entry.path() {
                 path if path.is_dir() => folders.push(path),
-                path => names.extend(read(&path).split('"').skip(1).step_by(2).map(str::to_owned)),
+                path => {
+                    let source = read(&path);
+                    names.extend(source.split('"').skip(1).step_by(2).map(str::to_owned));
+                    names.extend(serialized(&source).map(str::to_owned));
+                }
             }
         }
     }
@@ -327,6 +331,13 @@ fn anchors(page: &str) -> BTreeSet<String> {
 }
 
 /// Every Markdown page that Git follows, or, in an unpacked archive, those of the root and of docs/.
+/// The fields of what is written as JSON by its shape.
+fn serialized(source: &str) -> impl Iterator<Item = &str> {
+    let shapes = source.split("#[derive(Serialize)]\n").skip(1);
+    let lines = shapes.flat_map(|shape| shape.lines().take_while(|line| *line != "}"));
+    lines.filter_map(|line| Some(line.trim().split_once(": ")?.0))
+}
+
 fn pages() -> Vec<PathBuf> {
     let listed = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.md"])
