@@ -32,7 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Reporter {
     stop: Option<mpsc::SyncSender<()>>,
-    thread: Option<JoinHandle<()>>,
+    /// The thread, and what is closed when it ends.
+    thread: Option<(JoinHandle<()>, mpsc::Receiver<()>)>,
 }
 
 impl Reporter {
@@ -43,8 +44,10 @@ impl Reporter {
     /// If a thread cannot be started.
     pub fn start(shared: &Arc<Shared>, recording: &Recording) -> io::Result<Self> {
         let (stop, stopped) = mpsc::sync_channel(0);
+        let (running, ended) = mpsc::sync_channel(0);
         let (shared, events) = (Arc::clone(shared), recording.events());
         let thread = std::thread::Builder::new().name("tidegate-report".to_owned()).spawn(move || {
+            let _running = running;
             let mut links = Links::default();
             loop {
                 links.report(&shared, &events);
@@ -53,13 +56,16 @@ impl Reporter {
                 }
             }
         })?;
-        Ok(Self { stop: Some(stop), thread: Some(thread) })
+        Ok(Self { stop: Some(stop), thread: Some((thread, ended)) })
     }
 
-    /// Another process has taken this one's place, and reports from now on.
+    /// Another process has taken this one's place, and reports from now on. A name that is looked up in vain, which may
+    /// take half a minute, is not waited for.
     pub fn stop(&mut self) {
         drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
+        if let Some((thread, ended)) = self.thread.take()
+            && ended.recv_timeout(2 * PATIENCE) != Err(mpsc::RecvTimeoutError::Timeout)
+        {
             let _ = thread.join();
         }
     }

@@ -228,6 +228,10 @@ impl Bound {
 
 fn tcp(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        // Whatever net.ipv6.bindv6only says.
+        socket.set_only_v6(false)?;
+    }
     // Connections of a process before this one that linger do not keep the port.
     socket.set_reuse_address(true)?;
     Ok(socket)

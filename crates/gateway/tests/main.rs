@@ -1,5 +1,6 @@
 //! The gateway as its clients see it: real sockets, a real server behind it.
 
+mod downstream_certificates;
 mod downstream_http1;
 mod downstream_http2;
 mod downstream_life;

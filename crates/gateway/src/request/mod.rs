@@ -163,7 +163,8 @@ impl Service {
         let snapshot = &application.application;
         // Before servers that speak HTTP/1 it is no call, whatever it calls itself: it would only keep its permit for longer.
         let converses = Head::of(&parts).is_grpc() && !is_http1_only(&snapshot.settings.upstream);
-        let (body, held) = if incoming.is_end_stream() {
+        let has_body = !incoming.is_end_stream();
+        let (body, held) = if !has_body {
             (RequestBody::Empty, held)
         } else {
             let bounds = if converses { bounds.of_conversation() } else { bounds };
@@ -200,8 +201,10 @@ impl Service {
             }
         };
         if held.started() > record.arrived() {
-            // Behind a body that was read only now, its departure shows after a turn of the event loop.
-            tokio::task::yield_now().await;
+            if has_body {
+                // Behind what was read only now, its departure shows after a turn of the event loop.
+                tokio::task::yield_now().await;
+            }
             if connection.has_departed(half_closed(&record)).await {
                 return broken();
             }
