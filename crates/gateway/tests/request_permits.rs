@@ -2,6 +2,7 @@
 
 use std::{
     io::{Read, Write},
+    net::{TcpListener, TcpStream},
     time::{Duration, Instant},
 };
 
@@ -39,6 +40,38 @@ fn a_second_request_waits_for_the_first() {
     assert_eq!(counted.counts(Meter::GOOD), [2]);
     assert_eq!(counted.counts(Meter::STARTED), [2]);
     assert_eq!(counted.distribution(Meter::WAITING_TIME).count(), 2);
+}
+
+#[test]
+fn who_is_next_is_at_the_server_before_the_response_that_made_room_is_at_its_client() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let house = House::new(&format!("servers = \"http://{}\"\n{ONE}", listener.local_addr().unwrap()));
+    let (mut first, mut second) = (house.connect(), house.connect());
+    first.write_all(GET).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    read_head(&mut server);
+    for _ in 0..20 {
+        second.write_all(GET).unwrap();
+        house.queued(1);
+        server.write_all(OK.as_bytes()).unwrap();
+        assert_eq!(read_response(&mut first).unwrap().status, 200);
+        server.set_nonblocking(true).unwrap();
+        assert!(server.peek(&mut [0]).is_ok(), "the server has to wait for its next request");
+        server.set_nonblocking(false).unwrap();
+        read_head(&mut server);
+        std::mem::swap(&mut first, &mut second);
+    }
+    server.write_all(OK.as_bytes()).unwrap();
+    assert_eq!(read_response(&mut first).unwrap().status, 200);
+    drop((first, second));
+    house.finish();
+}
+
+fn read_head(server: &mut TcpStream) {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.extend(take(server, 1));
+    }
 }
 
 #[test]

@@ -10,9 +10,9 @@ use super::{
 use crate::{
     ClassId, Timestamp,
     in_flight::{InFlight, TOP_PRIORITY},
-    knobs::SchedulerKind,
+    knobs::{Discipline, SchedulerKind},
     queue::{ClassQueue, WaitTable},
-    scheduler::{Candidate, Scheduler},
+    scheduler::{Candidate, Order, Scheduler},
     token_bucket::TokenBucket,
 };
 
@@ -71,6 +71,15 @@ impl Class {
         self.in_flight_max.is_none_or(|max| in_flight.fits_class(id, max, weight, priority))
     }
 
+    /// The order of its queue.
+    fn order(&self, now: Timestamp) -> Order {
+        match self.settings.queue.discipline {
+            _ if self.queue.is_lifo(now) => Order::Lifo,
+            Discipline::AdaptiveLifo => Order::FifoUntilStanding,
+            Discipline::Fifo | Discipline::Lifo => Order::Fifo,
+        }
+    }
+
     /// The request the class would start next, if the class's own rate and bound let it.
     pub(super) fn candidate(
         &mut self,
@@ -105,6 +114,7 @@ impl Class {
             priority: entry.priority,
             weight: entry.weight,
             sequence: entry.sequence,
+            order: if starving { Order::Fifo } else { self.order(now) },
             deadline: entry.deadline,
             starving,
             index,

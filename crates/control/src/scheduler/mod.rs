@@ -29,6 +29,8 @@ pub struct Candidate {
     pub weight: u32,
     /// Number of its arrival, unique: a lower one arrived earlier.
     pub sequence: u64,
+    /// How its class chose it.
+    pub order: Order,
     /// The latest start its client or class allows.
     pub deadline: Option<Timestamp>,
     /// It has waited longer than anti-starvation allows.
@@ -37,11 +39,31 @@ pub struct Candidate {
     pub index: u32,
 }
 
+/// The order within a class, as it is at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// First come, first served, always.
+    Fifo,
+    /// First come, first served, while the queue turns over.
+    FifoUntilStanding,
+    /// Last come, first served.
+    Lifo,
+}
+
 impl Candidate {
-    /// A candidate of `class` with `weight`, as its `sequence`-th arrival.
+    /// A candidate of `class` with `weight`, as its `sequence`-th arrival, first come, first served.
     #[must_use]
     pub const fn new(class: ClassId, priority: u8, weight: u32, sequence: u64) -> Self {
-        Self { class, priority, weight, sequence, deadline: None, starving: false, index: 0 }
+        Self {
+            class,
+            priority,
+            weight,
+            sequence,
+            order: Order::Fifo,
+            deadline: None,
+            starving: false,
+            index: 0,
+        }
     }
 }
 

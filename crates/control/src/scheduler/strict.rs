@@ -1,7 +1,9 @@
-//! Strict priority with anti-starvation: the highest priority first, of equal ones the first to arrive.
+//! Strict priority with anti-starvation: the highest priority first, classes of equal priority as if they had one queue.
 //!
 //! Order: the top priority; then what has waited longer than `starvation.max`, the oldest
-//! first; then by priority; within a priority by arrival over all classes.
+//! first; then by priority; within a priority by arrival over all classes. Where one of these gives its
+//! newest first, the newest of all goes: by age each newest would stand behind older ones of a class of which less comes, which
+//! would get all it asks for, and late. Not where one of them is first come, first served for good, which would get nothing.
 //!
 //! Source: Dyachuk & Deters, the priority queue of the dispatcher. Deviations:
 //!
@@ -12,7 +14,7 @@
 
 use std::cmp::Reverse;
 
-use super::Candidate;
+use super::{Candidate, Order};
 use crate::in_flight::TOP_PRIORITY;
 
 /// Strict priority. Without state; time enters through [`Candidate::starving`]. O(classes) a pick.
@@ -33,11 +35,19 @@ impl Strict {
     /// The position of the candidate to start next.
     #[must_use]
     pub fn pick(&self, candidates: &[Candidate]) -> Option<usize> {
-        (0..candidates.len()).min_by_key(|position| {
-            let candidate = &candidates[*position];
-            let top = candidate.priority >= TOP_PRIORITY;
-            let priority = if candidate.starving && !top { 0 } else { candidate.priority };
-            (Reverse(top), Reverse(candidate.starving), Reverse(priority), candidate.sequence)
-        })
+        let first = candidates.iter().map(rank).min()?;
+        let equal = (0..candidates.len()).filter(|position| rank(&candidates[*position]) == first);
+        let orders = || equal.clone().map(|position| candidates[position].order);
+        let is_lifo =
+            orders().any(|order| order == Order::Lifo) && orders().all(|order| order != Order::Fifo);
+        let sequence = |position: &usize| candidates[*position].sequence;
+        if is_lifo { equal.max_by_key(sequence) } else { equal.min_by_key(sequence) }
     }
+}
+
+/// Less is better.
+fn rank(candidate: &Candidate) -> (Reverse<bool>, Reverse<bool>, Reverse<u8>) {
+    let top = candidate.priority >= TOP_PRIORITY;
+    let priority = if candidate.starving && !top { 0 } else { candidate.priority };
+    (Reverse(top), Reverse(candidate.starving), Reverse(priority))
 }

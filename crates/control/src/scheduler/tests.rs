@@ -98,3 +98,35 @@ fn nothing_to_pick_from() {
         scheduler.emptied(ClassId(3));
     }
 }
+
+/// Twice as many come as are served, one of four of another class.
+#[test]
+fn classes_of_equal_priority_that_give_their_newest_share_as_one_queue() {
+    let (mut waiting, mut served) = ([Vec::new(), Vec::new()], [0, 0]);
+    for sequence in 0..4000_u64 {
+        let is_rarer = sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62 == 3;
+        waiting[usize::from(is_rarer)].push(sequence);
+        if sequence % 2 == 1 {
+            let newest = (0..2_u16).filter_map(|class| {
+                let sequence = *waiting[usize::from(class)].last()?;
+                Some(Candidate { order: Order::Lifo, ..Candidate::new(ClassId(class), 3, 1, sequence) })
+            });
+            let newest: Vec<_> = newest.collect();
+            let class = newest[Strict.pick(&newest).unwrap()].class.index();
+            waiting[class].pop();
+            served[class] += 1;
+        }
+    }
+    assert!((400..600).contains(&served[1]), "{served:?}");
+}
+
+#[test]
+fn a_class_that_is_first_come_first_served_for_good_is_not_passed_by_newer_ones() {
+    let of = |class, sequence, order| Candidate { order, ..Candidate::new(ClassId(class), 3, 1, sequence) };
+    let (old, new) = (of(0, 1, Order::Fifo), of(1, 2, Order::Lifo));
+    assert_eq!(Strict.pick(&[old, new]), Some(0));
+    let (old, new) = (of(0, 1, Order::FifoUntilStanding), of(1, 2, Order::Lifo));
+    assert_eq!(Strict.pick(&[old, new]), Some(1));
+    let (old, new) = (of(0, 1, Order::FifoUntilStanding), of(1, 2, Order::FifoUntilStanding));
+    assert_eq!(Strict.pick(&[old, new]), Some(0));
+}

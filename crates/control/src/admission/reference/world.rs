@@ -1,6 +1,6 @@
 //! One path of the reference, of requests or of shadows: who waits, what is in flight, who is next.
 
-use std::{cmp::Reverse, time::Duration};
+use std::time::Duration;
 
 use super::{
     super::{AdmissionSettings, ClassSettings, Exchange, Rate},
@@ -363,6 +363,22 @@ impl World {
         open.then(|| (chosen.clone(), starving))
     }
 
+    /// Of those that have starved, else of those of the highest priority, the oldest, or the newest: that if a class gives its newest
+    /// and none is FIFO.
+    fn strictly_first<'c>(&self, candidates: &'c [(Request, bool)]) -> Option<&'c (Request, bool)> {
+        let starving: Vec<_> = candidates.iter().filter(|c| c.1).collect();
+        if !starving.is_empty() {
+            return starving.into_iter().min_by_key(|c| c.0.sequence);
+        }
+        let highest = candidates.iter().map(|c| c.0.exchange.priority).max()?;
+        let mut equal: Vec<_> = candidates.iter().filter(|c| c.0.exchange.priority == highest).collect();
+        equal.sort_by_key(|c| c.0.sequence);
+        let classes: Vec<_> = equal.iter().map(|c| c.0.exchange.class.index()).collect();
+        let newest = classes.iter().any(|class| self.is_lifo(*class))
+            && classes.iter().all(|class| self.classes[*class].queue.discipline != Discipline::Fifo);
+        if newest { equal.pop() } else { equal.into_iter().next() }
+    }
+
     fn end_hold(&mut self) {
         if std::mem::take(&mut self.held) {
             self.last_held = Some(self.now);
@@ -381,10 +397,7 @@ impl World {
             let class_of = |c: &&(Request, bool)| c.0.exchange.class.index();
             let mut drr = self.drr.clone();
             let pick = top.or_else(|| match self.scheduler {
-                SchedulerKind::Strict => candidates.iter().min_by_key(|c| {
-                    let rank = if c.1 { 0 } else { c.0.exchange.priority };
-                    (Reverse(c.1), Reverse(rank), c.0.sequence)
-                }),
+                SchedulerKind::Strict => self.strictly_first(&candidates),
                 SchedulerKind::RoundRobin => {
                     candidates.iter().min_by_key(|c| (class_of(c) < self.round_robin, class_of(c)))
                 }
