@@ -201,11 +201,7 @@ fn responses_without_a_body_have_none() {
         let mut at_server = house.origin.next();
         assert_eq!(at_server.request.method, method);
         at_server.send(response);
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            head.extend(take(&mut client, 1));
-        }
-        let head = String::from_utf8(head).unwrap();
+        let head = crate::support::read_head(&mut client).unwrap();
         assert!(head.starts_with(response.lines().next().unwrap()), "{head}");
         let found = head.lines().find_map(|line| line.strip_prefix("content-length: "));
         assert_eq!(found, length, "{head}");
@@ -357,10 +353,7 @@ fn a_mebibyte_goes_each_way() {
                 at_server.send("0\r\n\r\n");
             }
         });
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            head.extend(take(&mut client, 1));
-        }
+        crate::support::read_head(&mut client).unwrap();
         let mut got = Vec::new();
         if chunked {
             loop {

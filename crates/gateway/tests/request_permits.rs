@@ -2,7 +2,7 @@
 
 use std::{
     io::{Read, Write},
-    net::{TcpListener, TcpStream},
+    net::TcpListener,
     time::{Duration, Instant},
 };
 
@@ -11,7 +11,7 @@ use tidegate_runtime::Subject;
 
 use crate::{
     request_house::{House, Origin, take},
-    support::{eventually, read_response},
+    support::{eventually, read_head, read_response},
 };
 
 /// One request at a time.
@@ -49,7 +49,7 @@ fn who_is_next_is_at_the_server_before_the_response_that_made_room_is_at_its_cli
     let (mut first, mut second) = (house.connect(), house.connect());
     first.write_all(GET).unwrap();
     let (mut server, _) = listener.accept().unwrap();
-    read_head(&mut server);
+    read_head(&mut server).unwrap();
     for _ in 0..20 {
         second.write_all(GET).unwrap();
         house.queued(1);
@@ -58,20 +58,13 @@ fn who_is_next_is_at_the_server_before_the_response_that_made_room_is_at_its_cli
         server.set_nonblocking(true).unwrap();
         assert!(server.peek(&mut [0]).is_ok(), "the server has to wait for its next request");
         server.set_nonblocking(false).unwrap();
-        read_head(&mut server);
+        read_head(&mut server).unwrap();
         std::mem::swap(&mut first, &mut second);
     }
     server.write_all(OK.as_bytes()).unwrap();
     assert_eq!(read_response(&mut first).unwrap().status, 200);
     drop((first, second));
     house.finish();
-}
-
-fn read_head(server: &mut TcpStream) {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        head.extend(take(server, 1));
-    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use tidegate_control::{
 use tidegate_runtime::Subject;
 
 use crate::{
-    request_house::{House, take},
+    request_house::House,
     request_log::member,
     support::{Response, eventually, exchange, read_response, rest},
 };
@@ -27,11 +27,7 @@ fn refused(house: &House, method: &str, accept: &str) -> Response {
     let request = format!("{method} / HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\n\r\n");
     let response = if method == "HEAD" {
         client.write_all(request.as_bytes()).unwrap();
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            head.extend(take(&mut client, 1));
-        }
-        let head = String::from_utf8(head).unwrap();
+        let head = crate::support::read_head(&mut client).unwrap();
         Response { status: head[9..12].parse().unwrap(), head, body: String::new() }
     } else {
         exchange(&mut client, &request)

@@ -125,11 +125,8 @@ fn any_protocol_is_joined_byte_by_byte_and_closes_half_by_half() {
     assert_eq!(at_server.request.one("upgrade"), Some("echo"));
     assert_eq!(at_server.request.one("connection"), Some("upgrade"));
     at_server.send("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\nhello");
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        head.extend(take(&mut client, 1));
-    }
-    let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
+    let head = crate::support::read_head(&mut client).unwrap();
+    let head = head.to_ascii_lowercase();
     assert!(head.starts_with("http/1.1 101 ") && head.contains("upgrade: echo\r\n"), "{head}");
     assert_eq!(take(&mut client, 5), b"hello");
     eventually("no permit", || house.gate().held() == 0);

@@ -122,13 +122,7 @@ pub(crate) fn get<S: Read + Write>(stream: &mut S, path: &str) -> Response {
 
 /// Reads one response.
 pub(crate) fn read_response(stream: &mut impl Read) -> io::Result<Response> {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        stream.read_exact(&mut byte)?;
-        head.push(byte[0]);
-    }
-    let head = String::from_utf8(head).unwrap();
+    let head = read_head(stream)?;
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     let mut response = Response { status, head, body: String::new() };
     let mut body = Vec::new();
@@ -150,6 +144,17 @@ pub(crate) fn read_response(stream: &mut impl Read) -> io::Result<Response> {
     }
     response.body = String::from_utf8(body).unwrap();
     Ok(response)
+}
+
+/// Reads a head, of a request or a response, and nothing behind it.
+pub(crate) fn read_head(stream: &mut impl Read) -> io::Result<String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte)?;
+        head.push(byte[0]);
+    }
+    Ok(String::from_utf8(head).unwrap())
 }
 
 fn read_line(stream: &mut impl Read) -> io::Result<String> {
