@@ -1,4 +1,5 @@
-//! The table of docs/algorithms.md: KneeTrack before each standard server, and Gradient2 beside it.
+//! The tables of docs/algorithms.md: KneeTrack before each standard server, Gradient2 beside it, and how soon a fall and a rise
+//! are followed.
 //!
 //! `cargo run --release -p tidegate-sim --example servers`
 
@@ -7,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use tidegate_sim::{Score, StandardServer};
+use tidegate_sim::{Followed, Score, StandardServer};
 
 const SEEDS: u64 = 10;
 const SPAN: Duration = Duration::from_secs(40);
@@ -31,11 +32,31 @@ fn main() -> io::Result<()> {
             median(&ours, |score| score.within_5_s.unwrap_or(f64::INFINITY)),
         )?;
     }
+    writeln!(
+        out,
+        "\n| server | fall, within 10 % | fall, goodput | rise, within 10 % | rise, goodput |\n|---|---|---|---|---|"
+    )?;
+    for server in StandardServer::all() {
+        let followed: Vec<[Followed; 2]> =
+            (1..=SEEDS).map(|seed| server.follow("knee_track", seed)).collect();
+        write!(out, "| {} |", server.name)?;
+        for change in 0..2 {
+            for value in [|it: &Followed| it.within_10_s, |it: &Followed| it.goodput_s] {
+                let of = |changes: &[Followed; 2]| value(&changes[change]).unwrap_or(f64::INFINITY);
+                write!(out, " {:.1} ({:.1}) |", median(&followed, of), worst(&followed, of))?;
+            }
+        }
+        writeln!(out)?;
+    }
     Ok(())
 }
 
-fn median(scores: &[Score], value: impl Fn(&Score) -> f64) -> f64 {
-    let mut values: Vec<f64> = scores.iter().map(value).collect();
+fn worst<T>(runs: &[T], value: impl Fn(&T) -> f64) -> f64 {
+    runs.iter().map(value).fold(0.0, f64::max)
+}
+
+fn median<T>(runs: &[T], value: impl Fn(&T) -> f64) -> f64 {
+    let mut values: Vec<f64> = runs.iter().map(value).collect();
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }

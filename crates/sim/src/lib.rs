@@ -44,6 +44,6 @@ pub use scenario::{
     Application, Change, Class, Collector, Database, Fault, Host, Network, START, Scenario, Server, Sharing,
     Switching, Tls, Trouble,
 };
-pub use standard_servers::{Score, StandardServer};
+pub use standard_servers::{Followed, Score, StandardServer};
 pub use times::Times;
 pub use truth::{Truth, queueing_truth};

@@ -9,9 +9,9 @@ use std::time::Duration;
 use tidegate_control::{ClassId, Timestamp, limit::Limiter};
 
 use crate::{
-    Application, Arrivals, Behaviour, Class, Clients, Database, Draw, Fault, Front, Gateway, Host, Levels,
-    Population, Request, RunResult, START, Scenario, Server, ServerView, Switching, Trouble, Verdict,
-    front::Done, run,
+    Application, Arrivals, Behaviour, Change, Class, Clients, Database, Draw, Fault, Front, Gateway, Host,
+    Levels, Population, Request, Row, RunResult, START, Scenario, Server, ServerView, Switching, Trouble,
+    Verdict, front::Done, run,
 };
 
 /// How often an estimate is written down.
@@ -52,6 +52,15 @@ pub struct Score {
     pub error: Option<f64>,
     /// The run itself.
     pub result: RunResult,
+}
+
+/// How soon a change of the server's speed was followed, in seconds after it; `None`: not before the next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Followed {
+    /// Until the estimate of the capacity stays within 10 % (for 90 % of three seconds).
+    pub within_10_s: Option<f64>,
+    /// Until three seconds have at least 90 % of the goodput that is possible.
+    pub goodput_s: Option<f64>,
 }
 
 impl StandardServer {
@@ -270,22 +279,7 @@ impl StandardServer {
     /// If there is no such algorithm.
     #[must_use]
     pub fn score(&self, algorithm: &str, seed: u64, load: f64, duration: Duration) -> Score {
-        let scenario = self.scenario(seed, load, duration);
-        let mut gateway = Gateway::of(&scenario.applications[0]);
-        gateway
-            .set("shop/in_flight.algorithm", algorithm)
-            .unwrap_or_else(|error| panic!("algorithm {algorithm}: {error}"));
-        let mut front = Observed { gateway, server: self, estimates: Vec::new() };
-        let result = run(&scenario, &mut front);
-        let errors: Vec<Option<f64>> = front
-            .estimates
-            .iter()
-            .zip(&result.series)
-            .map(|(estimate, row)| {
-                let middle = row.at.saturating_sub(row.length / 2);
-                estimate.map(|estimate| estimate / self.capacity(middle) - 1.0)
-            })
-            .collect();
+        let (result, errors) = self.observe(algorithm, &self.scenario(seed, load, duration), &|_| 1.0);
         let late: Vec<f64> =
             errors[errors.len() / 2..].iter().flatten().map(|error: &f64| error.abs()).collect();
         let total: f64 = self.good_work(&result);
@@ -297,6 +291,68 @@ impl StandardServer {
             error: (!late.is_empty()).then(|| mean(&late)),
             result,
         }
+    }
+
+    /// Runs it at twice the capacity, cold, and lets the processors fall to half their speed after 33 s and rise
+    /// again after 63, to the end at 93 s: how soon each was followed.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such algorithm.
+    #[must_use]
+    pub fn follow(&self, algorithm: &str, seed: u64) -> [Followed; 2] {
+        let [fall, rise, end] = [33, 63, 93].map(Duration::from_secs);
+        let speed = |at: Duration| if (fall..rise).contains(&at) { 0.5 } else { 1.0 };
+        let mut scenario = self.scenario(seed, 2.0, end);
+        scenario.host.speed = [fall, rise].map(|at| Change { at, to: speed(at) }).into();
+        let (result, errors) = self.observe(algorithm, &scenario, &speed);
+        [(fall, rise), (rise, end)].map(|(from, to)| {
+            let here = |row: &Row| row.at > from && row.at <= to;
+            let rows = || result.series.iter().zip(&errors).filter(|(row, _)| here(row));
+            let errors: Vec<_> = rows().map(|(_, error)| *error).collect();
+            let good: Vec<_> = rows().map(|(row, _)| self.good_share(row, speed(from))).collect();
+            let held = good.windows(30).position(|window| mean(window) >= 0.9);
+            Followed {
+                within_10_s: settled(&errors, 0.10),
+                goodput_s: held.map(|rows| count(rows as u64) / 10.0),
+            }
+        })
+    }
+
+    /// A run before the server, and by how much the estimate was wrong in each of its rows; `speed`: that of the processors.
+    fn observe(
+        &self,
+        algorithm: &str,
+        scenario: &Scenario,
+        speed: &dyn Fn(Duration) -> f64,
+    ) -> (RunResult, Vec<Option<f64>>) {
+        let mut gateway = Gateway::of(&scenario.applications[0]);
+        gateway
+            .set("shop/in_flight.algorithm", algorithm)
+            .unwrap_or_else(|error| panic!("algorithm {algorithm}: {error}"));
+        let mut front = Observed { gateway, server: self, estimates: Vec::new() };
+        let result = run(scenario, &mut front);
+        let errors = front
+            .estimates
+            .iter()
+            .zip(&result.series)
+            .map(|(estimate, row)| {
+                let middle = row.at.saturating_sub(row.length / 2);
+                estimate.map(|estimate| estimate / (self.capacity(middle) * speed(middle)) - 1.0)
+            })
+            .collect();
+        (result, errors)
+    }
+
+    /// Work of a row's good replies, as a share of the most possible at that speed.
+    fn good_share(&self, row: &Row, speed: f64) -> f64 {
+        let work: f64 = row
+            .classes
+            .iter()
+            .zip(&self.classes)
+            .map(|(tick, class)| count(tick.good) * class.work.mean())
+            .sum();
+        work / (self.work_per_s * speed * row.length.as_secs_f64())
     }
 
     fn good_work(&self, result: &RunResult) -> f64 {

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use tidegate_control::ClassId;
 use tidegate_sim::{
-    Application, Arrivals, Behaviour, Change, Class, Clients, Draw, Gateway, Host, Population, Row, Scenario,
-    Score, Server, StandardServer, run,
+    Application, Arrivals, Behaviour, Change, Class, Clients, Draw, Followed, Gateway, Host, Population, Row,
+    Scenario, Score, Server, StandardServer, run,
 };
 
 const SPAN: Duration = Duration::from_secs(40);
 
-fn median(scores: &[Score], value: impl Fn(&Score) -> f64) -> f64 {
-    let mut values: Vec<f64> = scores.iter().map(value).collect();
+fn median<T>(runs: &[T], value: impl Fn(&T) -> f64) -> f64 {
+    let mut values: Vec<f64> = runs.iter().map(value).collect();
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
@@ -41,6 +41,26 @@ fn knee_track_keeps_every_server_at_its_peak() {
                 "{}: goodput {goodput:.3}, p95 {p95:.2}, error {error:.3}, 10 % after {within:.1} s",
                 server.name
             ));
+        }
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+/// Half the speed, and all of it again: medians of three runs, in seconds after the change.
+#[test]
+fn knee_track_follows_a_fall_and_a_rise() {
+    let mut faults = Vec::new();
+    for server in StandardServer::all() {
+        let runs: Vec<_> = (1..=3).map(|seed| server.follow("knee_track", seed)).collect();
+        for (change, name) in ["fall", "rise"].into_iter().enumerate() {
+            let median = |value: fn(&Followed) -> Option<f64>| {
+                median(&runs, |run| value(&run[change]).unwrap_or(f64::INFINITY))
+            };
+            let (estimate, goodput) = (median(|it| it.within_10_s), median(|it| it.goodput_s));
+            println!("{:<8} {name}: within 10 % {estimate:.1}, goodput {goodput:.1}", server.name);
+            if estimate > 12.0 || goodput > 4.0 {
+                faults.push(format!("{}, {name}: {estimate:.1} and {goodput:.1} s", server.name));
+            }
         }
     }
     assert!(faults.is_empty(), "{faults:#?}");
@@ -241,6 +261,60 @@ fn at_once(requests: f64, gap_s: f64, workers: u16, work_s: f64) -> (f64, Vec<f6
     let result = run(&scenario, &mut gateway);
     let limits = result.series.iter().map(|row| row.limit.expect("there is a limit"));
     (result.goodput(), limits.skip(40).collect())
+}
+
+/// How many requests keep a server busy does not go by their weight: with few heavy ones among light ones, and where all are as
+/// heavy, it gets as much done as without weights.
+#[test]
+fn weights_do_not_keep_the_server_from_being_full() {
+    for (heavy_part, weights) in [(1.0 / 21.0, [1, 20]), (0.0, [20, 20]), (1.0 / 21.0, [1, 1])] {
+        let mut shares: Vec<f64> = (1..=5).map(|seed| share_of_work(heavy_part, weights, seed)).collect();
+        shares.sort_by(f64::total_cmp);
+        println!("{heavy_part:.2} of weight {weights:?}: {shares:.3?}");
+        assert!(shares[2] > 0.95, "{heavy_part:.2} of weight {weights:?}: {shares:.3?}");
+    }
+}
+
+/// Work done within two seconds, of what four workers can do, at 1.5 times that: light requests of 10 ms and heavy ones of 200.
+fn share_of_work(heavy_part: f64, weights: [u32; 2], seed: u64) -> f64 {
+    let work_s = [0.01, 0.2];
+    let parts = [1.0 - heavy_part, heavy_part];
+    let mean_s: f64 = parts.iter().zip(work_s).map(|(part, work_s)| part * work_s).sum();
+    let class = |index: usize| Class {
+        name: ["light", "heavy"][index].to_owned(),
+        weight: weights[index],
+        work: Draw::Exponential { mean: work_s[index] },
+        good_within: Duration::from_secs(2),
+        ..Class::default()
+    };
+    let clients = Clients {
+        name: "everybody".to_owned(),
+        population: Population::Open {
+            arrivals: Arrivals::Poisson { per_s: 1.5 * 4.0 / mean_s },
+            mix: (0..).map(ClassId).zip(parts).collect(),
+            clients: 1000,
+        },
+        behaviour: Behaviour { timeout: Some(Duration::from_secs(2)), retry: None },
+    };
+    let scenario = Scenario {
+        seed,
+        duration: Duration::from_secs(60),
+        warm_up: Duration::from_secs(20),
+        host: Host { processors: 4, ..Host::default() },
+        applications: vec![Application {
+            classes: vec![class(0), class(1)],
+            server: Server { threads: Some(4), ..Server::default() },
+            clients: vec![clients],
+            ..Application::default()
+        }],
+        ..Scenario::default()
+    };
+    let mut gateway = Gateway::of(&scenario.applications[0]);
+    gateway.set("shop/in_flight.algorithm", "knee_track").expect("there is such an algorithm");
+    let result = run(&scenario, &mut gateway);
+    let done: f64 =
+        result.classes.iter().zip(work_s).map(|(counts, work_s)| counts.good as f64 * work_s).sum();
+    done / (4.0 * result.measured.as_secs_f64())
 }
 
 /// A server that collapses over twelve in flight, of 100 requests a second once it has become twice as fast, behind a waiting

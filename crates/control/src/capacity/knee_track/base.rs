@@ -98,7 +98,7 @@ impl KneeTrack {
 
     pub(super) fn tick_base(&mut self, t: f64, seconds: f64, departed: &PerClass) {
         let cap = self.level_cap * (1.0 + 0.4 * TICK);
-        self.level_cap = cap.max(self.level).min(f64::from(self.bounds.max));
+        self.level_cap = cap.max(self.level).min(self.level_max());
         let saturated_for = self.saturated_for(t);
         if saturated_for < (5.0 * self.response).max(0.5) {
             return;
@@ -175,7 +175,7 @@ impl KneeTrack {
                 rate: work / alarm.seconds,
                 departed: alarm.departed,
                 seconds: alarm.seconds,
-                weight_seconds: self.even_area(self.level, alarm.seconds),
+                in_flight_s: self.even_area(self.level, alarm.seconds),
             };
             self.restart(t, &[here]);
         }

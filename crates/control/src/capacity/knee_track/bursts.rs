@@ -37,27 +37,27 @@ pub(super) struct Bursts {
 /// The most that was in flight in a burst.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Burst {
-    /// Weight in flight.
+    /// Requests in flight.
     in_flight: f64,
     /// When that was.
     at: Timestamp,
     /// Whether somebody was refused because of it.
     is_full: bool,
-    /// Weight that has ended well since.
-    weight: f64,
-    /// The same times its response times, seconds.
-    weight_seconds: f64,
+    /// Of those that have ended well since, how many.
+    replied: f64,
+    /// Their response times, seconds.
+    response_s: f64,
 }
 
 impl Burst {
     /// Whether nearly all of it has ended well.
     fn is_whole(&self) -> bool {
-        self.weight >= WHOLE * self.in_flight
+        self.replied >= WHOLE * self.in_flight
     }
 
     /// Whether more than half of the growth from `below` came out.
     fn grows_from(&self, below: &Self) -> bool {
-        let response = |burst: &Self| burst.weight_seconds / burst.weight;
+        let response = |burst: &Self| burst.response_s / burst.replied;
         response(self) < (self.in_flight / below.in_flight).sqrt() * response(below)
     }
 }
@@ -103,7 +103,7 @@ impl KneeTrack {
             self.judge_burst(before);
         }
         let at = self.next_tick;
-        self.bursts.last = Some(Burst { in_flight, at, is_full, weight: 0.0, weight_seconds: 0.0 });
+        self.bursts.last = Some(Burst { in_flight, at, is_full, replied: 0.0, response_s: 0.0 });
     }
 
     /// An exchange has ended.
@@ -112,9 +112,8 @@ impl KneeTrack {
         if sample.outcome != Outcome::Success || sample.started() >= burst.at {
             return;
         }
-        let weight = f64::from(sample.weight);
-        burst.weight += weight;
-        burst.weight_seconds += weight * sample.response_time.as_secs_f64();
+        burst.replied += 1.0;
+        burst.response_s += sample.response_time.as_secs_f64();
         if burst.is_whole()
             && let Some(burst) = self.bursts.last.take()
         {

@@ -29,7 +29,7 @@ pub struct Found {
 pub struct FoundClass {
     /// Seconds of what all servers can do together that a request takes, above 0.
     pub cost_s: f64,
-    /// Mean response time without a queue, seconds times the weight, above 0.
+    /// Mean response time without a queue, seconds, above 0.
     pub unqueued_s: f64,
     /// Its part of the requests, 0 to 1; together 1.
     pub part: f64,
@@ -113,15 +113,15 @@ impl KneeTrack {
         self.costs = Some(Costs::new(theta, self.classes));
         let unqueued = found.dense(self.classes, |class| class.unqueued_s);
         let departed = parts.scaled(LOW_COUNTED);
-        let mut weight_seconds = PerClass::ZERO;
+        let mut in_flight_s = PerClass::ZERO;
         for class in 0..self.classes {
-            weight_seconds[class] = departed[class] * unqueued[class];
+            in_flight_s[class] = departed[class] * unqueued[class];
         }
-        self.low = Area { departed, weight_seconds };
-        self.response = weight_seconds.sum() / LOW_COUNTED;
+        self.low = Area { departed, in_flight_s };
+        self.response = in_flight_s.sum() / LOW_COUNTED;
         self.steps.clear();
         self.forget_windows();
-        self.level_cap = f64::from(self.bounds.max);
+        self.level_cap = self.level_max();
         self.set_base_level();
         self.level_cap = (1.25 * self.level).max(4.0);
         self.schedule.anew(self.last, self.response);

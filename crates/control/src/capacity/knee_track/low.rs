@@ -1,6 +1,6 @@
 //! Mode low: the response time without a queue, from a limit of six tenths of the knee.
 //!
-//! `R` is weight in flight over time, divided by departures: by Little's law the mean response time, and unlike
+//! `R` is requests in flight over time, divided by departures: by Little's law the mean response time, and unlike
 //! a mean over responses not biased by which of them happen to end inside the block. The smallest response
 //! time would be merely the cheapest request's.
 //!
@@ -29,14 +29,13 @@ const LITTLE: f64 = 8.0;
 const SHRINK: f64 = 4.0;
 
 impl KneeTrack {
-    /// Mean response time of a class without a queue, weight-seconds, drawn to the mean of all.
+    /// Mean response time of a class without a queue, seconds, drawn to the mean of all.
     pub(super) fn unqueued(&self, class: usize) -> f64 {
-        let (departed, weight_seconds) = (self.low.departed.sum(), self.low.weight_seconds.sum());
+        let (departed, in_flight_s) = (self.low.departed.sum(), self.low.in_flight_s.sum());
         if departed <= 0.0 {
             return self.response;
         }
-        (self.low.weight_seconds[class] + SHRINK * weight_seconds / departed)
-            / (self.low.departed[class] + SHRINK)
+        (self.low.in_flight_s[class] + SHRINK * in_flight_s / departed) / (self.low.departed[class] + SHRINK)
     }
 
     pub(super) fn add_low(&mut self, area: Area) {
@@ -45,18 +44,18 @@ impl KneeTrack {
             self.fade_low(MEMORY / sum);
         }
         self.low.departed.add(&area.departed);
-        self.low.weight_seconds.add(&area.weight_seconds);
+        self.low.in_flight_s.add(&area.in_flight_s);
     }
 
     fn fade_low(&mut self, keep: f64) {
         self.low.departed.scale(keep);
-        self.low.weight_seconds.scale(keep);
+        self.low.in_flight_s.scale(keep);
     }
 
     /// What was known of the response times counts for little, and is taken to be `factor` times what it was.
     pub(super) fn doubt_low(&mut self, factor: f64) {
         self.fade_low((LITTLE / self.low.departed.sum().max(1.0)).min(1.0));
-        self.low.weight_seconds.scale(factor);
+        self.low.in_flight_s.scale(factor);
     }
 
     /// A low probe: full if `repeats` is not 0.
@@ -83,7 +82,7 @@ impl KneeTrack {
         let full = self.low_repeats > 0;
         let count = self.block.area.departed.sum();
         // The probe's own, since what departed before it may have queued.
-        let response = self.block.area.weight_seconds.sum() / count.max(1.0);
+        let response = self.block.area.in_flight_s.sum() / count.max(1.0);
         let (need, turns, span_max) = if full {
             (40.0, 4.0, (8.0 * response).max(0.6))
         } else {
@@ -118,7 +117,7 @@ impl KneeTrack {
         }
         let area = &self.block.area;
         let expected: f64 = (0..self.classes).map(|class| area.departed[class] * self.unqueued(class)).sum();
-        let ratio = area.weight_seconds.sum() / expected.max(1e-12);
+        let ratio = area.in_flight_s.sum() / expected.max(1e-12);
         let spread =
             self.dispersion.max(1.0) * (1.0 / area.departed.sum() + 1.0 / self.low.departed.sum().max(1.0));
         let contradicts = (ratio.max(1e-9).ln() / spread.sqrt()).abs() > 3.0 && (ratio - 1.0).abs() > 0.15;

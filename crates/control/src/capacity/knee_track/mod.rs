@@ -29,7 +29,7 @@
 //! and a limit's worth has departed (two limits' worth outside base), for at most `max(1 s, 3·rt)`. After raising the limit
 //! short requests leave first; what leaves before the turnover tells nothing. What passes the limit or weighs more than it keeps more in
 //! flight than the limit: it is settled, too, once what was in flight before and as much as a new limit turns over have departed. Then the *block* is
-//! measured: departures, weight in flight over time, time.
+//! measured: departures, requests in flight over time, time.
 //!
 //! The search begins at 8 in flight, which few servers are too small for and which lets a first burst through sooner, or at
 //! `in_flight.limit` if that is less. Where requests are slow (not half of a limit has departed in 0.4 s, of the next in 0.8 s, and
@@ -54,8 +54,8 @@
 //!
 //! # Inputs
 //!
-//! Weight in flight by class without what is dormant, whether the limit keeps something waiting, and each departure with its class
-//! and response time. `R` and `L` are in weight units, capacities in requests. Ticks are every 20 ms of the
+//! Weight in flight by class without what is dormant, whether the limit keeps something waiting, and each departure with its class,
+//! weight and response time. All of it is counted in requests; only the limit that is told is in weight units ([`weights`]). Ticks are every 20 ms of the
 //! time it is told; a jump of over 5 s counts as a pause without load. When time stands still nothing is decided. One call costs O(classes), at most 16
 //! of which have a cost of their own; a tick O(16), and 2.5 times a second costs are fitted, O(30·16²).
 //!
@@ -73,6 +73,7 @@ mod probe;
 mod saturation;
 mod slots;
 mod start;
+mod weights;
 
 use std::{collections::VecDeque, mem, time::Duration};
 
@@ -81,6 +82,7 @@ use self::{
     change::{Cusums, Proof},
     costs::Costs,
     counted::Counted,
+    weights::Weights,
 };
 use super::{
     CapacityBounds, CapacityEvent, Cause,
@@ -97,7 +99,7 @@ const TICK: f64 = 0.02;
 const TICK_SPAN: Duration = Duration::from_millis(20);
 /// Ticks made up for at most; a longer silence is a pause.
 const TICKS_MISSED_MAX: u32 = 250;
-/// Where the search begins, weight units.
+/// Where the search begins, requests.
 const LIMIT_FIRST: f64 = 8.0;
 /// While nothing is known, a limit of which no such share has departed in this time, seconds, is doubled, up to where other
 /// algorithms start: the requests are slow, and a search that waits for them would keep everybody waiting. Each limit passed by
@@ -147,8 +149,9 @@ enum Mode {
 pub struct KneeTrack {
     bounds: LimitBounds,
     capacity_bounds: CapacityBounds,
-    /// The limit, weight units.
+    /// The limit, requests.
     level: f64,
+    weights: Weights,
     level_cap: f64,
     mode: Mode,
     /// Time 0.
@@ -184,7 +187,7 @@ pub struct KneeTrack {
     counted: Counted,
     /// Whether the server has been as full as the limit of base makes it since base last settled.
     is_full: bool,
-    /// Departures and weight in flight over time, at low levels.
+    /// Departures and requests in flight over time, at low levels.
     low: Area,
     low_repeats: u32,
     steps: Vec<start::Step>,
@@ -192,7 +195,7 @@ pub struct KneeTrack {
     cost_window: Span,
     dispersion_window: Span,
     tick_departed: PerClass,
-    /// `N`, weight units.
+    /// `N`, requests.
     knee: Option<f64>,
     headroom: probe::Headroom,
     schedule: probe::Schedule,
@@ -215,11 +218,11 @@ struct Span {
     seconds: f64,
 }
 
-/// Departures, and weight in flight integrated over time, by class.
+/// Departures, and requests in flight integrated over time, by class.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Area {
     departed: PerClass,
-    weight_seconds: PerClass,
+    in_flight_s: PerClass,
 }
 
 /// What is measured at one limit.
@@ -227,11 +230,11 @@ struct Area {
 struct Block {
     began: f64,
     area: Area,
-    /// Weight departed.
-    weight: f64,
+    /// Requests that have left, however they ended.
+    left: f64,
     /// Exchanges started.
     started: f64,
-    /// Weight in flight at its beginning, where nothing is kept waiting and that has been asked for.
+    /// Requests in flight at its beginning, where nothing is kept waiting and that has been asked for.
     before: Option<f64>,
 }
 
@@ -241,9 +244,9 @@ struct Settling {
     began: f64,
     earliest: f64,
     latest: f64,
-    /// Weight departed since.
+    /// Requests that have left since.
     turned: f64,
-    /// Weight in flight at its beginning, once that is known.
+    /// Requests in flight at its beginning, once that is known.
     before: Option<f64>,
 }
 
@@ -255,6 +258,7 @@ impl KneeTrack {
             bounds,
             capacity_bounds: CapacityBounds::default(),
             level: LIMIT_FIRST,
+            weights: Weights::default(),
             level_cap: f64::from(bounds.max),
             mode: Mode::Start,
             origin: Timestamp::EPOCH,
@@ -350,7 +354,7 @@ impl KneeTrack {
         Some(known(class)? / known(unit).filter(|cost| *cost > 0.0)?)
     }
 
-    /// The knee `N`, weight units; `None` while nothing is known.
+    /// The knee `N`, requests; `None` while nothing is known.
     #[must_use]
     pub const fn knee(&self) -> Option<f64> {
         self.knee
@@ -374,6 +378,7 @@ impl KneeTrack {
     pub fn rediscover(&mut self) {
         let mut fresh = Self::new(self.bounds);
         fresh.capacity_bounds = self.capacity_bounds;
+        fresh.weights = self.weights.clone();
         fresh.origin = self.origin;
         fresh.last = self.last;
         fresh.next_tick = self.next_tick;
@@ -402,7 +407,7 @@ impl KneeTrack {
         work.departed.scale(factor);
         work.shorten(1.0);
         self.counted = Counted::of(work);
-        self.level_cap = (self.level_cap * factor).clamp(1.0, f64::from(self.bounds.max));
+        self.level_cap = (self.level_cap * factor).clamp(1.0, self.level_max().max(1.0));
         self.forget_windows();
         self.note(Cause::Servers, before);
         self.set_base_level();
@@ -417,7 +422,7 @@ impl KneeTrack {
 
 impl Limit for KneeTrack {
     fn limit(&self) -> u32 {
-        whole(self.level)
+        whole(self.bounds.clamp(self.weights.units(self.level)))
     }
 
     fn sample(&mut self, sample: &Sample) {
@@ -428,11 +433,12 @@ impl Limit for KneeTrack {
         self.note_burst(sample);
         let class = place(sample.class);
         self.make_place(class);
-        let weight = f64::from(sample.weight);
+        let response = sample.response_time.as_secs_f64();
+        self.weights.note(class, f64::from(sample.weight), response);
         if let Some(settling) = &mut self.settling {
-            settling.turned += weight;
+            settling.turned += 1.0;
         }
-        self.block.weight += weight;
+        self.block.left += 1.0;
         if sample.outcome != Outcome::Success {
             // It left the server, but was no work done.
             return;
@@ -440,15 +446,14 @@ impl Limit for KneeTrack {
         self.last_reply = self.last;
         self.block.area.departed[class] += 1.0;
         self.tick_departed[class] += 1.0;
-        let response = sample.response_time.as_secs_f64();
         if self.mode == Mode::Start {
             let [count, sum, squares] = &mut self.first_responses;
             *count += 1.0;
             *sum += response;
             *squares += response * response;
         }
-        let weight = if response > self.response { 0.1 } else { 0.05 };
-        self.response += (response - self.response) * weight;
+        let gain = if response > self.response { 0.1 } else { 0.05 };
+        self.response += (response - self.response) * gain;
     }
 
     #[inline]
@@ -469,7 +474,7 @@ impl Limit for KneeTrack {
 
     fn set_bounds(&mut self, bounds: LimitBounds) {
         self.bounds = bounds;
-        self.level_cap = self.level_cap.min(f64::from(bounds.max));
+        self.level_cap = self.level_cap.min(self.level_max());
         self.set_level(self.level);
     }
 }
@@ -491,7 +496,7 @@ impl KneeTrack {
             self.last = self.seconds(now);
             self.pause(self.last);
         }
-        let in_flight = load.in_flight.iter().sum::<u64>() as f64;
+        let in_flight = self.weights.follow(&self.mix, load.in_flight);
         while self.next_tick <= now {
             let t = self.seconds(self.next_tick);
             self.integrate(t, load.in_flight);
@@ -549,7 +554,8 @@ impl KneeTrack {
         self.last = t;
         for (index, weight) in in_flight.iter().enumerate() {
             if *weight > 0 {
-                self.block.area.weight_seconds[index.min(COST_CLASSES - 1)] += *weight as f64 * passed;
+                let class = index.min(COST_CLASSES - 1);
+                self.block.area.in_flight_s[class] += self.weights.requests_of(class, *weight) * passed;
             }
         }
     }
@@ -592,10 +598,10 @@ impl KneeTrack {
                 && self.steps.is_empty()
                 && settling.turned < PATIENCE_SHARE * self.level
                 && t - settling.began > self.patience
-                && self.level < f64::from(self.bounds.initial)
+                && self.level < self.level_initial()
             {
                 self.patience *= 2.0;
-                self.set_level((2.0 * self.level).min(f64::from(self.bounds.initial)));
+                self.set_level((2.0 * self.level).min(self.level_initial()));
                 self.begin(Mode::Start, t);
             }
             return;
@@ -648,9 +654,20 @@ impl KneeTrack {
         if sum > 0.0 { values.dot(&self.mix) / sum } else { values[0] }
     }
 
-    /// Sets the limit, weight units.
+    /// Sets the limit, requests.
     fn set_level(&mut self, level: f64) {
-        self.level = self.bounds.clamp(level.round_ties_even());
+        let min = self.weights.requests(self.bounds.min);
+        self.level = level.round_ties_even().min(self.level_max()).max(min).max(1.0);
+    }
+
+    /// The highest limit there may be, requests.
+    fn level_max(&self) -> f64 {
+        self.weights.requests(self.bounds.max)
+    }
+
+    /// Where other algorithms start, requests.
+    fn level_initial(&self) -> f64 {
+        self.weights.requests(self.bounds.initial)
     }
 
     /// `⌈N + β·√N·min(1, N − ½) − ¼⌉`: below 2 there is one worker, and only `N − 1` of what it does is not work, so that

@@ -114,11 +114,7 @@ impl KneeTrack {
         if self.probe_low_when_due(t, saturated_for) {
             return;
         }
-        if t >= self.schedule.up
-            && sampled
-            && seconds > self.response
-            && self.level < f64::from(self.bounds.max)
-        {
+        if t >= self.schedule.up && sampled && seconds > self.response && self.level < self.level_max() {
             self.refer(seconds);
             let factor = if self.schedule.up_gap < 3.0 { 2.0 } else { 1.5 };
             self.set_level((factor * self.level).ceil().max(self.level + 1.0));
@@ -164,7 +160,7 @@ impl KneeTrack {
     pub(super) fn tick_up(&mut self, t: f64, seconds: f64) {
         let departed = self.block.area.departed;
         let count = departed.sum();
-        if count < 8.0 || self.block.weight < 0.7 * self.level || seconds < self.response.max(0.06) {
+        if count < 8.0 || self.block.left < 0.7 * self.level || seconds < self.response.max(0.06) {
             return;
         }
         let before = self.reference;
@@ -185,15 +181,9 @@ impl KneeTrack {
                     rate: before.rate,
                     departed: work.departed,
                     seconds: work.seconds,
-                    weight_seconds: self.even_area(before.level, work.seconds),
+                    in_flight_s: self.even_area(before.level, work.seconds),
                 },
-                Step {
-                    level: self.level,
-                    rate,
-                    departed,
-                    seconds,
-                    weight_seconds: self.block.area.weight_seconds,
-                },
+                Step { level: self.level, rate, departed, seconds, in_flight_s: self.block.area.in_flight_s },
             ];
             let capacity = self.capacity();
             self.note_at(t, Cause::Search, capacity);

@@ -20,7 +20,6 @@
 use super::{
     Block, Cause, Counted, FUTILE, FUTILE_S, KneeTrack, Mode, PATIENCE, PerClass, Span, costs::Costs,
 };
-use crate::limit::Limit;
 
 /// Steps a search has at most: from 1 to 10⁶ by halves again and more.
 pub(super) const STEPS_MAX: usize = 40;
@@ -38,13 +37,13 @@ pub(super) struct Step {
     pub(super) rate: f64,
     pub(super) departed: PerClass,
     pub(super) seconds: f64,
-    pub(super) weight_seconds: PerClass,
+    pub(super) in_flight_s: PerClass,
 }
 
 /// What had been measured at a limit when the load went away.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Interrupted {
-    limit: u32,
+    level: f64,
     seconds: f64,
     block: Block,
 }
@@ -53,7 +52,7 @@ impl KneeTrack {
     pub(super) fn tick_start(&mut self, t: f64, seconds: f64) {
         let departed = self.block.area.departed;
         let count = departed.sum();
-        let enough = count >= 8.0 && self.block.weight >= self.level && seconds >= 0.06;
+        let enough = count >= 8.0 && self.block.left >= self.level && seconds >= 0.06;
         if (!enough && seconds < (4.0 * self.response).max(2.0)) || count < 1.0 {
             return;
         }
@@ -64,8 +63,8 @@ impl KneeTrack {
         if self.costs.is_none() {
             self.guess_dispersion();
         }
-        let weight_seconds = self.block.area.weight_seconds;
-        let here = Step { level: self.level, rate, departed, seconds, weight_seconds };
+        let in_flight_s = self.block.area.in_flight_s;
+        let here = Step { level: self.level, rate, departed, seconds, in_flight_s };
         let is_second = self.is_below_first();
         let (grows, decided) = match &self.steps[..] {
             [] => (None, count >= 16.0 * self.dispersion),
@@ -84,13 +83,12 @@ impl KneeTrack {
         // In the order of their limits.
         self.steps.insert(if is_second { 0 } else { self.steps.len() }, here);
         let highest = self.steps.last().map_or(here.level, |step| step.level);
-        let half = self.bounds.clamp((here.level / 2.0).floor());
+        let half = (here.level / 2.0).floor().max(self.weights.requests(self.bounds.min)).max(1.0);
         let has_passed_by = self.patience > PATIENCE;
         if grows.is_none() && half < here.level && !has_passed_by {
             self.set_level(half);
             self.begin(Mode::Start, t);
-        } else if grows != Some(false) && highest < f64::from(self.bounds.max) && self.steps.len() < STEPS_MAX
-        {
+        } else if grows != Some(false) && highest < self.level_max() && self.steps.len() < STEPS_MAX {
             let known = self.costs.is_some();
             self.set_level(if known { (1.5 * highest).ceil() } else { 2.0 * highest });
             self.begin(Mode::Start, t);
@@ -120,7 +118,7 @@ impl KneeTrack {
     }
 
     /// Whether the first search serves hardly anybody: what it lets in stays long and ends badly. By Little's law each
-    /// is in flight for the limit's weight, over starts a second.
+    /// is in flight for the limit, over starts a second.
     pub(super) fn is_futile(&self, seconds: f64) -> bool {
         let Block { started, area, .. } = self.block;
         self.costs.is_none()
@@ -142,7 +140,7 @@ impl KneeTrack {
         if ended < self.level.max(8.0) {
             return;
         }
-        let is_futile = area.weight_seconds.sum() > FUTILE_S * ended && area.departed.sum() < FUTILE * ended;
+        let is_futile = area.in_flight_s.sum() > FUTILE_S * ended && area.departed.sum() < FUTILE * ended;
         self.zero(t);
         if is_futile && self.level > 1.0 {
             self.turn_back(t);
@@ -161,16 +159,16 @@ impl KneeTrack {
     pub(super) fn interrupt(&mut self, t: f64) {
         let is_kept = self.mode == Mode::Start || self.mode == Mode::Low && self.low_repeats > 0;
         if is_kept && self.settling.is_none() {
-            let (limit, seconds) = (self.limit(), t - self.block.began);
-            self.interrupted = Some(Interrupted { limit, seconds, block: self.block });
+            let (level, seconds) = (self.level, t - self.block.began);
+            self.interrupted = Some(Interrupted { level, seconds, block: self.block });
         }
     }
 
     /// The load is back and the limit settled: goes on where the search was interrupted at it, so that a load that comes
     /// in short bursts is learnt from, too.
     pub(super) fn resume(&mut self, t: f64) {
-        let limit = self.limit();
-        let interrupted = self.interrupted.take().filter(|interrupted| interrupted.limit == limit);
+        let level = self.level;
+        let interrupted = self.interrupted.take().filter(|interrupted| interrupted.level == level);
         if let Some(Interrupted { seconds, block, .. }) = interrupted {
             self.block = Block { began: t - seconds, ..block };
         }
@@ -224,7 +222,7 @@ impl KneeTrack {
         for index in 0..self.steps.len() {
             let step = self.steps[index];
             if step.level <= last_level / 4.0 || step.level <= 1.0 {
-                self.add_low(super::Area { departed: step.departed, weight_seconds: step.weight_seconds });
+                self.add_low(super::Area { departed: step.departed, in_flight_s: step.in_flight_s });
             }
         }
         self.steps.clear();
@@ -236,15 +234,15 @@ impl KneeTrack {
     /// Costs in proportion to the response times at the lowest limits, such that the server was full.
     fn guess_costs(&self, used: &Span) -> PerClass {
         let lowest = &self.steps[..self.steps.len().saturating_sub(2).max(1)];
-        let (mut departed, mut weight_seconds) = (PerClass::ZERO, PerClass::ZERO);
+        let (mut departed, mut in_flight_s) = (PerClass::ZERO, PerClass::ZERO);
         for step in lowest {
             departed.add(&step.departed);
-            weight_seconds.add(&step.weight_seconds);
+            in_flight_s.add(&step.in_flight_s);
         }
-        let mean = weight_seconds.sum() / departed.sum().max(1.0);
+        let mean = in_flight_s.sum() / departed.sum().max(1.0);
         let mut response = PerClass::ZERO;
         for class in 0..self.classes {
-            response[class] = (weight_seconds[class] + 4.0 * mean) / (departed[class] + 4.0);
+            response[class] = (in_flight_s[class] + 4.0 * mean) / (departed[class] + 4.0);
         }
         let sum = response.dot(&used.departed) / used.seconds.max(1e-9);
         response.scaled(1.0 / sum.max(1e-12))
