@@ -1,0 +1,93 @@
+//! What follows from what was counted: capacity, knee and limit.
+
+use super::{KneeTrack, PerClass, Span, costs::Costs};
+
+impl KneeTrack {
+    /// What counts of what has departed of the full server.
+    pub(super) fn saturated_work(&self) -> Span {
+        self.costs.as_ref().map_or_else(Span::default, |costs| self.counted.span(costs, self.dispersion))
+    }
+
+    /// `ρ`.
+    pub(super) fn saturated_rho(&self) -> f64 {
+        let Span { departed, seconds } = self.saturated_work();
+        match &self.costs {
+            Some(costs) if seconds > 0.0 => costs.work(&departed) / seconds,
+            _ => 1.0,
+        }
+    }
+
+    /// Relative standard error of the capacity: `√(F/n)`, `n` departures counted.
+    pub(super) fn error(&self) -> f64 {
+        (self.dispersion / self.saturated_work().departed.sum().max(1.0)).sqrt()
+    }
+
+    pub(super) fn capacity_of(&self, costs: &Costs, mix: &PerClass) -> f64 {
+        let mean = if mix.sum() > 0.0 { costs.theta().dot(mix) / mix.sum() } else { costs.theta()[0] };
+        if mean > 0.0 { self.saturated_rho() / mean } else { 0.0 }
+    }
+
+    /// Which part of what is found the bounds leave, at most 1: where it is less, the limit keeps the server from being full, and
+    /// what departs is no sample of its capacity.
+    pub(super) fn part_allowed(&self) -> f64 {
+        let found = self.found_capacity();
+        if found > 0.0 { (self.capacity_bounds.clamp(found) / found).min(1.0) } else { 1.0 }
+    }
+
+    /// The mean over the present mix.
+    pub(super) fn mean(&self, values: &PerClass) -> f64 {
+        let sum = self.mix.sum();
+        if sum > 0.0 { values.dot(&self.mix) / sum } else { values[0] }
+    }
+
+    /// Sets the limit, requests.
+    pub(super) fn set_level(&mut self, level: f64) {
+        let min = self.weights.requests(self.bounds.min);
+        self.level = level.round_ties_even().min(self.level_max()).max(min).max(1.0);
+    }
+
+    /// The highest limit there may be, requests.
+    pub(super) fn level_max(&self) -> f64 {
+        self.weights.requests(self.bounds.max)
+    }
+
+    /// Where other algorithms start, requests.
+    pub(super) fn level_initial(&self) -> f64 {
+        self.weights.requests(self.bounds.initial)
+    }
+
+    /// `⌈N + β·√N·min(1, N − ½) − ¼⌉`: below 2 there is one worker, and only `N − 1` of what it does is not work, so that
+    /// less headroom keeps it busy.
+    pub(super) fn level_at(&self, knee: f64, headroom: f64) -> f64 {
+        (knee + headroom * knee.sqrt() * (knee - 0.5).min(1.0) - 0.25).ceil().max(1.0)
+    }
+
+    /// The limit of mode base.
+    pub(super) fn set_base_level(&mut self) {
+        let knee = self.find_knee();
+        self.knee = Some(knee);
+        self.set_level(self.level_at(knee, self.headroom.beta).min(self.level_cap));
+    }
+
+    /// `N`.
+    pub(super) fn find_knee(&self) -> f64 {
+        match &self.costs {
+            Some(_) => self.knee_at(self.capacity_bounds.clamp(self.found_capacity())),
+            None => 1.0,
+        }
+    }
+
+    /// Capacity for the present mix, whatever its bounds are, requests a second; 0: nothing is known.
+    pub(super) fn found_capacity(&self) -> f64 {
+        self.costs.as_ref().map_or(0.0, |costs| self.capacity_of(costs, &self.mix))
+    }
+
+    /// `N` at a capacity.
+    pub(super) fn knee_at(&self, capacity: f64) -> f64 {
+        let mut unqueued = PerClass::ZERO;
+        for class in 0..self.classes {
+            unqueued[class] = self.unqueued(class);
+        }
+        (capacity * self.mean(&unqueued)).max(1.0)
+    }
+}
