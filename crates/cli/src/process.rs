@@ -92,6 +92,7 @@ fn live(settings: Settings, source: Source, mut watch: FileWatch) -> Result<(), 
         let _context = runtime.enter();
         Signals::new().map_err(Failure::work)?
     };
+    let started_with = settings.clone();
     let process = Process::start(settings, runtime)?;
     process.announce(&source);
     let Process { shared, running, admin, controllers, reporter, recording, telemetry, runtime } = process;
@@ -105,6 +106,7 @@ fn live(settings: Settings, source: Source, mut watch: FileWatch) -> Result<(), 
         recording,
         telemetry,
         source,
+        started_with,
         listeners_lag,
         watchdog,
     };
@@ -228,6 +230,8 @@ struct Life {
     /// Ends last as well.
     telemetry: Telemetry,
     source: Source,
+    /// What is read at the start only stays as it is here.
+    started_with: Settings,
     /// Listeners or access log are not yet what the published settings say, since one could not be opened.
     listeners_lag: bool,
     /// While systemd wants to hear that the workers turn.
@@ -441,14 +445,15 @@ impl Life {
             Ok(settings) => {
                 say_doubts(&settings);
                 open_files::compare(&settings);
-                if settings.admin != before.admin {
+                let started = &self.started_with;
+                if settings.admin != started.admin {
                     tracing::warn!("admin: a new address takes effect at the next start");
                 }
-                if settings.workers != before.workers {
+                if settings.workers != started.workers {
                     tracing::warn!("workers: other groups and threads take effect at the next start");
                 }
                 if (&settings.state_directory, settings.state_bytes_max, &settings.archives)
-                    != (&before.state_directory, before.state_bytes_max, &before.archives)
+                    != (&started.state_directory, started.state_bytes_max, &started.archives)
                 {
                     tracing::warn!(
                         "state_directory, state_bytes_max and archive take effect at the next start"

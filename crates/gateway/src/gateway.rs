@@ -78,7 +78,9 @@ pub enum StartError {
     #[error("the path of the running program cannot be found out: {0}")]
     Program(#[source] io::Error),
     /// The access log cannot be written.
-    #[error("the access log cannot be opened: {0}: make its directory, and let Tidegate's user write there")]
+    #[error(
+        "the access log cannot be opened: {0}: make its directory, let Tidegate's user write there, and start the reader of a pipe first"
+    )]
     AccessLog(#[source] io::Error),
     /// No keys for session tickets.
     #[error(transparent)]

@@ -141,6 +141,33 @@ fn listeners_come_and_go_and_connections_stay() {
 }
 
 #[test]
+fn who_has_come_by_a_listener_is_served_by_its_application_under_another_name() {
+    let listener = |application: &str| {
+        format!("[[listener]]\nname = \"http\"\naddress = \"127.0.0.1:0\"\n{application}")
+    };
+    let bed = Bed::new("", &listener("application = \"app\"\n"));
+    let publish = |listener: &str| {
+        let servers = format!("servers = [\"http://{}\"]", bed.origin);
+        let text = format!("admin = \"none\"\n{listener}[application.shop]\n{servers}\n");
+        let settings = tidegate_config::parse(&text, bed.directory.path(), "test").unwrap();
+        bed.shared.publish(settings).unwrap();
+    };
+    let mut client = bed.connect();
+    assert_eq!(get(&mut client, "/").status, 200);
+    publish(&listener("application = \"shop\"\n"));
+    // As while another listener cannot be opened.
+    assert_eq!(get(&mut client, "/").status, 200);
+    assert_eq!(get(&mut bed.connect(), "/").status, 200);
+    bed.running.apply().unwrap();
+    assert_eq!(get(&mut client, "/").status, 200);
+    publish(&listener(""));
+    bed.running.apply().unwrap();
+    assert_eq!(get(&mut client, "/").status, 200);
+    publish(&listener("").replace("http", "other"));
+    assert_eq!(get(&mut client, "/").status, 404, "neither is there any more");
+}
+
+#[test]
 fn an_address_in_use_is_named_and_leaves_everything_as_it_was() {
     let bed = Bed::plain("");
     let other = Bed::plain("");

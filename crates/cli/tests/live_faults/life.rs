@@ -148,6 +148,11 @@ fn other_workers_are_said_to_wait_for_the_next_start() {
     let front = Front::start(&[origin.url()], "", KNOBS);
     front.rewrite(&[origin.url()], "[[workers]]\nthreads = 1", KNOBS);
     front.gateway.log.await_line("take effect at the next start", 1);
+    front.gateway.log.await_line("new configuration in force", 1);
+    // Taken back, nothing waits any more.
+    front.rewrite(&[origin.url()], "", KNOBS);
+    front.gateway.log.await_line("new configuration in force", 2);
+    assert_eq!(front.gateway.log.lines_with("take effect at the next start").len(), 1);
     front.finish(0);
 }
 

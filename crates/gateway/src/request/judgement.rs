@@ -10,6 +10,7 @@ use std::{
 };
 
 use http::{Version, request::Parts};
+use tidegate_config::Listener;
 use tidegate_control::{
     Refusal,
     admission::Exchange,
@@ -18,7 +19,7 @@ use tidegate_control::{
     knobs::{BalancePolicy, Mode, Values, keys},
     meters::Meter,
 };
-use tidegate_runtime::{CoreApplication, Entry, Held, View, Waiting};
+use tidegate_runtime::{CoreApplication, Entry, Held, Snapshot, View, Waiting};
 
 use super::{
     Service, client_key,
@@ -250,8 +251,8 @@ enum Decision {
 fn find_application<'v>(view: &'v View, seen: &Seen<'_>) -> Result<&'v Rc<CoreApplication>, Turn> {
     let snapshot = &view.snapshot;
     let at = |position: usize| view.applications.get(position).ok_or(Turn::Unknown);
-    if let Some(name) = &seen.facts.listener.application {
-        return at(snapshot.application_named(name).ok_or(Turn::Unknown)?);
+    if let Some(only) = only_application(snapshot, &seen.facts.listener)? {
+        return at(only);
     }
     let found = snapshot.application_for_host(seen.host);
     if let Some(name) = seen.facts.tls.as_ref().and_then(|tls| tls.server_name.as_deref())
@@ -274,6 +275,21 @@ fn find_application<'v>(view: &'v View, seen: &Seen<'_>) -> Result<&'v Rc<CoreAp
         return Err(Turn::Bad(BadHead::Target));
     }
     at(target.and_then(|target| snapshot.routed(target)).unwrap_or(by_host))
+}
+
+/// The application that alone is served at a connection's listener, if there is one.
+fn only_application(snapshot: &Snapshot, accepted_by: &Listener) -> Result<Option<usize>, Turn> {
+    let Some(name) = &accepted_by.application else { return Ok(None) };
+    let known = snapshot.application_named(name);
+    if known.is_some() {
+        return Ok(known);
+    }
+    // Renamed or taken out since the listener's settings were read, which lasts as long as the connection does.
+    let now = snapshot.settings.listeners.iter().find(|listener| listener.name == accepted_by.name);
+    match &now.ok_or(Turn::Unknown)?.application {
+        Some(name) => snapshot.application_named(name).ok_or(Turn::Unknown).map(Some),
+        None => Ok(None),
+    }
 }
 
 /// A request as rules see it.

@@ -4,23 +4,28 @@
 //! (`events_lost`), for a slow disk must not slow a request. The thread turns entries into lines,
 //! writes them in batches, and opens its file again when told to. A write that fails is reported
 //! once and its lines are lost; the log goes on by itself, on a line of its own, when writing works again.
+//! What it writes to may be a pipe whose reader has stopped: then nothing waits for it longer than [`PATIENCE`].
 
 mod line;
 
 use std::{
     fs::{File, OpenOptions},
     io::{self, Write},
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, OpenOptionsExt},
     path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
-        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
     },
     thread,
     time::{Duration, Instant},
 };
 
+use rustix::{
+    fs::{OFlags, fcntl_getfl, fcntl_setfl},
+    io::Errno,
+};
 use tidegate_config::{AccessLog as Settings, LogFormat, LogTarget};
 
 pub(super) use self::line::{Entry, Rfc3339};
@@ -36,6 +41,12 @@ const BATCH_BYTES: usize = 256 * 1024;
 
 /// How long after a file could not be opened again it is tried again.
 const REOPEN_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long the thread is waited for.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How often room for a message is looked for meanwhile.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// A handle on the access log; cheap to clone.
 #[derive(Clone, Debug)]
@@ -78,25 +89,24 @@ impl AccessLog {
     ///
     /// # Errors
     ///
-    /// When the new file cannot be opened; the old one stays.
+    /// When the new file cannot be opened, or the old one not be written; the old one stays.
     pub(crate) fn configure(&self, settings: Option<&Settings>) -> io::Result<()> {
-        let (answer, answered) = sync_channel(1);
-        self.send(Message::Configure(settings.cloned(), answer))?;
-        answered.recv().map_err(|_| ended())??;
+        self.ask(|answer| Message::Configure(settings.cloned(), answer))??;
         self.on.store(settings.is_some(), Ordering::Relaxed);
         Ok(())
     }
 
     /// Opens the file again, for it has been moved away.
     pub(crate) fn reopen(&self) {
-        let _ = self.send(Message::Reopen);
+        if let Err(error) = self.send(Message::Reopen, Instant::now() + PATIENCE) {
+            tracing::error!(%error, "the access log is not opened again: send SIGUSR1 once more when it takes lines");
+        }
     }
 
     /// Waits until everything handed over has been written.
     pub(crate) fn flush(&self) {
-        let (answer, answered) = sync_channel(1);
-        if self.send(Message::Flush(answer)).is_ok() {
-            let _ = answered.recv();
+        if let Err(error) = self.ask(Message::Flush) {
+            tracing::error!(%error, "the last lines of the access log may be lost");
         }
     }
 
@@ -111,9 +121,34 @@ impl AccessLog {
         self.lost.swap(0, Ordering::Relaxed)
     }
 
-    fn send(&self, message: Message) -> io::Result<()> {
-        self.sender.send(message).map_err(|_| ended())
+    fn ask<T>(&self, message: impl FnOnce(SyncSender<T>) -> Message) -> io::Result<T> {
+        let (answer, answered) = sync_channel(1);
+        let until = Instant::now() + PATIENCE;
+        self.send(message(answer), until)?;
+        answered.recv_timeout(until.saturating_duration_since(Instant::now())).map_err(|error| match error {
+            RecvTimeoutError::Timeout => stuck(),
+            RecvTimeoutError::Disconnected => ended(),
+        })
     }
+
+    fn send(&self, mut message: Message, until: Instant) -> io::Result<()> {
+        loop {
+            message = match self.sender.try_send(message) {
+                Ok(()) => return Ok(()),
+                Err(TrySendError::Full(_)) if Instant::now() >= until => return Err(stuck()),
+                Err(TrySendError::Full(message)) => message,
+                Err(TrySendError::Disconnected(_)) => return Err(ended()),
+            };
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+fn stuck() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::TimedOut,
+        "what it is written to takes nothing: its disk, or the reader of its pipe",
+    )
 }
 
 fn ended() -> io::Error {
@@ -265,13 +300,15 @@ impl Sink {
     fn open(target: &LogTarget) -> io::Result<Self> {
         Ok(match target {
             LogTarget::Stdout => Self::Stdout,
-            LogTarget::File(path) => {
-                Self::File(
-                    OpenOptions::new().create(true).append(true).open(path).map_err(|error| {
-                        io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-                    })?,
-                )
-            }
+            LogTarget::File(path) => Self::File(open(path).map_err(|error| {
+                let at = path.display();
+                match Errno::from_io_error(&error) {
+                    Some(Errno::NXIO) => {
+                        io::Error::new(error.kind(), format!("{at}: a pipe that nobody reads, or a socket"))
+                    }
+                    _ => io::Error::new(error.kind(), format!("{at}: {error}")),
+                }
+            })?),
         })
     }
 
@@ -282,6 +319,15 @@ impl Sink {
             Self::File(file) => put(file, bytes, torn),
         }
     }
+}
+
+/// Opens what lines are added to; a pipe too, but without waiting for somebody to read it.
+fn open(path: &Path) -> io::Result<File> {
+    let at_once = OFlags::NONBLOCK;
+    let mut options = OpenOptions::new();
+    let file = options.create(true).append(true).custom_flags(at_once.bits().cast_signed()).open(path)?;
+    fcntl_setfl(&file, fcntl_getfl(&file)? - at_once)?;
+    Ok(file)
 }
 
 /// Whether a file that lines are added to ends in the middle of one. What cannot be read is taken to be whole, and so is what

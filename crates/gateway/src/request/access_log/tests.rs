@@ -3,6 +3,7 @@
 use std::{fs, net::IpAddr, path::Path};
 
 use http::{HeaderValue, Method, Uri, Version};
+use rustix::fs::{CWD, Mode, mkfifoat};
 use tidegate_control::{ClassId, Timestamp};
 
 use super::*;
@@ -242,4 +243,41 @@ fn a_file_whose_directory_is_gone_is_opened_when_it_is_back() {
     log(&mut writer, b"c");
     assert_eq!((lines(&moved.join("access.log")), lines(&path)), (2, 1));
     assert!(writer.reopen_at.is_none());
+}
+
+/// Runs it beside, and fails where it does not end.
+fn ends<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (answer, answered) = sync_channel(1);
+    thread::spawn(move || answer.send(work()));
+    answered.recv_timeout(10 * PATIENCE).expect("it ends")
+}
+
+#[test]
+fn a_pipe_that_nobody_reads_is_a_fault_and_no_wait() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pipe");
+    mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).unwrap();
+    let settings = to_file(&path);
+    let error = ends(move || AccessLog::start(Some(&settings)).unwrap_err());
+    assert!(error.to_string().ends_with("/pipe: a pipe that nobody reads, or a socket"), "{error}");
+}
+
+#[test]
+fn a_reader_that_has_stopped_holds_up_neither_end_nor_reload() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pipe");
+    mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).unwrap();
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let _reader = OpenOptions::new().read(true).custom_flags(flags).open(&path).unwrap();
+    let settings = to_file(&path);
+    let log = AccessLog::start(Some(&settings)).unwrap();
+    // More than a pipe takes and a batch holds.
+    while log.write(entry(b"a")) {}
+    let stuck = log.clone();
+    ends(move || {
+        stuck.reopen();
+        stuck.flush();
+    });
+    let error = ends(move || log.configure(Some(&settings)).unwrap_err());
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
 }
