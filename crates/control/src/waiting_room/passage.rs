@@ -107,9 +107,9 @@ impl Room {
 
     pub(super) fn slot_begins(&mut self, slot: u64) {
         let length_s = self.table.length().as_secs_f64();
-        let behind = self.behind();
+        let (behind, is_known) = (self.behind(), !self.waits_for_word());
         let counts = &mut self.counts;
-        self.no_shows.advance(slot, behind, length_s, |class, people| {
+        self.no_shows.advance(slot, behind, length_s, is_known, |class, people| {
             if let Some(counts) = counts.get_mut(class) {
                 counts[RoomCount::NoShow as usize] += u64::from(people);
             }
