@@ -584,3 +584,21 @@ fn nobody_is_overtaken_in_his_own_line_when_slots_are_laid_anew() {
         }
     }
 }
+
+#[test]
+fn who_would_not_wait_has_no_wait_though_others_do() {
+    let [tickets, news] = [0.5, 0.2].map(|share| ClassRoom { share: Some(share), ..ClassRoom::default() });
+    let mut room = room_of(&with(tickets, news), 10.0);
+    assert!(ask_as(&mut room, START, TICKETS, 200).len() > 100, "they wait");
+    let wait_of_news = |room: &Room| {
+        room.groups(s(1.0))
+            .find(|group| group.class == NEWS)
+            .and_then(|group| group.next)
+            .map(|next| next.as_secs())
+    };
+    room.advance(s(1.0));
+    for direct in [true, true, false] {
+        assert_eq!(wait_of_news(&room), Some(u64::from(!direct)));
+        assert_eq!(how(room.ask(s(1.0), NEWS)).is_some(), direct);
+    }
+}
