@@ -190,6 +190,14 @@ impl Room {
         self.settings.role == RoomRole::Generate && self.reported().is_none_or(|at| now.since(at) >= timeout)
     }
 
+    /// Role `generate`: whether a check that counts has not reported in time, or none does, so that nobody knows who has come.
+    pub(super) fn waits_for_word(&self) -> bool {
+        let timeout = self.settings.report_timeout;
+        self.settings.role == RoomRole::Generate
+            && (self.is_lost(self.now)
+                || self.counted().any(|check| self.now.since(check.reported) >= timeout))
+    }
+
     /// Role `generate`: whether all checks have been silent for so long that their last word counts no more.
     pub(super) fn is_lost(&self, now: Timestamp) -> bool {
         self.settings.role == RoomRole::Generate && !self.checks.iter().any(|check| self.is_live(check, now))

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! over sums that are forgotten with a time constant of 120 s; 50 people who came are taken for granted, so that it takes
-//! more than a few absences to fill slots beyond. Slots are filled by the work to be expected, `(1 − n)` of a place's.
+//! more than a few absences to fill slots beyond. What is looked at while no check tells who has come counts for neither.
+//! Slots are filled by the work to be expected, `(1 − n)` of a place's.
 //!
 //! Memory: 8 bytes a slot and class, of the first [`COST_CLASSES`] classes; those beyond share the last place.
 //!
@@ -79,16 +80,23 @@ impl NoShows {
         let at = self.index(slot, place);
         let people = people.min(self.unseen[at]);
         self.unseen[at] -= people;
-        if now > slot + SETTLE {
+        if now > slot + SETTLE && self.made[at] > 0 {
             let people = f64::from(people);
             self.absent[place] = (self.absent[place] - people).max(0.0);
             self.came[place] += people;
         }
     }
 
-    /// Slot `now` begins, slots of `length_s`: those that are due are looked at. Told of what nobody of a slot
-    /// `behind` slots back has come: the class's place and how many.
-    pub(super) fn advance(&mut self, now: u64, behind: u64, length_s: f64, mut gone: impl FnMut(usize, u32)) {
+    /// Slot `now` begins, slots of `length_s`: those that are due are looked at, if it is known who has come. Told of what nobody of
+    /// a slot `behind` slots back has come: the class's place and how many.
+    pub(super) fn advance(
+        &mut self,
+        now: u64,
+        behind: u64,
+        length_s: f64,
+        is_known: bool,
+        mut gone: impl FnMut(usize, u32),
+    ) {
         let keep = (-length_s / MEMORY_S).exp();
         for place in 0..self.classes {
             self.came[place] *= keep;
@@ -96,8 +104,13 @@ impl NoShows {
             if let Some(slot) = now.checked_sub(SETTLE + 1) {
                 let at = self.index(slot, place);
                 let (made, unseen) = (self.made[at], self.unseen[at]);
-                self.came[place] += f64::from(made - unseen);
-                self.absent[place] += f64::from(unseen);
+                if is_known {
+                    self.came[place] += f64::from(made - unseen);
+                    self.absent[place] += f64::from(unseen);
+                } else {
+                    // Who is told of later counts for neither, too.
+                    self.made[at] = 0;
+                }
             }
             if let Some(slot) = now.checked_sub(behind + SETTLE + 1) {
                 let at = self.index(slot, place);

@@ -1,7 +1,7 @@
 //! What becomes of the room as time passes: slots that begin and end, filters that open, rounds that are drawn.
 
 use super::{
-    Kind, LANES_MAX, Promise, Room, RoomCount, Work,
+    Kind, LANES_MAX, Places, Promise, Room, RoomCount, Work,
     budget::thousandths,
     draws::{AT_ONCE, Round},
     room::{PERSON, UNIT, nanos},
@@ -29,11 +29,7 @@ impl Room {
             if self.settings.is_on() {
                 self.spent.open(self.now, self.filter_places(to), self.table.length());
             }
-            for block in &mut self.blocks {
-                if block.is_some_and(|block| block.slot <= to) {
-                    *block = None;
-                }
-            }
+            self.give_back_blocks(to);
             let idle = u32::try_from(to - from - 1).unwrap_or(u32::MAX);
             self.issued_work_lately =
                 self.issued_work_lately().map(|work| work.checked_shr(idle).unwrap_or(0));
@@ -41,6 +37,15 @@ impl Room {
             self.set_budget(false);
         }
         self.draw();
+    }
+
+    /// Places up to a slot that nobody has got are anybody's, where nobody waits before whom he would come in.
+    fn give_back_blocks(&mut self, last: u64) {
+        for block in self.blocks.iter_mut().filter_map(|block| block.take_if(|block| block.slot <= last)) {
+            if self.table.waiting() == 0 {
+                self.table.give_back(&block);
+            }
+        }
     }
 
     /// Work by which newcomers come later for what stands in the short queue. Whose request stands there goes on with his session,
@@ -107,9 +112,9 @@ impl Room {
 
     pub(super) fn slot_begins(&mut self, slot: u64) {
         let length_s = self.table.length().as_secs_f64();
-        let behind = self.behind();
+        let (behind, is_known) = (self.behind(), !self.waits_for_word());
         let counts = &mut self.counts;
-        self.no_shows.advance(slot, behind, length_s, |class, people| {
+        self.no_shows.advance(slot, behind, length_s, is_known, |class, people| {
             if let Some(counts) = counts.get_mut(class) {
                 counts[RoomCount::NoShow as usize] += u64::from(people);
             }

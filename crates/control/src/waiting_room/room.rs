@@ -192,16 +192,31 @@ impl Room {
         if !same_table {
             let was = self.table.clone();
             let no_shows = self.no_shows.clone();
-            self.lanes = lanes;
+            let old_lanes = std::mem::replace(&mut self.lanes, lanes);
             // Also by who was called before his time.
             self.laid_anew = self.laid_anew.max(was.begin(was.present() + was_ahead + 1));
             self.table = SlotTable::new(settings.slot, settings.horizon, &shares, self.now);
             self.table.go_on_with(was.over());
             self.draws.lay_into(&self.table, was.length());
             self.make();
-            for (slot, work, people) in was.iter() {
+            let lanes_now = self.lanes_now(&old, &old_lanes);
+            for (slot, _, people) in was.iter() {
                 let at = self.table.slot_of(was.begin(slot));
-                self.table.put(at, 0, work, people);
+                self.table.put(at, 0, 0, people);
+                let mut lanes: [Work; LANES_MAX] = [0; LANES_MAX];
+                lanes.iter_mut().zip(was.lanes(slot)).for_each(|(lane, work)| *lane = work);
+                // Who has a lane of his own now was promised of everybody's.
+                for ((class, was_in), (made, _)) in (0..).zip(&old_lanes).zip(no_shows.of(slot)) {
+                    let to = self.lane(ClassId(class));
+                    if *was_in == 0 && to > 0 {
+                        let part = Work::from(made).saturating_mul(self.booked(ClassId(class))).min(lanes[0]);
+                        self.table.put(at, to, part, 0);
+                        lanes[0] -= part;
+                    }
+                }
+                for (work, to) in lanes.into_iter().zip(lanes_now) {
+                    self.table.put(at, to, work, 0);
+                }
             }
             self.remember(&no_shows, no_shows.known(was.present(), was_behind), |slot| was.begin(slot));
             for (place, (came, absent)) in no_shows.sums().enumerate() {
@@ -484,6 +499,17 @@ impl Room {
                 }
             }
         }
+    }
+
+    /// The lane in which lies what lay in each by settings before: that of who led it, or everybody's.
+    fn lanes_now(&self, old: &RoomSettings, old_lanes: &[usize]) -> [usize; LANES_MAX] {
+        let mut now = [0; LANES_MAX];
+        for ((was, class), is) in old_lanes.iter().zip(&old.classes).zip(&self.lanes) {
+            if *was > 0 && class.group.is_none() {
+                now[*was] = *is;
+            }
+        }
+        now
     }
 
     fn concerns(&self, class: ClassId) -> bool {

@@ -342,7 +342,7 @@ impl SlotTable {
         for lane in 0..self.due.len() {
             let slots = self.present + 1..=self.present + self.horizon;
             if let Some(last) = slots.rev().find(|slot| self.due[lane][self.index(*slot)] > 0) {
-                self.order.close(lane, last);
+                self.order.give(lane, lane, last);
             }
         }
     }

@@ -254,6 +254,10 @@ impl Room {
             }
             // Nobody waits, and the next one would not either.
             (_, Some(1)) if self.table.waiting() == 0 => Some(Duration::ZERO),
+            // Others do, and he would not.
+            (RoomMethod::Fifo | RoomMethod::Event, Some(1)) if self.has_room_now(class, now) => {
+                Some(Duration::ZERO)
+            }
             (_, Some(slots)) => {
                 Some(self.table.length().saturating_mul(u32::try_from(slots).unwrap_or(u32::MAX)))
             }

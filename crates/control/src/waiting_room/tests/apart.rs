@@ -536,3 +536,30 @@ fn a_generator_that_is_off_or_watches_sends_everybody_to_the_check_at_once_and_t
         assert_eq!(meets(&mut apart, Some(&due)), due);
     }
 }
+
+/// A minute without a word, while people come as they did: nobody knows that they do, nor that they do not. Twenty count as absent
+/// before that is noticed.
+#[test]
+fn who_is_not_told_of_does_not_count_as_absent_while_no_check_tells() {
+    let mut apart = Apart::new(&[10.0]);
+    let mut waiting = ask(&mut apart.generator, START, 200);
+    for second in 0..180_u32 {
+        let now = s(f64::from(second));
+        let (due, rest): (Vec<_>, Vec<_>) =
+            waiting.into_iter().partition(|promise| promise.at < s(f64::from(second) + 1.0));
+        waiting = rest;
+        for promise in &due {
+            assert_eq!(how(apart.checks[0].come_back(promise.at, ONE, promise)), Some(How::Kept));
+            apart.checks[0].served(promise.at, ONE);
+        }
+        if (60..120).contains(&second) {
+            let report = apart.checks[0].report(now);
+            apart.checks[0].take_back(&report);
+        } else {
+            apart.report(now);
+        }
+        waiting.extend(ask(&mut apart.generator, now, 10));
+        let absent = apart.generator.standing(now).no_show;
+        assert!(absent < 0.06, "{absent} in second {second}");
+    }
+}

@@ -548,3 +548,57 @@ fn nobody_is_overtaken_in_his_own_line_when_doors_of_others_open() {
     assert!(last[&SHOP] > s(45.0), "they wait to the end: {last:?}");
     room.check_invariants();
 }
+
+/// What is promised stays in the lane of whom it is promised to: lines go on where they ended.
+#[test]
+fn nobody_is_overtaken_in_his_own_line_when_slots_are_laid_anew() {
+    let seconds = Duration::from_secs;
+    let of = |tickets, news| {
+        let [tickets, news] = [tickets, news].map(|share| ClassRoom { share, ..ClassRoom::default() });
+        RoomSettings { overbook_max: 0.0, ..with(tickets, news) }
+    };
+    for before in [of(Some(0.5), Some(0.2)), of(Some(0.5), Some(0.5)), of(Some(0.5), None)] {
+        for changed in [
+            RoomSettings { grace: seconds(60), ..before.clone() },
+            RoomSettings { clock_tolerance: seconds(1), ..before.clone() },
+            RoomSettings { horizon: seconds(7200), ..before.clone() },
+            RoomSettings { slot: seconds(2), ..before.clone() },
+            of(Some(0.4), Some(0.2)),
+            of(Some(0.4), None),
+            of(None, Some(0.2)),
+        ] {
+            let mut room = room_of(&before, 10.0);
+            let classes = [TICKETS, NEWS, BALCONY];
+            let ends = classes.map(|class| ask_as(&mut room, START, class, 200).pop().expect("they wait").at);
+            room.configure(s(4.0), &changed);
+            room.check_invariants();
+            for (class, end) in classes.into_iter().zip(ends) {
+                // What a part that is less now leaves of the present slot is anybody's.
+                let next = ask_as(&mut room, s(4.0), class, 10);
+                assert!(
+                    next.len() >= 5 && next.iter().all(|next| next.at + changed.slot >= end),
+                    "{class:?}: {:?}, before {end}: {before:?}, {changed:?}",
+                    slots(&next)
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn who_would_not_wait_has_no_wait_though_others_do() {
+    let [tickets, news] = [0.5, 0.2].map(|share| ClassRoom { share: Some(share), ..ClassRoom::default() });
+    let mut room = room_of(&with(tickets, news), 10.0);
+    assert!(ask_as(&mut room, START, TICKETS, 200).len() > 100, "they wait");
+    let wait_of_news = |room: &Room| {
+        room.groups(s(1.0))
+            .find(|group| group.class == NEWS)
+            .and_then(|group| group.next)
+            .map(|next| next.as_secs())
+    };
+    room.advance(s(1.0));
+    for direct in [true, true, false] {
+        assert_eq!(wait_of_news(&room), Some(u64::from(!direct)));
+        assert_eq!(how(room.ask(s(1.0), NEWS)).is_some(), direct);
+    }
+}

@@ -484,3 +484,16 @@ fn a_rise_opens_slots_before_the_end_of_the_line_once_enough_is_counted() {
     }
     room.check_invariants();
 }
+
+/// Of places that are taken at once, those that nobody has got are free when their slot comes.
+#[test]
+fn places_nobody_has_got_keep_nobody_out() {
+    let mut room = room_of(&RoomSettings { block: 100, ..settings() }, 10.0);
+    // Ten go on, ten are promised the next second, and one the one after it, with nine places beside him.
+    assert_eq!(slots(&ask(&mut room, START, 21)), [[1; 10].as_slice(), &[2]].concat());
+    for second in 2..8 {
+        let newcomer = room.ask(s(f64::from(second) + 0.5), ONE);
+        assert_eq!(how(newcomer), Some(How::Direct), "in second {second}: {newcomer:?}");
+    }
+    room.check_invariants();
+}
