@@ -73,7 +73,6 @@ pub(crate) fn run(file: PathBuf) -> Result<(), Failure> {
     // Watched before it is read, as every file is: what changes in between is not missed.
     let watch = FileWatch::new([file.clone()]);
     let settings = tidegate_config::load(&file).map_err(Failure::input)?;
-    say_doubts(&settings);
     live(settings, Source::File(file), watch)
 }
 
@@ -85,6 +84,7 @@ fn say_doubts(settings: &Settings) {
 }
 
 fn live(settings: Settings, source: Source, mut watch: FileWatch) -> Result<(), Failure> {
+    say_doubts(&settings);
     watch.set(source.files(&settings));
     let runtime = runtime()?;
     // Before anything is started: whoever hears that it is ready may tell it something at once.

@@ -18,6 +18,7 @@ impl Settings {
             self.applications.iter().filter_map(|application| room_without_capacity(self, application)),
         );
         doubts.extend(nothing_leads_there(self));
+        doubts.extend(anybody_is_believed(self));
         doubts.extend(room_without_state(self));
         doubts.extend(ports_taken_twice(self));
         doubts.extend(access_log_without_directory(self));
@@ -41,6 +42,19 @@ fn nothing_leads_there(settings: &Settings) -> impl Iterator<Item = Fault> {
             mend: format!("write a host, or a [[route]] with application = \"{}\"", known.name),
         },
     )
+}
+
+/// Applications whose servers may show any certificate.
+fn anybody_is_believed(settings: &Settings) -> impl Iterator<Item = Fault> {
+    let insecure = |known: &&Application| known.upstream.tls.as_ref().is_some_and(|tls| tls.insecure);
+    settings.applications.iter().filter(insecure).map(|known| Fault {
+        place: None,
+        key: format!("application.{}.upstream.tls.insecure", known.name),
+        what: "TLS to the servers is INSECURE: any certificate is accepted, so that anyone between here and them can read and \
+               change everything"
+            .to_owned(),
+        mend: "write upstream.tls.ca instead".to_owned(),
+    })
 }
 
 /// Ports that two listeners want, or a listener and the admin interface: one of an address, the other of all. Only with
@@ -228,6 +242,22 @@ mod tests {
         assert!(told("[[route]]\napplication = \"api\"\npath_prefix = \"/api\"\n").is_empty());
         let listener = "[[listener]]\naddress = \"127.0.0.1:8001\"\napplication = \"api\"\n";
         assert!(told(listener).is_empty());
+    }
+
+    #[test]
+    fn servers_that_may_show_any_certificate_are_told_of() {
+        let told = |tls: &str| -> Vec<String> {
+            let text = format!(
+                "[[listener]]\naddress = \"127.0.0.1:8000\"\n[application.app]\nservers = \"https://127.0.0.1:1\"\n{tls}"
+            );
+            let read = crate::parse(&text, std::path::Path::new("/"), "test");
+            let doubts = read.unwrap_or_else(|faults| panic!("{faults}")).doubts();
+            doubts.into_iter().map(|doubt| doubt.key).collect()
+        };
+        assert_eq!(told("upstream.tls.insecure = true"), ["application.app.upstream.tls.insecure"]);
+        for safe in ["", "upstream.tls.insecure = false", "upstream.tls.ca = \"ca.pem\""] {
+            assert!(told(safe).is_empty(), "{safe}");
+        }
     }
 
     #[test]

@@ -2,6 +2,9 @@
 //!
 //! A trusted peer's values are kept and ours appended; anybody else's are thrown away. A server
 //! that takes the last value of each therefore never reads what a client made up.
+//!
+//! Some servers go by `X-Forwarded-*`, others by `Forwarded` first. What a peer says in one of the two ways we do not
+//! contradict in the other, where all we know is how that peer came.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -54,15 +57,13 @@ pub(super) fn is_secure(facts: &ConnectionFacts, headers: &HeaderMap) -> bool {
     if !facts.trusted {
         return facts.is_secure();
     }
-    let first = |name: &HeaderName| headers.get(name).and_then(|value| elements(name, value).next());
-    let scheme = first(&PROTO).or_else(|| parameter(first(&header::FORWARDED)?, b"proto="));
+    let scheme = said(headers, &PROTO, b"proto=");
     scheme.map_or(facts.is_secure(), |scheme| scheme.eq_ignore_ascii_case(b"https"))
 }
 
 /// The host that the client asked for, as written: as a trusted peer says, or of the request itself; empty where none was.
 pub(super) fn host<'a>(facts: &ConnectionFacts, head: Head<'a>) -> &'a str {
-    let first = |name: &HeaderName| head.headers.get(name).and_then(|value| elements(name, value).next());
-    let said = || first(&HOST).or_else(|| parameter(first(&header::FORWARDED)?, b"host="));
+    let said = || said(head.headers, &HOST, b"host=");
     let said = facts.trusted.then(said).flatten().and_then(|host| str::from_utf8(host).ok());
     let own = || head.headers.get(header::HOST)?.to_str().ok();
     let of_target = || head.uri.authority().map(http::uri::Authority::as_str);
@@ -75,14 +76,24 @@ pub(super) fn write(headers: &mut HeaderMap, facts: &ConnectionFacts, host: Opti
     let believed = |name: &HeaderName| facts.trusted && !name.as_str().contains('_');
     remove_where(headers, |name| says_whence(name) && !believed(name));
     let ours = facts.forwarding.get_or_init(|| ForwardingFields::of(facts));
-    if facts.trusted {
-        append(headers, FOR, &ours.address);
-        append(headers, header::FORWARDED, &ours.element);
-        // What the first proxy saw counts, not what we see of that proxy.
-        headers.entry(PROTO).or_insert_with(|| ours.scheme.clone());
-        if let Some(port) = &ours.port {
-            headers.entry(PORT).or_insert_with(|| port.clone());
+    let says = |name: &HeaderName| headers.contains_key(name);
+    let (says_forwarded, says_others) = (says(&header::FORWARDED), [FOR, PROTO, HOST, PORT].iter().any(says));
+    if facts.trusted && (says_forwarded || says_others) {
+        // What the first proxy saw counts, not what we see of that proxy: also of its port nothing is made up.
+        let secure = is_secure(facts, headers);
+        let host =
+            said(headers, &HOST, b"host=").and_then(|host| HeaderValue::from_bytes(host).ok()).or(host);
+        if says_forwarded {
+            let of_client = client(facts, headers).filter(|address| Some(*address) != facts.client_ip());
+            if let (Some(address), false) = (of_client, headers.contains_key(&FOR))
+                && let Ok(address) = HeaderValue::try_from(address.to_string())
+            {
+                headers.insert(FOR, address);
+            }
+            append(headers, header::FORWARDED, &ours.element);
         }
+        append(headers, FOR, &ours.address);
+        headers.entry(PROTO).or_insert(HeaderValue::from_static(scheme(secure)));
         if let Some(host) = host {
             headers.entry(HOST).or_insert(host);
         }
@@ -97,6 +108,16 @@ pub(super) fn write(headers: &mut HeaderMap, facts: &ConnectionFacts, host: Opti
             headers.insert(HOST, host);
         }
     }
+}
+
+/// What the first proxy says by a field, or else by that parameter of `Forwarded`.
+fn said<'v>(headers: &'v HeaderMap, name: &HeaderName, parameter_name: &[u8]) -> Option<&'v [u8]> {
+    let first = |name: &HeaderName| elements(name, headers.get(name)?).next();
+    first(name).or_else(|| parameter(first(&header::FORWARDED)?, parameter_name))
+}
+
+const fn scheme(secure: bool) -> &'static str {
+    if secure { "https" } else { "http" }
 }
 
 /// Removes all fields of such names.
@@ -136,7 +157,7 @@ fn append(headers: &mut HeaderMap, name: HeaderName, ours: &HeaderValue) {
 
 impl ForwardingFields {
     fn of(facts: &ConnectionFacts) -> Self {
-        let scheme = if facts.is_secure() { "https" } else { "http" };
+        let scheme = scheme(facts.is_secure());
         // An address that is not known is said to be so (RFC 7239, section 6).
         let (address, node) = match facts.client_ip() {
             None => ("unknown".to_owned(), "unknown".to_owned()),
@@ -303,12 +324,71 @@ mod tests {
                 ("x-forwarded-for", "1.1.1.1, 2.2.2.2, 10.0.0.9, 10.0.0.2"),
                 ("x-forwarded-proto", "https"),
                 ("x-forwarded-prefix", "/shop"),
-                ("x-forwarded-port", "8080"),
                 ("x-forwarded-host", "shop.example"),
                 ("x-request-id", "its"),
-                ("forwarded", "for=10.0.0.2;proto=http"),
             ])
         );
+    }
+
+    /// Servers that go by the other way would take the peer for the client, and its scheme and port for the client's.
+    #[test]
+    fn what_a_trusted_peer_says_in_one_way_is_not_contradicted_in_the_other() {
+        let facts = facts("10.0.0.2:999", true);
+        let element = "for=1.1.1.1;host=\"shop.example\";proto=https";
+        let both = format!("{element}, for=10.0.0.2;proto=http");
+        let ours = "for=10.0.0.2;proto=http";
+        for (came, goes) in [
+            (
+                &[("x-forwarded-proto", "https")][..],
+                &[
+                    ("x-forwarded-for", "10.0.0.2"),
+                    ("x-forwarded-proto", "https"),
+                    ("x-forwarded-host", "asked"),
+                ][..],
+            ),
+            (
+                &[("x-forwarded-for", "1.1.1.1"), ("x-forwarded-port", "443")],
+                &[
+                    ("x-forwarded-for", "1.1.1.1, 10.0.0.2"),
+                    ("x-forwarded-proto", "http"),
+                    ("x-forwarded-port", "443"),
+                    ("x-forwarded-host", "asked"),
+                ],
+            ),
+            (
+                &[("forwarded", element)],
+                &[
+                    ("x-forwarded-for", "1.1.1.1, 10.0.0.2"),
+                    ("x-forwarded-proto", "https"),
+                    ("x-forwarded-host", "shop.example"),
+                    ("forwarded", &both),
+                ],
+            ),
+            (
+                &[("forwarded", "for=_hidden"), ("x-forwarded-proto", "https")],
+                &[
+                    ("x-forwarded-for", "10.0.0.2"),
+                    ("x-forwarded-proto", "https"),
+                    ("x-forwarded-host", "asked"),
+                    ("forwarded", "for=_hidden, for=10.0.0.2;proto=http"),
+                ],
+            ),
+            // It speaks for itself.
+            (
+                &[],
+                &[
+                    ("x-forwarded-for", "10.0.0.2"),
+                    ("x-forwarded-proto", "http"),
+                    ("x-forwarded-port", "8080"),
+                    ("x-forwarded-host", "asked"),
+                    ("forwarded", ours),
+                ],
+            ),
+        ] {
+            let mut headers = map(came);
+            write(&mut headers, &facts, Some(HeaderValue::from_static("asked")));
+            assert_eq!(headers, map(goes), "{came:?}");
+        }
     }
 
     #[test]

@@ -71,14 +71,17 @@ pub(super) fn find<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a 
     headers.iter().find(|(other, _)| *other == name).map(|(_, value)| value)
 }
 
-/// The protocol a request or response switches to: `Upgrade`, where `Connection` names it.
+/// The protocols a request asks for: `Upgrade`, all its lines as one, where `Connection` names it.
 ///
 /// `h2c` is none: a server that took it would speak HTTP/2 past every rule here.
 pub(super) fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
     let named = tokens(headers, &header::CONNECTION).any(|token| token.eq_ignore_ascii_case(b"upgrade"));
-    let protocol = headers.get(header::UPGRADE).filter(|_| named)?;
-    let h2c = tokens(headers, &header::UPGRADE).any(|token| token.eq_ignore_ascii_case(b"h2c"));
-    (!h2c).then(|| protocol.clone())
+    let protocols: Vec<_> = tokens(headers, &header::UPGRADE).collect();
+    let h2c = protocols.iter().any(|token| token.eq_ignore_ascii_case(b"h2c"));
+    if !named || h2c || protocols.is_empty() {
+        return None;
+    }
+    HeaderValue::from_bytes(&protocols.join(&b", "[..])).ok()
 }
 
 /// The members of a comma-separated field, all its lines in turn, without blanks.
@@ -132,6 +135,9 @@ mod tests {
             upgrade(&map(&[("upgrade", "websocket"), ("connection", "keep-alive, Upgrade")])),
             Some(HeaderValue::from_static("websocket"))
         );
+        let two = map(&[("upgrade", "a/1"), ("upgrade", "websocket,b"), ("connection", "upgrade")]);
+        assert_eq!(upgrade(&two), Some(HeaderValue::from_static("a/1, websocket, b")));
+        assert_eq!(upgrade(&map(&[("upgrade", " "), ("connection", "upgrade")])), None);
         assert_eq!(upgrade(&map(&[("upgrade", "websocket, H2C"), ("connection", "upgrade")])), None);
     }
 

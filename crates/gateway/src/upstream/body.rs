@@ -35,6 +35,8 @@ pub(crate) struct UpstreamBody {
     connect_time: Option<Duration>,
     /// Whether anything of it had to be waited for.
     has_waited: bool,
+    /// Whether there is nothing in it, whatever length its head says.
+    is_empty: bool,
 }
 
 /// An upgraded connection to a server.
@@ -126,6 +128,7 @@ impl UpstreamBody {
             },
             answered_at: now,
             has_waited: false,
+            is_empty: status == StatusCode::NOT_MODIFIED,
         };
         if body.is_end() && !matches!(body.state, State::Upgraded(_)) {
             body.finish(now);
@@ -250,6 +253,11 @@ impl Body for UpstreamBody {
                 if is_broken && let Some(error) = stream.take_client_error() {
                     this.state = State::Ended;
                     return Poll::Ready(Some(Err(error)));
+                }
+                // The length is that of what is not sent (RFC 9113, section 8.1.1). The codec misses it where the end comes by itself.
+                if is_broken && this.is_empty {
+                    this.finish_now();
+                    return Poll::Ready(None);
                 }
                 if is_broken && matches!(polled, Poll::Ready(None)) {
                     return Poll::Ready(Some(Err(this.fail(RESET_WITHIN))));

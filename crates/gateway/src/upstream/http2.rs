@@ -115,6 +115,8 @@ impl Http2 {
             .initial_connection_window_size(STREAM_WINDOW * streams)
             .initial_max_send_streams(0)
             .max_header_list_size(HEAD_MAX)
+            // It counts over a connection's whole life, and each 304 whose end comes by itself: see `UpstreamBody`.
+            .max_local_error_reset_streams(None)
             .handshake(TokioIo::new(io))
             .await
             .map_err(|error| Failure::new(UpstreamError::Connect, describe(&error)))?;

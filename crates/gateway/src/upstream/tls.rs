@@ -92,12 +92,6 @@ impl TlsClient {
             if Some(&stamps) == known.as_ref() {
                 return Ok(None);
             }
-            if settings.insecure {
-                tracing::warn!(
-                    "TLS to servers is INSECURE: any certificate is accepted, so anyone between here and the servers \
-                     can read and change everything; write upstream.tls.ca instead of upstream.tls.insecure"
-                );
-            }
             load(&settings, protocol).map(|config| Some(Loaded { config: Arc::new(config), stamps }))
         })
         .await

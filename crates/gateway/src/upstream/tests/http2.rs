@@ -515,6 +515,32 @@ fn a_stream_that_was_reset_in_the_middle_of_its_head_or_body_fails() {
     });
 }
 
+/// Such as servers send that know of no content only once it ends, and more often than the codec bears with by itself.
+#[test]
+fn an_answer_without_content_may_say_a_length_and_end_later() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = h2(&[raw.address()]);
+        let server = async {
+            let mut connection = accept(&raw, 100).await;
+            while let Some(request) = connection.accept().await {
+                let (_, mut respond) = request.expect("a request");
+                let head = Response::builder().status(304).header("content-length", "5").body(());
+                let mut stream =
+                    respond.send_response(head.expect("a head"), false).expect("a head to be sent");
+                stream.send_data(Bytes::new(), true).expect("an end to be sent");
+            }
+        };
+        let client = async {
+            for _ in 0..1100 {
+                assert_eq!(get_text(&bench, "/").await, "");
+            }
+        };
+        with_server(client, server).await;
+        assert_eq!((bench.connects(), bench.errors(UpstreamError::Body), bench.in_flight()), (1, 0, 0));
+    });
+}
+
 #[test]
 fn a_stream_without_answer_runs_out_of_time_and_its_connection_gets_no_more() {
     run(async {
