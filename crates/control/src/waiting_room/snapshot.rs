@@ -5,7 +5,7 @@
 //! are not in it either: within the grace they can be used once more.
 //!
 //! As bytes: a version, then numbers of fixed width, little-endian. Length: 48 bytes and 8 a lane and class for each slot
-//! in which somebody is promised something, and 16 for each pass that was revoked and would not be over yet.
+//! in which somebody is promised something, and 16 for each class, and for each pass that was revoked and would not be over yet.
 
 use std::time::Duration;
 
@@ -20,15 +20,17 @@ use super::{
 };
 use crate::{ClassId, Timestamp, capacity::COST_CLASSES, knobs::RoomOrder};
 
-const VERSION: u8 = 6;
+const VERSION: u8 = 7;
 /// Older versions are read too: the first is without the work of slots that are over, the second without whose a round is,
 /// which was everybody's, the third without whose lane it was that work was promised to lately, which counts as everybody's, the
-/// fourth without passes that were revoked, the fifth without what drawn rounds take more from a later slot on.
+/// fourth without passes that were revoked, the fifth without what drawn rounds take more from a later slot on, the
+/// sixth without the names of the classes, which are taken to be in the same order.
 const FIRST: u8 = 1;
 const SECOND: u8 = 2;
 const THIRD: u8 = 3;
 const FOURTH: u8 = 4;
 const FIFTH: u8 = 5;
+const SIXTH: u8 = 6;
 
 /// The room's state, as plain data.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -48,6 +50,8 @@ pub struct RoomSnapshot {
     rounds: Vec<(u64, Round)>,
     /// Passes, the first first.
     revoked: Vec<Revoked>,
+    /// Names of the classes, and the lane of each.
+    classes: Vec<(u64, u64)>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -107,6 +111,7 @@ impl Room {
             slots,
             rounds: self.draws.rounds().map(|round| (self.name_of(round.group), *round)).collect(),
             revoked: self.revoked().filter(|revoked| revoked.until > now).collect(),
+            classes: self.names_and_lanes(),
         }
     }
 
@@ -114,6 +119,12 @@ impl Room {
     pub fn restore(&mut self, now: Timestamp, snapshot: &RoomSnapshot) {
         self.advance(now);
         let length = super::room::nanos(snapshot.slot).max(1);
+        let lanes_now = self.lanes_since(snapshot);
+        let place_now = |place: usize| match snapshot.classes.get(place) {
+            Some((name, _)) => self.named(*name).map(|class| class.index().min(COST_CLASSES - 1)),
+            None => Some(place),
+        };
+        let places_now: [Option<usize>; COST_CLASSES] = std::array::from_fn(place_now);
         for row in &snapshot.slots {
             let begin = Timestamp::from_nanos(row.number.saturating_mul(length));
             let slot = self.table.slot_of(begin);
@@ -122,25 +133,28 @@ impl Room {
             }
             for (lane, work) in row.lanes.iter().enumerate() {
                 let people = if lane == 0 { row.people } else { 0 };
-                self.table.put(slot, lane, *work, people);
+                self.table.put(slot, lanes_now[lane], *work, people);
             }
-            for (place, (made, unseen)) in row.classes.iter().enumerate() {
-                self.no_shows.put(slot, place, *made, *unseen);
+            for (place, (made, unseen)) in places_now.iter().zip(&row.classes) {
+                if let Some(place) = place {
+                    self.no_shows.put(slot, *place, *made, *unseen);
+                }
             }
         }
-        for (place, (came, absent)) in snapshot.no_shows.iter().enumerate() {
-            self.no_shows.put_sums(place, *came, *absent);
+        for (place, (came, absent)) in places_now.iter().zip(&snapshot.no_shows) {
+            if let Some(place) = place {
+                self.no_shows.put_sums(*place, *came, *absent);
+            }
         }
         self.sessions.put_sums(snapshot.follow.0, snapshot.follow.1);
         self.restore_revoked(&snapshot.revoked);
-        let classes = &self.settings.classes;
-        self.draws = Draws::of(snapshot.rounds.iter().map(|(name, round)| {
-            let known = (0..).zip(classes).find(|(_, class)| class.name == *name && *name > 0);
-            Round { group: known.map(|(id, _)| ClassId(id)), ..*round }
-        }));
+        let rounds = snapshot.rounds.iter();
+        self.draws = Draws::of(rounds.map(|(name, round)| Round { group: self.named(*name), ..*round }));
         self.draws.lay_into(&self.table, snapshot.slot);
         self.set_doors();
-        self.issued_work_lately = snapshot.issued_work_lately;
+        for (lane, work) in lanes_now.into_iter().zip(snapshot.issued_work_lately) {
+            self.issued_work_lately[lane] += work;
+        }
         // Nobody has done it meanwhile.
         self.table.go_on_with(snapshot.over);
         // Promised after the last writing: at the end of each line, as much as in a busy slot before it.
@@ -151,8 +165,7 @@ impl Room {
             self.table.pour();
         }
         self.table.close_line();
-        for (lane, work) in snapshot.issued_work_lately.into_iter().enumerate().filter(|(_, work)| *work > 0)
-        {
+        for (lane, work) in self.issued_work_lately.into_iter().enumerate().filter(|(_, work)| *work > 0) {
             let stretch = self.table.stretch(lane, false);
             self.table.fill(lane, &stretch, work, 0);
         }
@@ -166,6 +179,34 @@ impl Room {
     /// snapshot is written.
     pub(super) fn issued_work_lately(&self) -> [Work; LANES_MAX] {
         std::array::from_fn(|lane| self.issued_work[lane].max(self.issued_work_lately[lane] / 2))
+    }
+
+    /// The lane in which lies what lay in each: that of the first of its classes that there still is, or everybody's.
+    fn lanes_since(&self, snapshot: &RoomSnapshot) -> [usize; LANES_MAX] {
+        if snapshot.classes.is_empty() {
+            return std::array::from_fn(|lane| lane);
+        }
+        std::array::from_fn(|lane| {
+            let of_lane = snapshot.classes.iter().filter(|(_, of)| *of == lane as u64 && lane > 0);
+            of_lane
+                .filter_map(|(name, _)| self.named(*name))
+                .map(|class| self.lane(class))
+                .next()
+                .unwrap_or(0)
+        })
+    }
+
+    /// The class with a name that a process before this one has written.
+    fn named(&self, name: u64) -> Option<ClassId> {
+        let known = (0..).zip(&self.settings.classes).find(|(_, class)| class.name == name && name > 0);
+        known.map(|(id, _)| ClassId(id))
+    }
+
+    /// None where classes have no names.
+    fn names_and_lanes(&self) -> Vec<(u64, u64)> {
+        let classes = (0..).zip(&self.settings.classes);
+        let all = classes.map(|(id, class)| (class.name, self.lane(ClassId(id)) as u64));
+        if self.settings.classes.iter().all(|class| class.name > 0) { all.collect() } else { Vec::new() }
     }
 
     fn name_of(&self, group: Group) -> u64 {
@@ -231,6 +272,11 @@ impl RoomSnapshot {
             put(*number);
             put(until.as_nanos());
         }
+        put(self.classes.len() as u64);
+        for (name, lane) in &self.classes {
+            put(*name);
+            put(*lane);
+        }
         out
     }
 
@@ -294,10 +340,27 @@ impl RoomSnapshot {
         for _ in 0..count {
             revoked.push(Revoked { number: reader.number()?, until: reader.time()? });
         }
+        let mut classes = Vec::new();
+        let count = if *version <= SIXTH { 0 } else { reader.count(u64::from(u16::MAX))? };
+        for _ in 0..count {
+            classes.push((reader.number()?, reader.number()?));
+        }
         if !reader.rest.is_empty() {
             return Err(reader.damaged());
         }
-        Ok(Self { at, slot, budget, issued_work_lately, over, follow, no_shows, slots, rounds, revoked })
+        Ok(Self {
+            at,
+            slot,
+            budget,
+            issued_work_lately,
+            over,
+            follow,
+            no_shows,
+            slots,
+            rounds,
+            revoked,
+            classes,
+        })
     }
 }
 

@@ -563,12 +563,16 @@ fn what_is_promised_survives_the_process() {
     }
     assert_eq!(RoomSnapshot::from_bytes(&[9]), Err(SnapshotFault::Version { found: 9 }));
     assert!(matches!(RoomSnapshot::from_bytes(&bytes[..20]), Err(SnapshotFault::Damaged { .. })));
-    // As the fourth wrote it, without passes at the end, and the first, without the fifth number and lanes, too.
-    let end = bytes.len() - 8;
-    let fourth = [&[4], &bytes[1..end]].concat();
-    assert_eq!(RoomSnapshot::from_bytes(&fourth), RoomSnapshot::from_bytes(&bytes));
-    let first = [&[1], &bytes[1..33], &bytes[41..end - 8 * LANES_MAX]].concat();
-    assert_eq!(RoomSnapshot::from_bytes(&first), RoomSnapshot::from_bytes(&bytes));
+    // As the sixth wrote it, without the one class's name and lane, the fourth without passes, too, and the first without the fifth
+    // number and lanes.
+    let sixth = &bytes[..bytes.len() - 8 - 16];
+    let of =
+        |version: u8, parts: &[&[u8]]| RoomSnapshot::from_bytes(&[&[version], &parts.concat()[..]].concat());
+    let read = of(6, &[&sixth[1..]]);
+    assert_eq!(read.as_ref().map(RoomSnapshot::at), Ok(s(0.5)));
+    let end = sixth.len() - 8;
+    assert_eq!(of(4, &[&bytes[1..end]]), read);
+    assert_eq!(of(1, &[&bytes[1..33], &bytes[41..end - 8 * LANES_MAX]]), read);
 }
 
 #[test]

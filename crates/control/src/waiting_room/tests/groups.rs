@@ -489,18 +489,48 @@ fn draws_of_groups_survive_the_process_and_what_the_second_version_wrote_is_read
     let mut room = room_of(&doors, 10.0);
     let lots = ask(&mut room, START, 30);
     let bytes = room.snapshot(s(1.0)).to_bytes();
-    // The last round's nine numbers come after its group's name, the last two since the sixth version, and the lanes and passes
-    // after them.
-    let end = bytes.len() - 8 - 8 * LANES_MAX;
+    // The last round's nine numbers come after its group's name, the last two since the sixth version, and the lanes, passes and
+    // the one class after them.
+    let sixth = &bytes[..bytes.len() - 8 - 16];
+    let end = sixth.len() - 8 - 8 * LANES_MAX;
     let name = end - 8 * 10;
     assert_eq!(bytes[name..name + 8], [0; 8], "everybody's");
     let second = [&[2], &bytes[1..name], &bytes[name + 8..end - 16]].concat();
     let read = RoomSnapshot::from_bytes(&second).unwrap();
-    assert_eq!(read, RoomSnapshot::from_bytes(&bytes).unwrap());
+    assert_eq!(read, RoomSnapshot::from_bytes(&[&[6], &sixth[1..]].concat()).unwrap());
     let mut next = room_of(&doors, 10.0);
     next.restore(s(2.0), &read);
     assert_eq!(promise(next.come_back(s(3.0), ONE, &lots[0])), Some(lots[0]));
     assert!(place(&mut next, s(60.0), &lots[29]) < s(64.0));
+}
+
+/// The next process has a class more before the others, in another order, and one less.
+#[test]
+fn lines_stay_with_their_classes_over_a_restart() {
+    let share = |share| ClassRoom { share: Some(share), ..ClassRoom::default() };
+    let before = with(share(0.5), share(0.3));
+    let mut room = room_of(&before, 10.0);
+    let tickets = ask_as(&mut room, START, TICKETS, 100);
+    let news = ask_as(&mut room, START, NEWS, 60);
+    let waits = |room: &mut Room, class| promise(room.ask(s(1.0), class)).map(|promise| promise.at);
+    room.advance(s(1.0));
+    let bytes = room.snapshot(s(1.0)).last().to_bytes();
+    let expected = [TICKETS, NEWS].map(|class| waits(&mut room.clone(), class));
+    let mut after = before.clone();
+    let [shop, tickets_room, news_room, _] = &before.classes[..] else { unreachable!("as many") };
+    let new = ClassRoom { name: 9, ..share(0.1) };
+    after.classes = vec![shop.clone(), new, news_room.clone(), tickets_room.clone()];
+    let mut next = room_of(&after, 10.0);
+    next.restore(s(1.0), &RoomSnapshot::from_bytes(&bytes).unwrap());
+    assert_eq!(next.standing(s(1.0)).waiting, room.standing(s(1.0)).waiting);
+    // The present second counts as full after a restart.
+    for (class, expected) in [(ClassId(3), expected[0]), (ClassId(2), expected[1])] {
+        let (now, then) = (waits(&mut next, class).unwrap(), expected.unwrap());
+        assert!(then <= now && now <= then + Duration::from_secs(2), "{class:?}: {now} instead of {then}");
+    }
+    let last = |promises: &[Promise]| promises.last().unwrap().at;
+    let new = waits(&mut next, ClassId(1));
+    assert!(new.is_none_or(|at| at < last(&tickets).min(last(&news))), "it has nobody's line: {new:?}");
 }
 
 #[test]
