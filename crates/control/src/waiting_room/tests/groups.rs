@@ -519,7 +519,7 @@ fn lines_stay_with_their_classes_over_a_restart() {
     let mut after = before.clone();
     let [shop, tickets_room, news_room, _] = &before.classes[..] else { unreachable!("as many") };
     let new = ClassRoom { name: 9, ..share(0.1) };
-    after.classes = vec![shop.clone(), new, news_room.clone(), tickets_room.clone()];
+    after.classes = vec![*shop, new, *news_room, *tickets_room];
     let mut next = room_of(&after, 10.0);
     next.restore(s(1.0), &RoomSnapshot::from_bytes(&bytes).unwrap());
     assert_eq!(next.standing(s(1.0)).waiting, room.standing(s(1.0)).waiting);
