@@ -14,6 +14,7 @@
 //! | doors that open, rounds drawn by lot, and where they lie | `draws.rs`, `stretch.rs` |
 //! | what sessions cost once they are in | `sessions.rs` |
 //! | what survives the process | `snapshot.rs` |
+//! | what was promised by other settings, laid into these | `lines.rs` |
 //! | how much may be promised | `budget.rs` |
 //! | what becomes of it as time passes | `passage.rs` |
 //! | what a check tells the generator, where they are two processes | `report.rs` |
@@ -33,6 +34,7 @@ mod calls;
 mod checks;
 mod draws;
 pub mod grammar;
+mod lines;
 mod no_shows;
 mod order;
 mod over;

@@ -199,24 +199,11 @@ impl Room {
             self.table.go_on_with(was.over());
             self.draws.lay_into(&self.table, was.length());
             self.make();
-            let lanes_now = self.lanes_now(&old, &old_lanes);
+            let classes = self.were(&old, &old_lanes);
             for (slot, _, people) in was.iter() {
                 let at = self.table.slot_of(was.begin(slot));
-                self.table.put(at, 0, 0, people);
-                let mut lanes: [Work; LANES_MAX] = [0; LANES_MAX];
-                lanes.iter_mut().zip(was.lanes(slot)).for_each(|(lane, work)| *lane = work);
-                // Who has a lane of his own now was promised of everybody's.
-                for ((class, was_in), (made, _)) in (0..).zip(&old_lanes).zip(no_shows.of(slot)) {
-                    let to = self.lane(ClassId(class));
-                    if *was_in == 0 && to > 0 {
-                        let part = Work::from(made).saturating_mul(self.booked(ClassId(class))).min(lanes[0]);
-                        self.table.put(at, to, part, 0);
-                        lanes[0] -= part;
-                    }
-                }
-                for (work, to) in lanes.into_iter().zip(lanes_now) {
-                    self.table.put(at, to, work, 0);
-                }
+                let made = no_shows.of(slot).map(|(made, _)| made);
+                self.lay(at, people, was.lanes(slot), made, &classes);
             }
             self.remember(&no_shows, no_shows.known(was.present(), was_behind), |slot| was.begin(slot));
             for (place, (came, absent)) in no_shows.sums().enumerate() {
@@ -499,17 +486,6 @@ impl Room {
                 }
             }
         }
-    }
-
-    /// The lane in which lies what lay in each by settings before: that of who led it, or everybody's.
-    fn lanes_now(&self, old: &RoomSettings, old_lanes: &[usize]) -> [usize; LANES_MAX] {
-        let mut now = [0; LANES_MAX];
-        for ((was, class), is) in old_lanes.iter().zip(&old.classes).zip(&self.lanes) {
-            if *was > 0 && class.group.is_none() {
-                now[*was] = *is;
-            }
-        }
-        now
     }
 
     fn concerns(&self, class: ClassId) -> bool {

@@ -5,7 +5,7 @@
 //! are not in it either: within the grace they can be used once more.
 //!
 //! As bytes: a version, then numbers of fixed width, little-endian. Length: 48 bytes and 8 a lane and class for each slot
-//! in which somebody is promised something, and 16 for each class, and for each pass that was revoked and would not be over yet.
+//! in which somebody is promised something, 24 for each class, and 16 for each pass that was revoked and would not be over yet.
 
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use super::{
     LANES_MAX, Revoked, Room, Work,
     budget::units,
     draws::{ALL_ROUNDS_MAX, Draws, Round},
+    lines::Was,
     sessions::REVOKED_MAX,
     settings::Group,
     slot_table::SLOTS_MAX,
@@ -50,8 +51,7 @@ pub struct RoomSnapshot {
     rounds: Vec<(u64, Round)>,
     /// Passes, the first first.
     revoked: Vec<Revoked>,
-    /// Names of the classes, and the lane of each.
-    classes: Vec<(u64, u64)>,
+    classes: Vec<ClassRow>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -60,6 +60,14 @@ struct SlotRow {
     people: u32,
     lanes: Vec<Work>,
     classes: Vec<(u32, u32)>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct ClassRow {
+    name: u64,
+    lane: usize,
+    /// Whether that is by its own share, not by that of its group.
+    leads: bool,
 }
 
 /// Bytes that are no snapshot.
@@ -111,7 +119,7 @@ impl Room {
             slots,
             rounds: self.draws.rounds().map(|round| (self.name_of(round.group), *round)).collect(),
             revoked: self.revoked().filter(|revoked| revoked.until > now).collect(),
-            classes: self.names_and_lanes(),
+            classes: self.class_rows(),
         }
     }
 
@@ -119,31 +127,25 @@ impl Room {
     pub fn restore(&mut self, now: Timestamp, snapshot: &RoomSnapshot) {
         self.advance(now);
         let length = super::room::nanos(snapshot.slot).max(1);
-        let lanes_now = self.lanes_since(snapshot);
-        let place_now = |place: usize| match snapshot.classes.get(place) {
-            Some((name, _)) => self.named(*name).map(|class| class.index().min(COST_CLASSES - 1)),
-            None => Some(place),
-        };
-        let places_now: [Option<usize>; COST_CLASSES] = std::array::from_fn(place_now);
+        let classes = self.were_in(snapshot);
+        let places = || classes.iter().map(|was| was.now.map(|class| class.index().min(COST_CLASSES - 1)));
         for row in &snapshot.slots {
             let begin = Timestamp::from_nanos(row.number.saturating_mul(length));
             let slot = self.table.slot_of(begin);
             if slot < self.table.present() {
                 continue;
             }
-            for (lane, work) in row.lanes.iter().enumerate() {
-                let people = if lane == 0 { row.people } else { 0 };
-                self.table.put(slot, lanes_now[lane], *work, people);
-            }
-            for (place, (made, unseen)) in places_now.iter().zip(&row.classes) {
+            let made = row.classes.iter().map(|(made, _)| *made);
+            self.lay(slot, row.people, row.lanes.iter().copied(), made, &classes);
+            for (place, (made, unseen)) in places().zip(&row.classes) {
                 if let Some(place) = place {
-                    self.no_shows.put(slot, *place, *made, *unseen);
+                    self.no_shows.put(slot, place, *made, *unseen);
                 }
             }
         }
-        for (place, (came, absent)) in places_now.iter().zip(&snapshot.no_shows) {
+        for (place, (came, absent)) in places().zip(&snapshot.no_shows) {
             if let Some(place) = place {
-                self.no_shows.put_sums(*place, *came, *absent);
+                self.no_shows.put_sums(place, *came, *absent);
             }
         }
         self.sessions.put_sums(snapshot.follow.0, snapshot.follow.1);
@@ -152,8 +154,8 @@ impl Room {
         self.draws = Draws::of(rounds.map(|(name, round)| Round { group: self.named(*name), ..*round }));
         self.draws.lay_into(&self.table, snapshot.slot);
         self.set_doors();
-        for (lane, work) in lanes_now.into_iter().zip(snapshot.issued_work_lately) {
-            self.issued_work_lately[lane] += work;
+        for (lane, work) in snapshot.issued_work_lately.into_iter().enumerate() {
+            self.issued_work_lately[self.lane_since(lane, &classes)] += work;
         }
         // Nobody has done it meanwhile.
         self.table.go_on_with(snapshot.over);
@@ -181,19 +183,13 @@ impl Room {
         std::array::from_fn(|lane| self.issued_work[lane].max(self.issued_work_lately[lane] / 2))
     }
 
-    /// The lane in which lies what lay in each: that of the first of its classes that there still is, or everybody's.
-    fn lanes_since(&self, snapshot: &RoomSnapshot) -> [usize; LANES_MAX] {
+    /// The classes of a process before this one; where it has not named them, they are taken to be the same.
+    fn were_in(&self, snapshot: &RoomSnapshot) -> Vec<Was> {
         if snapshot.classes.is_empty() {
-            return std::array::from_fn(|lane| lane);
+            return self.were(&self.settings, &self.lanes);
         }
-        std::array::from_fn(|lane| {
-            let of_lane = snapshot.classes.iter().filter(|(_, of)| *of == lane as u64 && lane > 0);
-            of_lane
-                .filter_map(|(name, _)| self.named(*name))
-                .map(|class| self.lane(class))
-                .next()
-                .unwrap_or(0)
-        })
+        let of = |class: &ClassRow| Was { lane: class.lane, leads: class.leads, now: self.named(class.name) };
+        snapshot.classes.iter().map(of).collect()
     }
 
     /// The class with a name that a process before this one has written.
@@ -203,9 +199,13 @@ impl Room {
     }
 
     /// None where classes have no names.
-    fn names_and_lanes(&self) -> Vec<(u64, u64)> {
-        let classes = (0..).zip(&self.settings.classes);
-        let all = classes.map(|(id, class)| (class.name, self.lane(ClassId(id)) as u64));
+    fn class_rows(&self) -> Vec<ClassRow> {
+        let classes = self.settings.classes.iter().zip(&self.lanes);
+        let all = classes.map(|(class, lane)| ClassRow {
+            name: class.name,
+            lane: *lane,
+            leads: class.group.is_none(),
+        });
         if self.settings.classes.iter().all(|class| class.name > 0) { all.collect() } else { Vec::new() }
     }
 
@@ -273,9 +273,10 @@ impl RoomSnapshot {
             put(until.as_nanos());
         }
         put(self.classes.len() as u64);
-        for (name, lane) in &self.classes {
-            put(*name);
-            put(*lane);
+        for class in &self.classes {
+            put(class.name);
+            put(class.lane as u64);
+            put(u64::from(class.leads));
         }
         out
     }
@@ -343,7 +344,9 @@ impl RoomSnapshot {
         let mut classes = Vec::new();
         let count = if *version <= SIXTH { 0 } else { reader.count(u64::from(u16::MAX))? };
         for _ in 0..count {
-            classes.push((reader.number()?, reader.number()?));
+            let (name, lane) = (reader.number()?, reader.count(LANES_MAX as u64 - 1)?);
+            let lane = usize::try_from(lane).unwrap_or(0);
+            classes.push(ClassRow { name, lane, leads: reader.number()? == 1 });
         }
         if !reader.rest.is_empty() {
             return Err(reader.damaged());

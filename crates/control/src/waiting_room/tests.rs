@@ -565,7 +565,7 @@ fn what_is_promised_survives_the_process() {
     assert!(matches!(RoomSnapshot::from_bytes(&bytes[..20]), Err(SnapshotFault::Damaged { .. })));
     // As the sixth wrote it, without the one class's name and lane, the fourth without passes, too, and the first without the fifth
     // number and lanes.
-    let sixth = &bytes[..bytes.len() - 8 - 16];
+    let sixth = &bytes[..bytes.len() - 8 - 24];
     let of =
         |version: u8, parts: &[&[u8]]| RoomSnapshot::from_bytes(&[&[version], &parts.concat()[..]].concat());
     let read = of(6, &[&sixth[1..]]);

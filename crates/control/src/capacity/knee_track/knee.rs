@@ -42,13 +42,17 @@ impl KneeTrack {
 
     /// Sets the limit, requests.
     pub(super) fn set_level(&mut self, level: f64) {
-        let min = self.weights.requests(self.bounds.min);
-        self.level = level.round_ties_even().min(self.level_max()).max(min).max(1.0);
+        self.level = level.round_ties_even().min(self.level_max()).max(self.level_min());
     }
 
-    /// The highest limit there may be, requests.
+    /// The lowest limit there may be, requests, at least 1.
+    pub(super) fn level_min(&self) -> f64 {
+        self.weights.requests(self.bounds.min).floor().max(1.0)
+    }
+
+    /// The highest limit there may be, requests, at least 1.
     pub(super) fn level_max(&self) -> f64 {
-        self.weights.requests(self.bounds.max)
+        self.weights.requests(self.bounds.max).floor().max(1.0)
     }
 
     /// Where other algorithms start, requests.

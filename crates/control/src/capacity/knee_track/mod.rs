@@ -408,7 +408,7 @@ impl KneeTrack {
         work.departed.scale(factor);
         work.shorten(1.0);
         self.counted = Counted::of(work);
-        self.level_cap = (self.level_cap * factor).clamp(1.0, self.level_max().max(1.0));
+        self.level_cap = (self.level_cap * factor).clamp(1.0, self.level_max());
         self.forget_windows();
         self.note(Cause::Servers, before);
         self.set_base_level();

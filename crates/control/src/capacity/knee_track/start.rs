@@ -83,7 +83,7 @@ impl KneeTrack {
         // In the order of their limits.
         self.steps.insert(if is_second { 0 } else { self.steps.len() }, here);
         let highest = self.steps.last().map_or(here.level, |step| step.level);
-        let half = (here.level / 2.0).floor().max(self.weights.requests(self.bounds.min)).max(1.0);
+        let half = (here.level / 2.0).floor().max(self.level_min());
         let has_passed_by = self.patience > PATIENCE;
         if grows.is_none() && half < here.level && !has_passed_by {
             self.set_level(half);
