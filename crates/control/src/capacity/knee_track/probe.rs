@@ -10,8 +10,8 @@
 //! - *tight*, the knee itself: the elasticity `e = y/g`, pooled over probes with weight `g²/se²`, is what the
 //!   headroom gains. Below 0.3 the headroom shrinks by a fifth, above it grows by a quarter. The next one comes
 //!   after as long as the last one's loss is a sixtieth of, or a six-hundredth where the headroom does not pay and is the least
-//!   already, as before a single worker. After a search or a fall the first one comes when the estimate
-//!   is good: `1,100·F` departures, 10 s, or 100 response times up to 30 s.
+//!   already. With one in flight, as before a single worker, it is not made: `1/R` departs then, and `R` is known. After a
+//!   search or a fall the first one comes when the estimate is good: `1,100·F` departures, 10 s, or 100 response times up to 30 s.
 
 use super::{Cause, Counted, KneeTrack, Mode, Span, start::Step};
 
@@ -56,6 +56,8 @@ pub(super) struct Reference {
     rate: f64,
     departed: f64,
     level: f64,
+    /// When the probe began, seconds.
+    probed: f64,
 }
 
 impl Default for Headroom {
@@ -115,14 +117,16 @@ impl KneeTrack {
             return;
         }
         if t >= self.schedule.up && sampled && seconds > self.response && self.level < self.level_max() {
-            self.refer(seconds);
+            self.refer(t, seconds);
             let factor = if self.schedule.up_gap < 3.0 { 2.0 } else { 1.5 };
             self.set_level((factor * self.level).ceil().max(self.level + 1.0));
             self.begin(Mode::Up, t);
         } else if lasting && self.tight_is_due(t) && seconds > (2.0 * self.response).max(0.4) && sampled {
             let level = self.level_at(self.find_knee(), 0.0);
-            if level < self.level {
-                self.refer(seconds);
+            if level < self.level && level <= 1.0 {
+                self.know_tight(t);
+            } else if level < self.level {
+                self.refer(t, seconds);
                 self.set_level(level);
                 self.begin(Mode::Tight, t);
             }
@@ -151,10 +155,14 @@ impl KneeTrack {
     }
 
     /// Takes the present base block as what a probe is compared with.
-    fn refer(&mut self, seconds: f64) {
+    fn refer(&mut self, t: f64, seconds: f64) {
         let departed = self.block.area.departed;
-        self.reference =
-            Reference { rate: self.work(&departed) / seconds, departed: departed.sum(), level: self.level };
+        self.reference = Reference {
+            rate: self.work(&departed) / seconds,
+            departed: departed.sum(),
+            level: self.level,
+            probed: t,
+        };
     }
 
     pub(super) fn tick_up(&mut self, t: f64, seconds: f64) {
@@ -199,7 +207,7 @@ impl KneeTrack {
             self.note_at(t, Cause::More, capacity);
         }
         self.schedule.up_gap = (self.schedule.up_gap * 1.7).min(UP_GAP);
-        let spacing = if self.schedule.up_gap >= 3.0 { 25.0 * (t - self.block.began) } else { 0.0 };
+        let spacing = if self.schedule.up_gap >= 3.0 { 25.0 * (t - before.probed) } else { 0.0 };
         // A server that does less above its knee pays for being looked at there.
         let loss = (1.0 - rate / before.rate.max(1e-9) - error).max(0.0);
         self.schedule.up = t + self.schedule.up_gap.max(spacing).max(60.0 * loss * seconds);
@@ -227,6 +235,15 @@ impl KneeTrack {
         let is_least = self.level_at(self.find_knee(), BETA_MIN) >= self.level;
         let rest = if is_least && !pays { RESTED } else { 1.0 };
         self.schedule.tight = t + rest * (6.0 * self.response).max(1.0).max(60.0 * loss * seconds);
+    }
+
+    /// What a tight probe with one in flight would find: `1/R` departs then, of `Ĉ = N/R`, and `R` was measured with as many.
+    fn know_tight(&mut self, t: f64) {
+        let growth = self.level.ln();
+        let counted = [self.low.departed.sum(), self.saturated_work().departed.sum()];
+        let variance: f64 = counted.iter().map(|count| self.dispersion / count.max(1.0)).sum();
+        self.headroom.learn(self.find_knee().ln() / growth, growth * growth / variance);
+        self.schedule.tight = t + (6.0 * self.response).max(1.0);
     }
 
     fn work(&self, departed: &super::PerClass) -> f64 {
