@@ -125,7 +125,7 @@ impl Links {
     }
 }
 
-/// Sends one report. What of it has not arrived is sent with the next one.
+/// Sends one report. Where no answer comes, what it counts is told again.
 fn send(shared: &Shared, application: &Application, to: &RoomReport) -> Result<(), String> {
     let room = application.state.waiting_room();
     let client = Client {
@@ -142,14 +142,7 @@ fn send(shared: &Shared, application: &Application, to: &RoomReport) -> Result<(
         let keys = reports::read_keys(&answer).ok_or_else(|| format!("{} does not tell its keys", to.to))?;
         Ok((keys, reports::read_answer(&answer)))
     });
-    match heard {
-        Ok((keys, answered)) => {
-            room.with(|room, now| room.hear(now, &answered));
-            shared.hear_room_keys(&application.state, keys).map_err(|error| error.to_string())
-        }
-        Err(why) => {
-            room.with(|room, _| room.take_back(&report));
-            Err(why)
-        }
-    }
+    let (keys, answered) = heard?;
+    room.with(|room, now| room.hear(now, &answered));
+    shared.hear_room_keys(&application.state, keys).map_err(|error| error.to_string())
 }

@@ -28,6 +28,7 @@ use crate::{
 
 const MEMBERS: &[&str] = &[
     "at_ns",
+    "first_told_ns",
     "capacity_per_s",
     "pace_per_s",
     "departs_per_s",
@@ -105,6 +106,7 @@ pub(crate) fn write(report: &Report, classes: &[Class]) -> Json {
         .collect();
     json!({
         "at_ns": report.at.map(Timestamp::as_nanos),
+        "first_told_ns": report.first_told.map(Timestamp::as_nanos),
         "capacity_per_s": report.capacity,
         "pace_per_s": report.pace.map(|pace| pace.may_come_per_s),
         "departs_per_s": report.pace.map(|pace| pace.departs_per_s),
@@ -202,12 +204,13 @@ fn read(body: &[u8], classes: &[Class]) -> Result<Report, Problem> {
                 .ok_or_else(|| bad("heard: give what the last answer had as \"heard\", or null"))?,
         ),
     };
-    let at = match told.remove("at_ns") {
-        None | Some(Json::Null) => None,
-        Some(at) => Some(Timestamp::from_nanos(at.as_u64().ok_or_else(|| {
-            bad(format!("at_ns: {at} is not allowed here: expected whole nanoseconds since 1970"))
-        })?)),
+    let mut moment = |name: &'static str| match told.remove(name) {
+        None | Some(Json::Null) => Ok(None),
+        Some(at) => at.as_u64().map(Timestamp::from_nanos).map(Some).ok_or_else(|| {
+            bad(format!("{name}: {at} is not allowed here: expected whole nanoseconds since 1970"))
+        }),
     };
+    let (at, first_told) = (moment("at_ns")?, moment("first_told_ns")?);
     let mut optional = |name: &'static str| match told.remove(name) {
         None | Some(Json::Null) => Ok(None),
         Some(value) => number(&value, name).map(Some),
@@ -217,6 +220,7 @@ fn read(body: &[u8], classes: &[Class]) -> Result<Report, Problem> {
     let error = optional("error")?.unwrap_or(0.0);
     Ok(Report {
         at,
+        first_told,
         capacity: optional("capacity_per_s")?,
         pace: optional("pace_per_s")?.map(|may_come_per_s| Pace {
             may_come_per_s,
@@ -388,6 +392,7 @@ mod tests {
         let slot = Timestamp::from_nanos(1_795_262_400_333_333_333);
         let report = Report {
             at: Some(slot),
+            first_told: Some(Timestamp::from_nanos(1)),
             capacity: Some(120.5),
             pace: Some(Pace { may_come_per_s: 60.0, departs_per_s: 98.5, standing: 12.25, error: 0.015 }),
             costs: vec![1000, 2500],
@@ -511,6 +516,7 @@ mod tests {
             let sums = sums.map(u64::from);
             let report = Report {
                 at: at.map(slot),
+                first_told: at.map(|at| slot(at / 2)),
                 capacity: rates[0].map(exact),
                 pace: rates[1].map(|pace| Pace {
                     may_come_per_s: exact(pace),

@@ -1,6 +1,9 @@
 //! Tidegate's own log: on standard error, by `tracing`.
 
+use std::{io, sync::Mutex};
+
 use clap::ValueEnum;
+use serde_json::json;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::{
     EnvFilter,
@@ -8,13 +11,17 @@ use tracing_subscriber::{
     fmt::{
         self, FmtContext, FormatEvent, FormatFields,
         format::{Format, Full, Writer},
+        time::{FormatTime, SystemTime},
     },
     layer::SubscriberExt,
     registry::LookupSpan,
     util::SubscriberInitExt,
 };
 
-use crate::journal::{self, Priority};
+use crate::{
+    journal::{self, Priority},
+    stderr::Lines,
+};
 
 /// Format of the log.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -41,21 +48,44 @@ pub(crate) fn start(format: LogFormat) {
     match format {
         LogFormat::Text if journal::reads() => {
             let format = ForJournal(fmt::format().without_time().with_target(false).with_ansi(false));
-            registry
-                .with(fmt::layer().with_writer(std::io::stderr).with_ansi(false).event_format(format))
-                .init();
+            let lines = lines(|lost| format!("{}{}\n", Priority::Warning, lost_lines(lost)));
+            registry.with(fmt::layer().with_writer(lines).with_ansi(false).event_format(format)).init();
         }
         LogFormat::Text => {
-            let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr());
-            registry
-                .with(fmt::layer().with_writer(std::io::stderr).with_ansi(ansi).with_target(false))
-                .init();
+            let ansi = io::IsTerminal::is_terminal(&io::stderr());
+            let lines = lines(|lost| format!("{}  WARN {}\n", now(), lost_lines(lost)));
+            registry.with(fmt::layer().with_writer(lines).with_ansi(ansi).with_target(false)).init();
         }
-        LogFormat::Json => registry.with(fmt::layer().json().with_writer(std::io::stderr)).init(),
+        LogFormat::Json => {
+            let lines = lines(|lost| {
+                let fields = json!({ "message": lost_lines(lost), "lost": lost });
+                format!(
+                    "{}\n",
+                    json!({ "timestamp": now(), "level": "WARN", "fields": fields, "target": "tidegate" })
+                )
+            });
+            registry.with(fmt::layer().json().with_writer(lines)).init();
+        }
     }
     if let Some(error) = fault {
         tracing::warn!(%error, "TIDEGATE_LOG is no filter: logging at info");
     }
+}
+
+fn lines(told: fn(u64) -> String) -> Mutex<Lines<io::Stderr>> {
+    Mutex::new(Lines::new(io::stderr(), told))
+}
+
+fn lost_lines(lost: u64) -> String {
+    format!("lines of this log were lost, since nobody took them off standard error: {lost}")
+}
+
+/// As the log's lines begin.
+fn now() -> String {
+    let mut text = String::new();
+    // Writing to memory does not fail.
+    let _ = SystemTime.format_time(&mut Writer::new(&mut text));
+    text
 }
 
 /// A line with its priority before it and without the time, which the journal knows.

@@ -13,6 +13,7 @@ mod logging;
 mod open_files;
 mod output;
 mod process;
+mod stderr;
 mod token;
 mod top;
 

@@ -3,11 +3,13 @@
 use std::{
     fs::File,
     io::{Read as _, Write as _},
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
     os::{fd::AsRawFd as _, unix::fs::MetadataExt as _},
     process::{Command, Output, Stdio},
     time::{Duration, Instant},
 };
+
+use rustix::process::{Pid, Signal, kill_process};
 
 const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
 
@@ -115,6 +117,60 @@ fn the_journal_is_told_how_urgent_a_line_is() {
     let plain = said(false);
     assert_eq!(plain.lines().count(), priorities.len(), "{plain}");
     assert!(!plain.contains("<3>") && !plain.contains("<4>"), "{plain}");
+}
+
+/// Until there is something, at most twenty seconds.
+fn awaited<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < until, "no {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Whoever reads the log may have gone, or have stopped.
+#[test]
+fn a_log_that_nobody_reads_neither_ends_nor_slows_the_gateway() {
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let file = directory.path().join("tidegate.toml");
+    for is_gone in [true, false] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        let reader = (!is_gone).then_some(reader);
+        let mut full = writer.try_clone().expect("the pipe");
+        // Stays where the pipe is full until the reader goes.
+        let filling = std::thread::spawn(move || while full.write_all(&[b'\n'; 4096]).is_ok() {});
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("its address");
+        drop(listener);
+        let text = format!(
+            "admin = \"none\"\n[[listener]]\naddress = \"{address}\"\n[application.app]\nservers = [\"http://127.0.0.1:1\"]\n"
+        );
+        std::fs::write(&file, text).expect("write the configuration");
+        let mut gateway = Command::new(TIDEGATE)
+            .args(["run", file.to_str().expect("UTF-8")])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(writer)
+            .spawn()
+            .expect("start tidegate");
+        let pid = Pid::from_child(&gateway);
+        for _ in 0..3 {
+            let mut stream = awaited("gateway", || TcpStream::connect(address).ok());
+            stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").expect("send");
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).expect("an answer");
+            assert!(answer.starts_with("HTTP/1.1 50"), "gone: {is_gone}: {answer}");
+            kill_process(pid, Signal::HUP).expect("reload");
+        }
+        kill_process(pid, Signal::TERM).expect("end");
+        let status = awaited("end", || gateway.try_wait().expect("its status"));
+        assert_eq!(status.code(), Some(0), "gone: {is_gone}");
+        drop(reader);
+        filling.join().expect("the pipe's filler");
+    }
 }
 
 /// The code alone tells what was at fault.

@@ -29,16 +29,20 @@ pub(super) fn room_report() -> Json {
         }
         json!({ "type": ["array", "null"], "maxItems": 1024, "items": entry })
     };
+    let moment = |about: &str| {
+        described(json!({ "type": ["integer", "null"], "minimum": 0, "maximum": i64::MAX }), about)
+    };
     let work = json!({ "type": "number", "minimum": 0, "maximum": most });
     let (returned, again) = (people(None), people(Some(("work", work))));
     closed(
         &[],
         &[
+            ("at_ns", moment("When it was made, by the check's clock, in nanoseconds since 1970.")),
             (
-                "at_ns",
-                described(
-                    json!({ "type": ["integer", "null"], "minimum": 0, "maximum": i64::MAX }),
-                    "When it was made, by the check's clock, in nanoseconds since 1970.",
+                "first_told_ns",
+                moment(
+                    "When what is in its lists was first told, in nanoseconds since 1970: a report that was not answered is told \
+                     again with the same lists, which count once.",
                 ),
             ),
             ("capacity_per_s", rate("Work units a second; null: not known.")),

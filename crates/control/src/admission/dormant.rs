@@ -82,8 +82,6 @@ pub(super) struct Dormant {
     max: u64,
     in_flight_max: u32,
     stay: Stay,
-    /// What `stay` says, kept since it is asked for at every call.
-    span: Option<Duration>,
     /// Exchanges that have ended well before they were dormant, and the end of the last that ended well.
     ended: u64,
     last_end: Timestamp,
@@ -130,7 +128,6 @@ impl Dormant {
             max: 0,
             in_flight_max: 0,
             stay: Stay::default(),
-            span: None,
             ended: 0,
             last_end: now,
             unheld: now,
@@ -248,7 +245,6 @@ impl Dormant {
             self.ended += u64::from(dormant.is_none());
             self.last_end = now;
             self.stay.note(counted);
-            self.span = self.stay.span();
         }
         counted
     }
@@ -268,7 +264,9 @@ impl Dormant {
 
     #[inline]
     fn is_due(&self, now: Timestamp) -> bool {
-        self.due().is_some_and(|due| due <= now)
+        // Asked for at every call, and nearly always of what has begun a moment ago.
+        let begun = self.table.get(self.first as usize).map_or(Timestamp::FAR_FUTURE, |first| first.since);
+        begun + STAY_MIN <= now && self.due().is_some_and(|due| due <= now)
     }
 
     #[inline(never)]
@@ -282,7 +280,7 @@ impl Dormant {
     /// never.
     #[inline]
     pub(super) fn due(&self) -> Option<Timestamp> {
-        let span = self.span?;
+        let span = self.stay.span()?;
         let first = self.table.get(self.first as usize)?;
         if self.total + u64::from(first.weight) > self.max {
             return None;

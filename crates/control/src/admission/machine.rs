@@ -413,7 +413,7 @@ impl Admission {
         // A limit that finds its way by itself wants to move while it keeps something waiting.
         let held = self.modes.in_flight == Mode::Enforce && self.path.is_held();
         let tick = held.then(|| self.limiter.next_tick().map(|tick| tick.max(self.now))).flatten();
-        let dormant = self.dormant.due().filter(|_| held);
+        let dormant = held.then(|| self.dormant.due()).flatten();
         let told = self.told.map(|told| told.until()).filter(|until| *until < Timestamp::FAR_FUTURE);
         let of_shadows = self.shadows.as_ref().and_then(|shadows| shadows.next_timeout());
         let ours = Timestamp::earlier(Timestamp::earlier(tick, dormant), told);

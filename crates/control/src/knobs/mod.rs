@@ -81,6 +81,8 @@ const ORDERED: &[(Knob, Knob)] = &[
 #[derive(Clone, Debug, PartialEq)]
 pub struct Values {
     scope: Scope,
+    /// The first knob's place in the table.
+    first: usize,
     values: Vec<Value>,
 }
 
@@ -88,13 +90,11 @@ impl Values {
     /// The defaults of every knob of `scope`.
     #[must_use]
     pub fn defaults(scope: Scope) -> Self {
+        let all = Knob::ALL.iter();
         Self {
             scope,
-            values: Knob::ALL
-                .iter()
-                .filter(|knob| knob.scope() == scope)
-                .map(|knob| knob.default())
-                .collect(),
+            first: all.clone().take_while(|knob| knob.scope() < scope).count(),
+            values: all.filter(|knob| knob.scope() == scope).map(|knob| knob.default()).collect(),
         }
     }
 
@@ -123,8 +123,16 @@ impl Values {
     #[must_use]
     #[inline]
     pub fn value(&self, knob: Knob) -> Value {
-        assert_eq!(knob.scope(), self.scope, "{} is no {} knob", knob.name(), self.scope.name());
-        self.values[knob.index_in_scope()]
+        self.values[self.index_of(knob)]
+    }
+
+    /// Where a knob's value is. Read for each request, so that one comparison says both that it is of this scope and that it
+    /// is there: scopes stand one after the other in the table.
+    #[inline]
+    fn index_of(&self, knob: Knob) -> usize {
+        let index = (knob as usize).wrapping_sub(self.first);
+        assert!(index < self.values.len(), "{} is no {} knob", knob.name(), self.scope.name());
+        index
     }
 
     /// Sets a knob after checking `value` against its row.
@@ -133,9 +141,9 @@ impl Values {
     ///
     /// [`Fault`] with the range when the value is outside it or of another kind; nothing changes.
     pub fn set(&mut self, knob: Knob, value: Value) -> Result<(), Fault> {
-        assert_eq!(knob.scope(), self.scope, "{} is no {} knob", knob.name(), self.scope.name());
+        let index = self.index_of(knob);
         knob.check(value)?;
-        self.values[knob.index_in_scope()] = value;
+        self.values[index] = value;
         Ok(())
     }
 

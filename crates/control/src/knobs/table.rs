@@ -388,19 +388,6 @@ impl Knob {
         Self::ALL.iter().copied().find(|knob| knob.scope() == scope && knob.name() == name)
     }
 
-    /// Position among the knobs of its scope.
-    #[must_use]
-    #[inline]
-    pub fn index_in_scope(self) -> usize {
-        let first = match self.scope() {
-            Scope::Host => 0,
-            Scope::Application => Self::MODE as usize,
-            Scope::Class => Self::PRIORITY as usize,
-            Scope::Server => Self::SERVER_WEIGHT as usize,
-        };
-        self as usize - first
-    }
-
     /// Checks a value against the row.
     ///
     /// # Errors

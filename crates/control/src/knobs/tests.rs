@@ -18,10 +18,7 @@ fn every_row_is_sound() {
         );
         assert_eq!(knob.check(knob.default()), Ok(()), "default of {}", knob.name());
         assert_eq!(Knob::find(knob.scope(), knob.name()), Some(knob));
-        assert_eq!(
-            Knob::ALL.iter().filter(|k| k.scope() == knob.scope()).nth(knob.index_in_scope()),
-            Some(&knob)
-        );
+        assert_eq!(Values::defaults(knob.scope()).value(knob), knob.default());
         assert!(position == 0 || Knob::ALL[position - 1].scope() <= knob.scope(), "scopes are contiguous");
         assert!(knob.doc().ends_with('.'), "{} needs a sentence", knob.name());
         assert_eq!(knob.parse(&knob.default().to_string()), Ok(knob.default()), "{} reads back", knob.name());
@@ -35,6 +32,15 @@ fn a_value_out_of_range_is_refused_with_the_range_and_changes_nothing() {
     let fault = values.set(Knob::PRIORITY, Value::Count(8)).unwrap_err();
     assert_eq!(fault.to_string(), "8 is not allowed here: expected a whole number from 0 to 7");
     assert_eq!(values.get(keys::PRIORITY), 3);
+}
+
+#[test]
+fn a_knob_of_another_scope_is_a_mistake_of_the_program() {
+    for (knob, scope) in Knob::ALL.iter().flat_map(|knob| Scope::ALL.iter().map(move |scope| (*knob, *scope)))
+    {
+        let read = std::panic::catch_unwind(|| Values::defaults(scope).value(knob));
+        assert_eq!(read.is_ok(), knob.scope() == scope, "{} of a {}", knob.name(), scope.name());
+    }
 }
 
 #[test]

@@ -177,22 +177,16 @@ impl Room {
         }
     }
 
-    /// What the check tells others, into its report.
-    pub(super) fn tell_others(&mut self, report: &mut Report) {
+    /// What the check tells others with its next report.
+    pub(super) fn take_untold(&mut self) -> (Vec<Revoked>, Vec<Used>) {
         let count = self.untold.revoked.len().min(REVOKED_TOLD_MAX);
-        report.revoked = self.untold.revoked.drain(..count).collect();
-        report.used = std::mem::take(&mut self.untold.used);
-        report.heard = self.untold.heard;
+        let revoked = self.untold.revoked.drain(..count).collect();
+        (revoked, std::mem::take(&mut self.untold.used))
     }
 
-    /// A report has not arrived.
-    pub(super) fn tell_others_again(&mut self, report: &Report) {
-        for revoked in report.revoked.iter().rev() {
-            self.untold.revoked.push_front(*revoked);
-        }
-        self.untold.revoked.truncate(UNTOLD_MAX);
-        let room = USED_MAX.saturating_sub(self.untold.used.len());
-        self.untold.used.extend(report.used.iter().take(room));
+    /// How far the check has heard what others have told.
+    pub(super) const fn heard(&self) -> Option<Mark> {
+        self.untold.heard
     }
 
     /// The check hears of others.
@@ -252,6 +246,7 @@ impl Room {
     /// Another role: nothing of it holds.
     pub(super) fn forget_others(&mut self) {
         (self.learned, self.untold) = (Learned::default(), Untold::default());
+        self.unanswered = None;
         self.lists += 1;
     }
 

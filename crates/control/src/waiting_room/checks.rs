@@ -40,6 +40,7 @@ pub(super) struct Check {
     name: String,
     reported: Timestamp,
     told_at: Option<Timestamp>,
+    first_told: Option<Timestamp>,
     capacity: Capacity,
     costs: Vec<Work>,
     follow: Work,
@@ -110,8 +111,8 @@ impl Room {
         self.checks.iter().find(|check| check.name == name).map(|check| check.reported)
     }
 
-    /// Notes what a check tells of itself.
-    pub(super) fn note_check(&mut self, name: &str, report: &Report) {
+    /// Notes what a check tells of itself; whether what is in its report's lists is new.
+    pub(super) fn note_check(&mut self, name: &str, report: &Report) -> bool {
         let (now, known_for) = (self.now, self.lost_after() + KNOWN_LOST);
         self.checks.retain(|check| check.name == name || now.since(check.reported) < known_for);
         let mut costs = report.costs.clone();
@@ -121,18 +122,23 @@ impl Room {
             name: name.to_owned(),
             reported: now,
             told_at: report.at,
+            first_told: report.first_told,
             capacity: Capacity { per_s: report.capacity, pace: report.pace },
             costs,
             follow: report.follow.min(UNIT * 1_000_000),
             excess: if report.excess.is_finite() { report.excess.max(0.0) } else { 0.0 },
         };
         if let Some(known) = self.checks.iter_mut().find(|check| check.name == name) {
+            let is_new = heard.first_told.is_none() || heard.first_told != known.first_told;
             *known = heard;
-        } else if self.checks.len() < CHECKS_MAX {
+            return is_new;
+        }
+        if self.checks.len() < CHECKS_MAX {
             self.checks.push(heard);
         } else if let Some(silent) = self.checks.iter_mut().min_by_key(|check| check.reported) {
             *silent = heard;
         }
+        true
     }
 
     /// Makes one capacity of what the checks have told, and one cost of each class.

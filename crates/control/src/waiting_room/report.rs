@@ -19,6 +19,9 @@ use crate::{ClassId, Timestamp, capacity::Pace, knobs::RoomRole};
 pub struct Report {
     /// When it was made, by the check's clock; `None`: a check that does not tell.
     pub at: Option<Timestamp>,
+    /// When what is in its lists was first told, by the check's clock: a report that was not answered is told again with the
+    /// same lists. `None`: a check that does not tell.
+    pub first_told: Option<Timestamp>,
     /// Work units a second; `None`: not known.
     pub capacity: Option<f64>,
     /// How fast work may come and goes now.
@@ -84,46 +87,47 @@ pub(super) const RETURNED_MAX: usize = 256;
 const OWED_MAX: usize = 64;
 
 impl Room {
-    /// What the check tells the generator: everything since the last report. One that does not arrive is to be
-    /// [taken back](Self::take_back).
+    /// What the check tells the generator: everything since the last report. The same once more while no answer to that has been
+    /// [heard](Self::hear): whether it has arrived is not known then.
     pub fn report(&mut self, now: Timestamp) -> Report {
         self.advance(now);
-        let mut report = Report {
-            at: Some(now),
+        let lists = match self.unanswered.take() {
+            Some(lists) => lists,
+            None => self.lists_to_tell(),
+        };
+        let report = Report {
+            at: Some(self.now),
             capacity: self.capacity.per_s,
             pace: self.capacity.pace,
             costs: self.costs.clone(),
             follow: self.sessions.follow(),
             excess: self.sessions.excess_per_s(),
+            heard: self.heard(),
+            ..lists
+        };
+        self.unanswered = Some(report.clone());
+        report
+    }
+
+    fn lists_to_tell(&mut self) -> Report {
+        let (revoked, used) = self.take_untold();
+        Report {
+            first_told: Some(self.now),
             returned: std::mem::take(&mut self.returned),
             kept: self.kept.iter_mut().map(std::mem::take).collect(),
             missed: self.missed.iter_mut().map(std::mem::take).collect(),
             again: std::mem::take(&mut self.again),
+            revoked,
+            used,
             ..Report::default()
-        };
-        self.tell_others(&mut report);
-        report
-    }
-
-    /// A report has not arrived: who came is told with the next one.
-    pub fn take_back(&mut self, report: &Report) {
-        for entry in &report.returned {
-            self.note_returned(*entry);
         }
-        let kept = self.kept.iter_mut().zip(&report.kept);
-        for (count, told) in kept.chain(self.missed.iter_mut().zip(&report.missed)) {
-            *count = count.saturating_add(*told);
-        }
-        for entry in &report.again {
-            self.note_again(*entry);
-        }
-        self.tell_others_again(report);
     }
 
     /// The check hears where there is room for people who are owed a new time, and of the other checks; the answer to its
     /// last report.
     pub fn hear(&mut self, now: Timestamp, answered: &Answered) {
         self.advance(now);
+        self.unanswered = None;
         self.hear_of_others(answered);
         let table = &self.table;
         let last = table.present() + table.horizon();
@@ -152,7 +156,21 @@ impl Room {
     pub fn heed(&mut self, now: Timestamp, check: &str, report: &Report) -> Answered {
         self.advance(now);
         let before = self.last_report_of(check);
-        self.note_check(check, report);
+        if self.note_check(check, report) {
+            self.count_report(report);
+        }
+        self.set_budget(false);
+        let (most, part) = (self.owed_most(), self.part_of(check));
+        let room: Vec<_> = self.table.room_owed(most).collect();
+        let owed = |(slot, room)| Owed { slot: self.table.begin(slot), work: share(room, part) };
+        let owed = room.into_iter().map(owed).filter(|owed| owed.work > 0).collect();
+        let mut answered = Answered { owed, held_back: self.holds_back(self.now), ..Answered::default() };
+        self.pass_on(check, before, report, &mut answered);
+        answered
+    }
+
+    /// Who came, and who was given a new time.
+    fn count_report(&mut self, report: &Report) {
         // First of all: some of them may have come since.
         for entry in report.again.iter().take(RETURNED_MAX) {
             let class = self.known(entry.class);
@@ -171,14 +189,6 @@ impl Room {
         for (what, counts) in [(RoomCount::Kept, &report.kept), (RoomCount::Missed, &report.missed)] {
             (0..).zip(counts).for_each(|(class, count)| self.count_many(ClassId(class), what, *count));
         }
-        self.set_budget(false);
-        let (most, part) = (self.owed_most(), self.part_of(check));
-        let room: Vec<_> = self.table.room_owed(most).collect();
-        let owed = |(slot, room)| Owed { slot: self.table.begin(slot), work: share(room, part) };
-        let owed = room.into_iter().map(owed).filter(|owed| owed.work > 0).collect();
-        let mut answered = Answered { owed, held_back: self.holds_back(self.now), ..Answered::default() };
-        self.pass_on(check, before, report, &mut answered);
-        answered
     }
 
     /// Somebody with a promise goes on whatever his time is, since nobody is held back now: he has come, unless he came for it

@@ -4,7 +4,8 @@ use std::{ops::Range, time::Duration};
 
 use super::{
     ALL_COUNTS, Again, Answer, BYPASS_MAX, Block, Bypass, Capacity, Entry, Estimate, How, Kind, LANES_MAX,
-    Pass, PassAnswer, Place, Promise, Returned, RoomCount, RoomSettings, SessionSettings, SlotTable, Work,
+    Pass, PassAnswer, Place, Promise, Report, Returned, RoomCount, RoomSettings, SessionSettings, SlotTable,
+    Work,
     between::{Learned, Untold},
     calls::Calls,
     checks::Check,
@@ -110,6 +111,8 @@ pub struct Room {
     pub(super) kept: Vec<u64>,
     pub(super) missed: Vec<u64>,
     pub(super) again: Vec<Again>,
+    /// Role `check`: the last report, until its answer is heard.
+    pub(super) unanswered: Option<Report>,
     /// Role `check`: slots with room for more of these, and how much.
     pub(super) owed: Vec<(u64, Work)>,
     /// What checks tell each other, and which list of it this is.
@@ -153,6 +156,7 @@ impl Room {
             kept: Vec::new(),
             missed: Vec::new(),
             again: Vec::with_capacity(RETURNED_MAX),
+            unanswered: None,
             owed: Vec::new(),
             learned: Learned::default(),
             untold: Untold::default(),

@@ -11,5 +11,5 @@ pub(crate) use self::{
     decode::{Decoded, Decoder, Malformed},
     encode::{OtherLength, Outgoing, Rest, announced_trailers, field},
     fields::{Room, members, number},
-    names::{is_name, name},
+    names::{ends_here, is_name, name},
 };

@@ -3,7 +3,10 @@
 
 use std::cell::RefCell;
 
-use http::{HeaderName, header::InvalidHeaderName};
+use http::{
+    HeaderName,
+    header::{self, InvalidHeaderName},
+};
 
 /// Sets of places for names, and how many a set has.
 const SETS: usize = 128;
@@ -51,6 +54,16 @@ fn place(written: &[u8]) -> usize {
 /// mark pass.
 pub(crate) fn is_name(name: &HeaderName) -> bool {
     !name.as_str().contains('"')
+}
+
+/// Whether a field is for this hop only, whatever `Connection` names (RFC 9110, section 7.6.1). `Trailer` goes on: the fields
+/// it announces do.
+pub(crate) fn ends_here(name: &HeaderName) -> bool {
+    match *name {
+        header::CONNECTION | header::TE | header::TRANSFER_ENCODING | header::UPGRADE => true,
+        header::PROXY_AUTHENTICATE | header::PROXY_AUTHORIZATION => true,
+        _ => matches!(name.as_str(), "keep-alive" | "proxy-connection"),
+    }
 }
 
 #[cfg(test)]

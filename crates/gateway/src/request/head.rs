@@ -25,7 +25,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version, header, req
 use tidegate_control::{classify::is_ambiguous_path, meters::BadRequest};
 
 use super::host::Host;
-use crate::http1::{is_name, number};
+use crate::http1::{ends_here, is_name, number};
 
 /// A request's head, borrowed: the same for a codec's request and for bytes judged before.
 #[derive(Clone, Copy, Debug)]
@@ -167,9 +167,8 @@ impl<'a> Head<'a> {
                     fields.ends_here = true;
                     fields.upgrade = self.version == Version::HTTP_11;
                 }
-                header::CONNECTION | header::TE | header::EXPECT => fields.ends_here = true,
-                header::PROXY_AUTHENTICATE | header::PROXY_AUTHORIZATION => fields.ends_here = true,
-                _ if matches!(name.as_str(), "keep-alive" | "proxy-connection") => fields.ends_here = true,
+                header::EXPECT => fields.ends_here = true,
+                _ if ends_here(name) => fields.ends_here = true,
                 _ if self.version == Version::HTTP_2 && !is_name(name) => return Err(BadHead::Name),
                 _ => {}
             }

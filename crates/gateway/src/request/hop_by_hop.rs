@@ -2,17 +2,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use crate::http1::members;
-
-/// Fields beside `Connection` that end here whether or not it names them. `Trailer` goes on: the fields it
-/// announces do.
-fn ends_here(name: &HeaderName) -> bool {
-    match *name {
-        header::TRANSFER_ENCODING | header::UPGRADE => true,
-        header::PROXY_AUTHENTICATE | header::PROXY_AUTHORIZATION => true,
-        _ => matches!(name.as_str(), "keep-alive" | "proxy-connection"),
-    }
-}
+use crate::http1::{ends_here, members};
 
 /// What `Connection` says of the connection itself: these name no field.
 fn is_option(token: &[u8]) -> bool {

@@ -69,6 +69,9 @@ impl Service {
             return tunnel(connection, record, in_flight, head, upstream, forwarded, sticky.as_deref());
         }
         let wanted = protocols_wanted(connection, &head);
+        if upstream.ends_here() {
+            hop_by_hop::remove(&mut head.headers);
+        }
         edit(&mut head, &application.application, forwarded, sticky.as_deref());
         if !wanted.is_empty() {
             head.headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
@@ -172,13 +175,12 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
     media.trim_ascii().eq_ignore_ascii_case(b"text/event-stream")
 }
 
-/// Makes the server's head the client's.
+/// Makes the server's head, without the fields that end here, the client's.
 fn edit(head: &mut Parts, application: &Application, forwarded: &Forwarded, sticky: Option<&str>) {
     // The codec writes the version its client speaks.
     head.version = Version::HTTP_11;
     // Meant for the codec that put them there.
     head.extensions.clear();
-    hop_by_hop::remove(&mut head.headers);
     if head.status == StatusCode::NO_CONTENT {
         // Of nothing, which it must not have (RFC 9110, section 8.6): clients of HTTP/2 miss the body then.
         head.headers.remove(header::CONTENT_LENGTH);
@@ -227,6 +229,7 @@ fn tunnel(
         in_flight.fail(Outcome::Ignore);
         return Err(Unanswered::new(record, Failure::Refused(refusal)));
     }
+    hop_by_hop::remove(&mut head.headers);
     edit(&mut head, &Rc::clone(record.application()).application, forwarded, sticky);
     head.headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
     head.headers.insert(header::UPGRADE, protocol);

@@ -33,6 +33,8 @@ pub(crate) struct UpstreamBody {
     state: State,
     answered_at: Timestamp,
     connect_time: Option<Duration>,
+    /// Whether any field of the head ends at this hop.
+    ends_here: bool,
     /// Whether anything of it had to be waited for.
     has_waited: bool,
     /// Whether there is nothing in it, whatever length its head says.
@@ -112,9 +114,16 @@ enum State {
 }
 
 impl UpstreamBody {
-    pub(super) fn new(exchange: Exchange, message: Message, status: StatusCode, now: Timestamp) -> Self {
+    pub(super) fn new(
+        exchange: Exchange,
+        message: Message,
+        status: StatusCode,
+        now: Timestamp,
+        ends_here: bool,
+    ) -> Self {
         let mut body = Self {
             connect_time: exchange.connect_time,
+            ends_here,
             state: match message {
                 Message::Http1(http1) if status == StatusCode::SWITCHING_PROTOCOLS => {
                     exchange.chosen.server.shared.on_success(now, exchange.response_time);
@@ -152,6 +161,11 @@ impl UpstreamBody {
     /// How long the connection took to open, if one was opened for it.
     pub(crate) const fn connect_time(&self) -> Option<Duration> {
         self.connect_time
+    }
+
+    /// Whether any field of the head ends at this hop.
+    pub(crate) const fn ends_here(&self) -> bool {
+        self.ends_here
     }
 
     fn is_end(&self) -> bool {

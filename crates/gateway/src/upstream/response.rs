@@ -9,7 +9,7 @@ use http::{
 };
 use hyper::upgrade::OnUpgrade;
 
-use crate::http1::{Decoder, Room, is_name, members, name, number};
+use crate::http1::{Decoder, Room, ends_here, is_name, members, name, number};
 
 /// Bytes and fields of a response's head.
 pub(super) const HEAD_MAX: usize = 64 * 1024;
@@ -61,6 +61,8 @@ pub(super) struct Framing {
     pub(super) closes: bool,
     /// Whether who speaks on the connection is known to the server from now on.
     pub(super) binds: bool,
+    /// Whether any field ends at this hop.
+    pub(super) ends_here: bool,
 }
 
 impl Framing {
@@ -99,6 +101,7 @@ pub(super) fn check<B>(response: &mut Response<B>, asked_upgrade: bool) -> Resul
     let (mut lengths, mut encodings) = (Few::None, Few::None);
     // Under HTTP/1.0 a body of unknown length is not told from a whole one.
     let (mut closes, mut binds) = (version < Version::HTTP_11, false);
+    let mut any_ends_here = false;
     // To go once over the fields that are there costs less than to hash the names of these.
     for (name, value) in &*headers {
         match *name {
@@ -109,6 +112,7 @@ pub(super) fn check<B>(response: &mut Response<B>, asked_upgrade: bool) -> Resul
             _ if version == Version::HTTP_2 && !is_name(name) => return Err("a field's name that is none"),
             _ => {}
         }
+        any_ends_here |= ends_here(name);
     }
     let is_chunked = version < Version::HTTP_2 && !matches!(encodings, Few::None);
     if is_chunked {
@@ -130,7 +134,7 @@ pub(super) fn check<B>(response: &mut Response<B>, asked_upgrade: bool) -> Resul
         },
         Few::More => Some(one_content_length(headers)?),
     };
-    Ok(Framing { length, is_chunked, closes, binds })
+    Ok(Framing { length, is_chunked, closes, binds, ends_here: any_ends_here })
 }
 
 /// The lines of a field of which there should be one at most.
@@ -254,7 +258,7 @@ mod tests {
         let ten = Framing { length: Some(10), ..Framing::default() };
         assert_eq!(of(&[("content-length", "10")]), Ok(ten));
         assert_eq!(of(&[("content-length", "10"), ("content-length", "010")]), Ok(ten));
-        let chunked = Framing { is_chunked: true, ..Framing::default() };
+        let chunked = Framing { is_chunked: true, ends_here: true, ..Framing::default() };
         assert_eq!(of(&[("transfer-encoding", "chunked")]), Ok(chunked));
         let most = Framing { length: Some(u64::MAX), ..Framing::default() };
         assert_eq!(of(&[("content-length", "18446744073709551615")]), Ok(most));

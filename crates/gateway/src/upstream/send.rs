@@ -245,7 +245,7 @@ impl Upstreams {
             }
         }
         let exchange = Exchange { chosen, clock, connect_time, response_time: now.since(started) };
-        let body = UpstreamBody::new(exchange, message, head.status, now);
+        let body = UpstreamBody::new(exchange, message, head.status, now, framing.ends_here);
         Ok(Response::from_parts(head, body))
     }
 }

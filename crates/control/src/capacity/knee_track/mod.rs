@@ -460,7 +460,6 @@ impl Limit for KneeTrack {
     #[inline]
     fn advance(&mut self, now: Timestamp, load: &Load<'_>) -> bool {
         // Twice for each request, and ticks are few.
-        self.note_starts(load.started);
         let ticks = self.next_tick <= now;
         if ticks {
             self.tick_until(now, load);
@@ -497,6 +496,7 @@ impl KneeTrack {
             self.last = self.seconds(now);
             self.pause(self.last);
         }
+        self.note_starts(load.started);
         let in_flight = self.weights.follow(&self.mix, load.in_flight);
         while self.next_tick <= now {
             let t = self.seconds(self.next_tick);
@@ -518,32 +518,27 @@ impl KneeTrack {
         self.classes = place + 1;
     }
 
-    /// Takes what has started since the last look into the mix.
+    /// Takes what has started since the last look into the mix, as if classes had started evenly meanwhile.
     fn note_starts(&mut self, started: &[u64]) {
-        // Those beyond have the last place together. Asked for each request, so that what has not moved is to cost little.
-        let (own, beyond) = started.split_at(started.len().min(COST_CLASSES - 1));
-        for (place, starts) in own.iter().enumerate() {
-            if *starts != self.starts_seen[place] {
-                self.note_starts_of(place, *starts);
+        let mut seen = [0; COST_CLASSES];
+        for (index, starts) in started.iter().enumerate() {
+            seen[index.min(COST_CLASSES - 1)] += starts;
+        }
+        let mut new = PerClass::ZERO;
+        for (place, (now, before)) in seen.into_iter().zip(self.starts_seen).enumerate() {
+            if now > before {
+                new[place] = (now - before) as f64;
+                self.make_place(place);
             }
         }
-        if !beyond.is_empty() {
-            self.note_starts_of(own.len(), beyond.iter().sum());
-        }
-    }
-
-    fn note_starts_of(&mut self, place: usize, starts: u64) {
-        let new = starts.saturating_sub(self.starts_seen[place]);
-        self.starts_seen[place] = starts;
-        if new == 0 {
-            return;
-        }
-        self.block.started += new as f64;
-        self.make_place(place);
-        let keep = 1.0 - 1.0 / (MIX_MEMORY + 2.0 * self.level);
-        for _ in 0..new.min(1000) {
-            self.mix.scale(keep);
-            self.mix[place] += 1.0;
+        self.starts_seen = seen;
+        let sum = new.sum();
+        if sum > 0.0 {
+            self.block.started += sum;
+            let share = 1.0 / (MIX_MEMORY + 2.0 * self.level);
+            let kept = (1.0 - share).powf(sum);
+            self.mix.scale(kept);
+            self.mix.add(&new.scaled((1.0 - kept) / (share * sum)));
         }
     }
 
