@@ -213,6 +213,20 @@ impl Knobs {
         self.record.write_soon(|| self.put_in_force(changes, origin, Vec::new()))
     }
 
+    /// Gives back what a controller has set and is not in force, to whom it was `beneath`.
+    pub(crate) fn give_back_waiting(
+        &self,
+        path: KnobPath,
+        beneath: Option<Override>,
+        origin: &Origin,
+    ) -> Result<(), ChangeError> {
+        self.record.write_soon(|| {
+            let before = self.shared.overrides();
+            let done = self.shared.give_back_waiting(&path, beneath.clone())?;
+            Ok(self.done(&[done], &before, &[(path, beneath)], origin, Vec::new()))
+        })
+    }
+
     /// Makes a change, and gives what is to be recorded of it; `rows` are what lasts of it.
     fn put_in_force(
         &self,
@@ -222,12 +236,24 @@ impl Knobs {
     ) -> Result<Done, ChangeError> {
         let before = self.shared.overrides();
         let done = self.shared.change_knobs(changes, false)?;
+        Ok(self.done(&done, &before, changes, origin, rows))
+    }
+
+    /// What is to be recorded of a change that was made.
+    fn done(
+        &self,
+        done: &[KnobChange],
+        before: &BTreeMap<KnobPath, Override>,
+        changes: &[(KnobPath, Option<Override>)],
+        origin: &Origin,
+        rows: Vec<(String, Option<String>)>,
+    ) -> Done {
         let version = self.shared.version();
-        let what = described(&done, &before, changes, &self.record);
+        let what = described(done, before, changes, &self.record);
         let Origin { who, why, at, lasting } = origin.clone();
         let knobs = Json::from(what.clone()).to_string();
         let change = Change { at, who, why, lasting, knobs, overrides: rows };
-        Ok(Done { kind: EventKind::Knobs, version, what, change })
+        Done { kind: EventKind::Knobs, version, what, change }
     }
 }
 

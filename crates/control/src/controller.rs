@@ -76,6 +76,17 @@ pub trait Host {
     /// [`HostError`]; nothing has changed.
     fn apply(&mut self, changes: &[Change]) -> Result<(), HostError>;
 
+    /// Gives back what this controller has set and is not in force, since its application, class or server is configured
+    /// no more, or it does not fit: it would be in force again once it fits, and nobody would hold it. Leaves alone what
+    /// somebody else has set. A host whose configuration does not change has nothing to give back.
+    ///
+    /// # Errors
+    ///
+    /// [`HostError`]; nothing has changed.
+    fn give_back_waiting(&mut self, _path: &str, _why: &str) -> Result<(), HostError> {
+        Ok(())
+    }
+
     /// Says something in the gateway's log. `text` is one line.
     fn log(&mut self, level: Level, text: &str);
 }

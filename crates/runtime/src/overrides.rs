@@ -160,6 +160,34 @@ impl Shared {
         Ok(done)
     }
 
+    /// Gives back a knob whose change is not in force, since what it belongs to is configured no more or it does not fit:
+    /// to a change that was `beneath` it, which waits in its place unless it fits, else to what is configured.
+    ///
+    /// # Errors
+    ///
+    /// [`ChangeError`]; what is in force stands until the configuration is read again.
+    pub fn give_back_waiting(
+        &self,
+        path: &KnobPath,
+        beneath: Option<Override>,
+    ) -> Result<KnobChange, ChangeError> {
+        let mut known = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
+        let unchanged = layers.unchanged(path);
+        let (to, is_cleared) = (beneath.as_ref().map_or(unchanged, |theirs| theirs.value), beneath.is_none());
+        let waited = match beneath {
+            None => layers.overrides.remove(path),
+            Some(theirs) => {
+                let waited = layers.overrides.insert(path.clone(), theirs);
+                let present = Settings::clone(&self.snapshot().settings);
+                self.put_in_force(layers.over(present), &mut known, Files::AsRead)?;
+                waited
+            }
+        };
+        let from = waited.map_or(unchanged, |waited| waited.value);
+        Ok(KnobChange { path: path.clone(), from, to, is_cleared })
+    }
+
     /// Takes up what was changed in a process before this one, as one, over what is in force; what does not fit is
     /// said, and tried again when the configuration is read again.
     ///

@@ -39,6 +39,16 @@ impl<'h> GatewayHost<'h> {
         Self { shared, knobs, events, beneath, contested, name }
     }
 
+    /// Where a change of this controller comes from.
+    fn origin(&self, why: String) -> Origin {
+        Origin {
+            who: format!("controller {}", self.name),
+            why,
+            at: self.shared.clock().now(),
+            lasting: false,
+        }
+    }
+
     /// Says, once for each knob, that another controller has set what this one sets now: of two laws for one knob the last
     /// one counts each time.
     fn tell_contested(&mut self, path: &str, other: &str) {
@@ -90,12 +100,7 @@ impl Host for GatewayHost<'_> {
 
     fn apply(&mut self, changes: &[Change]) -> Result<(), HostError> {
         let (configured, changed) = (self.shared.configured(), self.shared.overrides());
-        let origin = Origin {
-            who: format!("controller {}", self.name),
-            why: reasons(changes),
-            at: self.now(),
-            lasting: false,
-        };
+        let origin = self.origin(reasons(changes));
         let (mut wanted, mut befores) =
             (Vec::with_capacity(changes.len()), Vec::with_capacity(changes.len()));
         for change in changes {
@@ -131,6 +136,23 @@ impl Host for GatewayHost<'_> {
                 Some(_) | None => self.beneath.given_back(&change.path),
             }
         }
+        Ok(())
+    }
+
+    fn give_back_waiting(&mut self, path: &str, why: &str) -> Result<(), HostError> {
+        let knob = KnobPath::parse(path).map_err(knob_fault)?;
+        let origin = self.origin(why.to_owned());
+        let changed = self.shared.overrides();
+        let Some(ours) = changed.get(&knob).filter(|present| present.origin.who == origin.who) else {
+            return Ok(());
+        };
+        let beneath = match self.beneath.before(path, ours).cloned() {
+            None => return Ok(()),
+            Some(Before::Configured) => None,
+            Some(Before::Changed(theirs)) => Some(theirs),
+        };
+        self.knobs.give_back_waiting(knob, beneath, &origin).map_err(|error| change_fault(&error))?;
+        self.beneath.given_back(path);
         Ok(())
     }
 

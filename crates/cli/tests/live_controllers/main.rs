@@ -149,6 +149,45 @@ fn what_scripts_leave_is_what_is_configured_by_then() {
 }
 
 #[test]
+fn a_script_that_ends_while_what_it_set_is_not_configured_leaves_nothing_for_later() {
+    let (listen, admin, origin) = (free_address(), free_address(), Origin::hello());
+    let plain = format!(
+        "admin = \"{admin}\"\n[[listener]]\naddress = \"{listen}\"\n[application.app]\nservers = [\"{}\"]\n",
+        origin.url()
+    );
+    let class = "[application.app.class.robots]\n";
+    let law = "[[controller]]\nfile = \"law.lua\"\n";
+    // The class's queue is set by somebody first, the rest by nobody.
+    let source = "every(\"100ms\", function()\n  if state.done or get(\"app/robots/queue.max\") ~= 12 then return end\n  \
+                  set(\"app/robots/queue.max\", 5)\n  set(\"app/robots/share\", 7)\n  \
+                  set(\"app/in_flight.min\", 9)\n  state.done = true\nend)";
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    fs::write(directory.path().join("law.lua"), source).expect("write a script");
+    let gateway = Gateway::run_in(directory, &format!("{plain}{class}{law}"), &Start::default());
+    let front = Front { gateway, listen, admin, _origin: origin };
+    let log = &front.gateway.log;
+    front.change(r#"{"changes": {"app/robots/queue.max": 12}, "who": "ada"}"#);
+    log.await_line("app/in_flight.min: 1 -> 9", 1);
+    // The class goes, and the minimum fits no more: both wait.
+    let without = format!("{plain}in_flight.max = 8\n");
+    front.gateway.write_configuration(&format!("{without}{law}"));
+    log.await_line("new configuration in force", 1);
+    front.gateway.write_configuration(&without);
+    log.await_line("app/robots/queue.max: 5 -> 12", 1);
+    log.await_line("app/in_flight.min: 9 -> 1", 1);
+    log.await_line("app/robots/share: 7 -> 1", 1);
+    front.gateway.write_configuration(&format!("{plain}{class}"));
+    log.await_line("new configuration in force", 3);
+    let changed = get(admin, "/api/v1/knobs?changed=true").expect("an answer").text();
+    let changed: serde_json::Value = serde_json::from_str(&changed).expect("JSON");
+    let knobs = changed["knobs"].as_array().expect("a list");
+    assert_eq!(knobs.len(), 1, "{changed}");
+    assert_eq!((&knobs[0]["path"], &knobs[0]["value"]), (&"app/robots/queue.max".into(), &"12".into()));
+    assert_eq!(knobs[0]["changed"]["who"], "ada");
+    front.gateway.stop_sound();
+}
+
+#[test]
 fn two_scripts_that_set_one_knob_are_told_of_once_each() {
     let sets = |value: u32| format!("every(\"100ms\", function() set(\"app/in_flight.min\", {value}) end)");
     let front = Front::start(&[("five.lua", &sets(5)), ("six.lua", &sets(6))]);

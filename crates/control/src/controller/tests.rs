@@ -20,6 +20,10 @@ struct Table {
     changes: usize,
     /// What knobs are without changes, if anything is configured.
     configured: Option<Value>,
+    /// Whether the classes are configured no more.
+    is_gone: bool,
+    /// What was given back that was not in force.
+    given_back: Vec<String>,
 }
 
 impl Table {
@@ -35,6 +39,8 @@ impl Table {
             changed: BTreeMap::new(),
             changes: 0,
             configured: None,
+            is_gone: false,
+            given_back: Vec::new(),
         }
     }
 
@@ -86,7 +92,7 @@ impl Host for Table {
 
     fn knob(&self, path: &str) -> Result<(Knob, Value), HostError> {
         let name = path.strip_prefix("shop/home/").or_else(|| path.strip_prefix("shop/default/"));
-        match name.and_then(|name| Knob::find(Scope::Class, name)) {
+        match name.filter(|_| !self.is_gone).and_then(|name| Knob::find(Scope::Class, name)) {
             Some(knob) => Ok((knob, self.home.value(knob))),
             None => Err(HostError::Knob(format!("{path}: there is no such knob"))),
         }
@@ -122,6 +128,11 @@ impl Host for Table {
             self.home.set(knob, change.value).expect("a turn sets what the row allows");
         }
         self.applied.push(changes.to_vec());
+        Ok(())
+    }
+
+    fn give_back_waiting(&mut self, path: &str, _why: &str) -> Result<(), HostError> {
+        self.given_back.push(path.to_owned());
         Ok(())
     }
 
@@ -238,6 +249,31 @@ fn what_is_given_back_is_what_is_configured_by_now() {
         assert_eq!(turn.get(RATE).unwrap().1, Value::Rate(90.0));
     });
     assert_eq!(host.rate(), Value::Rate(90.0));
+}
+
+#[test]
+fn what_is_not_in_force_any_more_is_given_back_too() {
+    let lasts = Some(Duration::from_secs(2));
+    type GiveBack = fn(&mut Schedule, &mut Table);
+    let ways: [(&str, GiveBack); 3] = [
+        ("its time is over", |schedule, host| {
+            host.pass(Duration::from_secs(2));
+            schedule.run(host, |_, _| Ok(()));
+        }),
+        ("it is stopped", |schedule, host| schedule.stop(host, "law:7: it went wrong")),
+        ("it is wanted no more", |schedule, host| schedule.retire(host)),
+    ];
+    for (way, give_back) in ways {
+        let mut host = Table::new();
+        let mut schedule = Schedule::new("law", 3, OnFailure::Revert);
+        schedule.begin(&mut host, |turn| {
+            turn.set(RATE, Value::Rate(50.0), lasts).map(drop).map_err(|error| error.to_string())
+        });
+        host.is_gone = true;
+        give_back(&mut schedule, &mut host);
+        assert_eq!(host.given_back, [RATE], "{way}");
+        assert_eq!(schedule.memory().held().count(), 0, "{way}");
+    }
 }
 
 #[test]

@@ -247,13 +247,14 @@ impl<'t> Turn<'t> {
     pub fn commit(mut self) -> Result<(), HostError> {
         let now = self.now();
         let mut held = self.memory.held.clone();
-        let mut changes = Vec::new();
+        let (mut changes, mut waiting) = (Vec::new(), Vec::new());
         for (path, wish) in std::mem::take(&mut self.wishes) {
             let present = match self.host.knob(&path) {
                 Ok((_, present)) => present,
-                // An application or class that is configured no more has nothing to give back.
+                // Of an application or class that is configured no more it waits for that.
                 Err(_) if wish.action == Action::Clear => {
                     held.remove(&path);
+                    waiting.push((path, wish.why));
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -269,7 +270,12 @@ impl<'t> Turn<'t> {
                 }
                 Action::Clear => {
                     held.remove(&path);
-                    before.unwrap_or(present)
+                    let Some(before) = before else {
+                        // Somebody else has changed it since, or it does not fit what is configured by now.
+                        waiting.push((path, wish.why));
+                        continue;
+                    };
+                    before
                 }
             };
             if value != present {
@@ -278,6 +284,9 @@ impl<'t> Turn<'t> {
         }
         if !changes.is_empty() {
             self.host.apply(&changes)?;
+        }
+        for (path, why) in &waiting {
+            self.host.give_back_waiting(path, why)?;
         }
         self.memory.held = held;
         self.report_dropped();
