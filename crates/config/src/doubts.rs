@@ -21,7 +21,8 @@ impl Settings {
         doubts.extend(anybody_is_believed(self));
         doubts.extend(room_without_state(self));
         doubts.extend(ports_taken_twice(self));
-        doubts.extend(access_log_without_directory(self));
+        doubts.extend(access_log_out_of_place(self));
+        doubts.extend(state_in_a_file(self));
         doubts
     }
 }
@@ -88,14 +89,27 @@ fn share_a_port(one: SocketAddr, other: SocketAddr) -> bool {
 }
 
 /// A start fails by it; a check may run where the directory is yet to be made.
-fn access_log_without_directory(settings: &Settings) -> Option<Fault> {
+fn access_log_out_of_place(settings: &Settings) -> Option<Fault> {
     let LogTarget::File(file) = &settings.access_log.as_ref()?.target else { return None };
-    let directory = file.parent().filter(|directory| !directory.is_dir())?;
+    let (what, mend) = match file.parent() {
+        _ if file.is_dir() => (format!("{} is a directory", file.display()), "name a file in it"),
+        Some(directory) if !directory.is_dir() => (
+            format!("{} is no directory", directory.display()),
+            "make it, and let Tidegate's user write there",
+        ),
+        _ => return None,
+    };
+    Some(Fault { place: None, key: "access_log.target".to_owned(), what, mend: mend.to_owned() })
+}
+
+/// Everything is in memory only then.
+fn state_in_a_file(settings: &Settings) -> Option<Fault> {
+    let file = settings.state_directory.as_ref().filter(|path| path.exists() && !path.is_dir())?;
     Some(Fault {
         place: None,
-        key: "access_log.target".to_owned(),
-        what: format!("{} is no directory", directory.display()),
-        mend: "make it, and let Tidegate's user write there".to_owned(),
+        key: "state_directory".to_owned(),
+        what: format!("{} is no directory", file.display()),
+        mend: "name one, which Tidegate makes where there is none".to_owned(),
     })
 }
 
@@ -275,6 +289,25 @@ mod tests {
         assert_eq!(target("stdout"), []);
         let told = target(&format!("{there}/nowhere/access.log"));
         assert!(told.len() == 1 && told[0].to_string().contains("nowhere is no directory"), "{told:?}");
+        let told = target(&there.to_string());
+        assert!(told.len() == 1 && told[0].to_string().contains("is a directory"), "{told:?}");
+    }
+
+    #[test]
+    fn a_state_directory_that_is_a_file_is_told() {
+        let told = |path: &std::path::Path| {
+            let text = format!(
+                "state_directory = \"{}\"\n[[listener]]\naddress = \"127.0.0.1:8000\"\n[application.app]\n",
+                path.display()
+            );
+            let read = crate::parse(&text, std::path::Path::new("/"), "test");
+            read.unwrap_or_else(|faults| panic!("{faults}")).doubts()
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert_eq!([told(directory.path()), told(&directory.path().join("new"))], [[], []]);
+        let told = told(file.path());
+        assert!(told.len() == 1 && told[0].key == "state_directory", "{told:?}");
     }
 
     #[test]
