@@ -63,6 +63,8 @@ pub(super) struct Wanted<'a> {
     pub(super) client: &'a ConnectionFacts,
     /// One of HTTP/1 has been idle for less.
     pub(super) idle_max: Duration,
+    /// Whether the request has a body.
+    pub(super) uploads: bool,
 }
 
 /// A connection being opened; counted while it lives.
@@ -78,7 +80,10 @@ impl Pool {
             return Some(Lease::Http1(http1));
         }
         let shared = self.shared.borrow();
-        let fits = |http2: &&Rc<Http2>| http2.ends == wanted.ends && is_of(&http2.plan, plan);
+        let fits = |http2: &&Rc<Http2>| {
+            let is_free = !wanted.uploads || !http2.holds_uploads_up();
+            is_free && http2.ends == wanted.ends && is_of(&http2.plan, plan)
+        };
         shared.iter().filter(fits).find_map(Http2::stream).map(Lease::Http2)
     }
 
