@@ -7,7 +7,7 @@ use std::{
 };
 
 use http::{HeaderName, Uri};
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 
 use crate::settings::{Address, ClientKey, CollectorUrl, ServerAddress};
 
@@ -91,9 +91,12 @@ pub(crate) fn target(text: &str) -> Option<String> {
     (text.starts_with('/') && !text.contains(['#', ' '])).then(|| text.to_owned())
 }
 
-/// A network, or a single address.
+/// A network, or a single address. One of IPv4 written within IPv6 is of IPv4, as the addresses are that are looked for in it.
 pub(crate) fn network(text: &str) -> Option<IpNet> {
-    text.parse().ok().or_else(|| text.parse::<std::net::IpAddr>().ok().map(IpNet::from))
+    let network = text.parse().ok().or_else(|| text.parse::<std::net::IpAddr>().ok().map(IpNet::from))?;
+    let IpNet::V6(v6) = network else { return Some(network) };
+    let v4 = v6.addr().to_ipv4_mapped().zip(v6.prefix_len().checked_sub(96));
+    Some(v4.and_then(|(address, prefix)| Ipv4Net::new(address, prefix).ok()).map_or(network, IpNet::V4))
 }
 
 /// What tells one client from another: `network/24,64`, `header:NAME`, `cookie:NAME`.
@@ -469,6 +472,20 @@ mod tests {
         }
         assert!(!is_class_name("servers"));
         assert!(is_address_name("[::1]:80"));
+    }
+
+    #[test]
+    fn networks_of_ipv4_within_ipv6_are_of_ipv4() {
+        for (text, expected) in [
+            ("::ffff:10.0.0.0/104", "10.0.0.0/8"),
+            ("::ffff:192.0.2.1", "192.0.2.1/32"),
+            ("::ffff:0.0.0.0/96", "0.0.0.0/0"),
+            ("10.0.0.0/8", "10.0.0.0/8"),
+            ("2001:db8::/32", "2001:db8::/32"),
+            ("::/0", "::/0"),
+        ] {
+            assert_eq!(network(text).map(|network| network.to_string()).as_deref(), Some(expected), "{text}");
+        }
     }
 
     #[test]

@@ -206,6 +206,24 @@ fn an_upgrade_that_is_declined_is_a_response_like_any_other() {
     house.finish();
 }
 
+/// `h2c` above all, which a client cannot ask for: it would lead past every rule.
+#[test]
+fn an_upgrade_to_what_the_client_has_not_asked_for_is_no_answer() {
+    let house = House::new("");
+    for upgrade in ["", "upgrade: h2c\r\n", "upgrade: echo, h2c\r\n"] {
+        let mut client = house.connect();
+        client
+            .write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+            .unwrap();
+        let head = format!("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\n{upgrade}\r\n");
+        house.origin.next().send(&head);
+        let response = read_response(&mut client).unwrap();
+        assert_eq!((response.status, response.field("tidegate-reason")), (502, Some("garbage")), "{upgrade}");
+    }
+    eventually("no permit", || house.gate().held() == 0);
+    house.finish();
+}
+
 /// As gRPC does: `te: trailers`, a streamed body, a status in the trailers, all over HTTP/2.
 #[test]
 fn trailers_pass_through_http2_on_both_sides() {

@@ -22,8 +22,8 @@ pub(super) struct Forwarded {
     pub(super) request_id: HeaderValue,
     /// Whether the client came over TLS, and is to send cookies of ours over TLS only.
     pub(super) is_secure: bool,
-    /// Whether the client wants to change the protocol, and may.
-    pub(super) upgrade: bool,
+    /// The protocols that the client wants to change to, where it may.
+    pub(super) upgrade: Option<HeaderValue>,
     /// How the waiting room let it in.
     pub(super) visit: Option<Box<Visit>>,
 }
@@ -44,10 +44,9 @@ pub(super) fn request(
         // A body is asked for here, by whoever gathers it.
         headers.remove(header::EXPECT);
     }
-    let upgrades = upgrade.is_some();
-    if let Some(protocol) = upgrade {
+    if let Some(protocols) = &upgrade {
         headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
-        headers.insert(header::UPGRADE, protocol);
+        headers.insert(header::UPGRADE, protocols.clone());
     }
     if parts.version == Version::HTTP_2 {
         join_cookies(headers);
@@ -67,7 +66,7 @@ pub(super) fn request(
     edit(&mut parts.headers, &application.settings.request_headers);
     target(parts, application);
     parts.version = Version::HTTP_11;
-    Forwarded { request_id: id, is_secure, upgrade: upgrades, visit: None }
+    Forwarded { request_id: id, is_secure, upgrade, visit: None }
 }
 
 /// Announces the body as it is now: a gathered one has a length, the rest of a longer one keeps the

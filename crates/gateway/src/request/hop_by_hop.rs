@@ -74,6 +74,14 @@ pub(super) fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
     HeaderValue::from_bytes(&protocols.join(&b", "[..])).ok()
 }
 
+/// Whether a server changes to what was asked for: to members of the field it was sent, one at least. Names of protocols are
+/// compared without case (RFC 9110, section 7.8).
+pub(super) fn is_among(chosen: &HeaderValue, asked: &HeaderValue) -> bool {
+    let mut chosen = members(chosen).filter(|token| !token.is_empty()).peekable();
+    let was_asked = |token: &[u8]| members(asked).any(|asked| asked.eq_ignore_ascii_case(token));
+    chosen.peek().is_some() && chosen.all(was_asked)
+}
+
 /// The members of a comma-separated field, all its lines in turn, without blanks.
 fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
     headers.get_all(name).iter().flat_map(members).filter(|token| !token.is_empty())
@@ -129,6 +137,20 @@ mod tests {
         assert_eq!(upgrade(&two), Some(HeaderValue::from_static("a/1, websocket, b")));
         assert_eq!(upgrade(&map(&[("upgrade", " "), ("connection", "upgrade")])), None);
         assert_eq!(upgrade(&map(&[("upgrade", "websocket, H2C"), ("connection", "upgrade")])), None);
+    }
+
+    #[test]
+    fn a_server_changes_to_what_was_asked_for_alone() {
+        let asked = HeaderValue::from_static("a/1, websocket");
+        for (chosen, was_asked) in [
+            ("WebSocket", true),
+            ("websocket, a/1", true),
+            ("h2c", false),
+            ("websocket, h2c", false),
+            ("", false),
+        ] {
+            assert_eq!(is_among(&HeaderValue::from_static(chosen), &asked), was_asked, "{chosen}");
+        }
     }
 
     proptest! {

@@ -219,10 +219,11 @@ fn tunnel(
     sticky: Option<&str>,
 ) -> Result<Response<ResponseBody>, Box<Unanswered>> {
     let protocol = head.headers.get(header::UPGRADE).cloned();
-    let (Some(upstream), Some(protocol), true) = (upstream.into_upgraded(), protocol, forwarded.upgrade)
-    else {
+    let asked = forwarded.upgrade.as_ref();
+    let was_asked = asked.zip(protocol.as_ref()).is_some_and(|(asked, to)| hop_by_hop::is_among(to, asked));
+    let (Some(upstream), Some(protocol), true) = (upstream.into_upgraded(), protocol, was_asked) else {
         in_flight.fail(Outcome::Drop);
-        let message = "a change of protocol that nobody asked for".to_owned();
+        let message = "a change to a protocol that nobody asked for, or that it does not name".to_owned();
         return Err(Unanswered::new(record, Failure::Upstream { kind: UpstreamError::Garbage, message }));
     };
     if let Err(refusal) = in_flight.become_stream() {

@@ -34,7 +34,7 @@ use super::{
     error::{Failure, describe, h2_error},
     http1::Unanswered,
     io::UpstreamIo,
-    outgoing::{ClientError, Outgoing, Progress, Released},
+    outgoing::{ClientError, Outgoing, Progress, Released, Sent, Upload},
     patience::{Patience, Turn},
     plan::Plan,
     proxy_header::Ends,
@@ -46,6 +46,9 @@ const STREAMS_MAX: usize = 128;
 /// Bytes of a response that a server may send ahead of us, a stream. The connection's window holds
 /// that many for each stream, so that one slow reader holds up no other.
 const STREAM_WINDOW: u32 = 256 * 1024;
+/// A server that takes nothing of an upload for so long may have no room for others on its connection either: it gives all
+/// streams together a window, and Go's is no larger than one stream's.
+pub(super) const STANDS_AFTER: Duration = Duration::from_millis(250);
 /// Size of a response's head.
 const HEAD_MAX: u32 = 64 * 1024;
 
@@ -57,6 +60,8 @@ pub(super) struct Http2 {
     active: Cell<usize>,
     /// Uploads among these that go on beyond their exchanges.
     left_over: Cell<usize>,
+    /// Bodies of requests that are on their way.
+    uploads: RefCell<Vec<Upload>>,
     /// Shared with the task that drives it: only it knows how many streams the server allows now.
     /// `None` once it has ended.
     connection: Rc<RefCell<Option<Driven>>>,
@@ -139,6 +144,7 @@ impl Http2 {
             turn,
             active: Cell::new(0),
             left_over: Cell::new(0),
+            uploads: RefCell::default(),
             connection,
             is_suspect: Cell::new(false),
             is_used: Cell::new(false),
@@ -173,6 +179,15 @@ impl Http2 {
     /// Whether no stream is in use.
     pub(super) fn is_idle(&self) -> bool {
         self.active.get() == 0
+    }
+
+    /// Whether an upload on it stands still, so that another might, too.
+    pub(super) fn holds_uploads_up(&self) -> bool {
+        let mut uploads = self.uploads.borrow_mut();
+        uploads.retain(|upload| !upload.is_out());
+        let stands =
+            |upload: &Upload| upload.stands_since().is_some_and(|since| since.elapsed() >= STANDS_AFTER);
+        uploads.iter().any(stands)
     }
 
     /// Takes a stream, if there is one to be had.
@@ -303,8 +318,13 @@ impl Stream {
         let mut kept = Outbound::from(kept);
         to_http2(&mut head, plan.tls.is_some(), connection.authority.as_ref());
         let has_body = !body.is_end_stream();
-        let (body, progress, upload) = Outgoing::new(body);
-        self.upload.set(upload);
+        let (body, progress, sent) = Outgoing::new(body, now);
+        if let Some(Sent { released, upload }) = sent {
+            self.upload.set(Some(released));
+            let mut uploads = connection.uploads.borrow_mut();
+            uploads.retain(|upload| !upload.is_out());
+            uploads.push(upload);
+        }
         if let Some(progress) = &progress {
             self.progress.replace(Rc::downgrade(progress));
             self.client_error.replace(progress.error());

@@ -6,13 +6,13 @@ use std::{
     convert::Infallible,
     pin::Pin,
     rc::Rc,
-    sync::Arc,
+    sync::{Arc, Weak},
     task::{Context, Poll},
 };
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::Instant};
 
 use super::patience::Turn;
 use crate::body::{BodyError, RequestBody};
@@ -24,8 +24,8 @@ const KEPT_MAX: usize = 256 * 1024;
 /// The body the codec reads.
 pub(super) struct Outgoing {
     source: Source,
-    /// Shared with every piece that the codec holds; `None` without a body.
-    held: Option<Arc<Held>>,
+    /// `None` without a body.
+    hold: Option<Hold>,
 }
 
 enum Source {
@@ -37,8 +37,22 @@ enum Source {
 /// Resolves once the codec holds nothing more of a body: all of it went out, or its stream has ended.
 pub(super) type Released = oneshot::Receiver<Infallible>;
 
+/// What is known of a body that was given to the codec.
+pub(super) struct Sent {
+    pub(super) released: Released,
+    pub(super) upload: Upload,
+}
+
 /// What tells so by being dropped.
 struct Held(#[expect(dead_code, reason = "held")] oneshot::Sender<Infallible>);
+
+/// What a body has of those that look how it goes.
+struct Hold {
+    /// Shared with every piece that the codec holds.
+    held: Arc<Held>,
+    /// When the codec took the last piece, or the first might have gone.
+    moved: Rc<Cell<Instant>>,
+}
 
 /// A piece of a body that the codec holds.
 struct Piece {
@@ -50,6 +64,12 @@ impl AsRef<[u8]> for Piece {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
+}
+
+/// A body on its way, for the requests that share its connection.
+pub(super) struct Upload {
+    held: Weak<Held>,
+    moved: Rc<Cell<Instant>>,
 }
 
 /// How far a streaming body has come.
@@ -84,16 +104,19 @@ struct Again {
 pub(super) struct ClientFailed;
 
 impl Outgoing {
-    pub(super) fn new(body: RequestBody) -> (Self, Option<Rc<Progress>>, Option<Released>) {
-        let (held, released) = match &body {
+    /// A body that may go out from `now` on.
+    pub(super) fn new(body: RequestBody, now: Instant) -> (Self, Option<Rc<Progress>>, Option<Sent>) {
+        let (hold, sent) = match &body {
             RequestBody::Empty => (None, None),
             RequestBody::Whole(_) | RequestBody::Stream(_) => {
                 let (sender, released) = oneshot::channel();
-                (Some(Arc::new(Held(sender))), Some(released))
+                let hold = Hold { held: Arc::new(Held(sender)), moved: Rc::new(Cell::new(now)) };
+                let upload = Upload { held: Arc::downgrade(&hold.held), moved: Rc::clone(&hold.moved) };
+                (Some(hold), Some(Sent { released, upload }))
             }
         };
         if !matches!(body, RequestBody::Stream(_)) {
-            return (Self { source: Source::Whole(body), held }, None, released);
+            return (Self { source: Source::Whole(body), hold }, None, sent);
         }
         let progress = Rc::new(Progress {
             rest: RefCell::new(body),
@@ -102,7 +125,21 @@ impl Outgoing {
             waits: Cell::new(false),
             error: Rc::default(),
         });
-        (Self { source: Source::Streaming(Rc::clone(&progress)), held }, Some(progress), released)
+        (Self { source: Source::Streaming(Rc::clone(&progress)), hold }, Some(progress), sent)
+    }
+}
+
+impl Upload {
+    /// Whether the codec has let go of all of it.
+    pub(super) fn is_out(&self) -> bool {
+        self.held.strong_count() == 0
+    }
+
+    /// Since when the server has taken no piece, while the codec holds one.
+    pub(super) fn stands_since(&self) -> Option<Instant> {
+        // One is the body's own, as long as that is there.
+        let is_body_there = Rc::strong_count(&self.moved) > 1;
+        (self.held.strong_count() > usize::from(is_body_there)).then(|| self.moved.get())
     }
 }
 
@@ -178,16 +215,19 @@ impl Body for Outgoing {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, ClientFailed>>> {
-        let Self { source, held } = self.get_mut();
+        let Self { source, hold } = self.get_mut();
         let polled = match source {
             Source::Whole(body) => Pin::new(body)
                 .poll_frame(context)
                 .map(|frame| frame.map(|frame| frame.map_err(|_| ClientFailed))),
             Source::Streaming(progress) => progress.poll_frame(context),
         };
-        let Some(held) = held else { return polled };
-        let hold = |bytes| Bytes::from_owner(Piece { bytes, _held: Arc::clone(held) });
-        polled.map(|frame| frame.map(|frame| frame.map(|frame| frame.map_data(hold))))
+        let Some(Hold { held, moved }) = hold else { return polled };
+        if polled.is_ready() {
+            moved.set(Instant::now());
+        }
+        let piece = |bytes| Bytes::from_owner(Piece { bytes, _held: Arc::clone(held) });
+        polled.map(|frame| frame.map(|frame| frame.map(|frame| frame.map_data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -41,7 +41,8 @@ pub(super) struct Pool {
     #[expect(clippy::vec_box, reason = "as above")]
     owned: RefCell<Vec<Box<Http1>>>,
     shared: RefCell<Vec<Rc<Http2>>>,
-    opening: Cell<usize>,
+    /// For whom connections are being opened.
+    opening: RefCell<Vec<Option<Ends>>>,
     /// What the server spoke last; `None` before the first connection.
     spoken: Cell<Option<Spoken>>,
     /// Tells who waits that a connection came back, or that another may be opened.
@@ -62,11 +63,14 @@ pub(super) struct Wanted<'a> {
     pub(super) client: &'a ConnectionFacts,
     /// One of HTTP/1 has been idle for less.
     pub(super) idle_max: Duration,
+    /// Whether the request has a body.
+    pub(super) uploads: bool,
 }
 
 /// A connection being opened; counted while it lives.
 struct Opening<'a> {
     pool: &'a Pool,
+    ends: Option<Ends>,
 }
 
 impl Pool {
@@ -76,7 +80,10 @@ impl Pool {
             return Some(Lease::Http1(http1));
         }
         let shared = self.shared.borrow();
-        let fits = |http2: &&Rc<Http2>| http2.ends == wanted.ends && is_of(&http2.plan, plan);
+        let fits = |http2: &&Rc<Http2>| {
+            let is_free = !wanted.uploads || !http2.holds_uploads_up();
+            is_free && http2.ends == wanted.ends && is_of(&http2.plan, plan)
+        };
         shared.iter().filter(fits).find_map(Http2::stream).map(Lease::Http2)
     }
 
@@ -96,7 +103,7 @@ impl Pool {
             // Registered before looking, so that nothing is missed in between.
             let mut turn = std::pin::pin!(self.turn.notified());
             turn.as_mut().enable();
-            if let Some(opening) = self.open(plan) {
+            if let Some(opening) = self.open(plan, wanted.ends) {
                 let left = deadline.saturating_duration_since(Instant::now());
                 let lease = self.connect(server, plan, wanted.ends, left, &now).await?;
                 drop(opening);
@@ -106,7 +113,11 @@ impl Pool {
             if tokio::time::timeout_at(deadline, turn).await.is_err() {
                 return Err(Failure::new(
                     UpstreamError::ConnectTimeout,
-                    format!("{}: {OPENING_MAX} connections are being opened already", server.endpoint()),
+                    format!(
+                        "{}: as many connections as may be are being opened already ({})",
+                        server.endpoint(),
+                        self.opening.borrow().len()
+                    ),
                 ));
             }
             if let Some(lease) = self.reuse(plan, wanted, now()) {
@@ -175,6 +186,7 @@ impl Pool {
             let is_wanted = is_fresh(http2.idle_since.get());
             is_wanted && http2.is_open() && is_of(&http2.plan, plan)
         });
+        close_beyond(plan.idle_max, &mut shared);
         self.shared.replace(shared);
     }
 
@@ -231,19 +243,19 @@ impl Pool {
         Some(owned.remove(position))
     }
 
-    /// Leave to open one more connection.
-    fn open(&self, plan: &Plan) -> Option<Opening<'_>> {
-        // Where the server may turn out to speak HTTP/2, one connection may serve all who wait.
-        let max = match self.spoken.get() {
-            Some(Spoken::Http1) => OPENING_MAX,
-            None if plan.is_http1_only => OPENING_MAX,
-            Some(Spoken::Http2) | None => 1,
+    /// Leave to open one more connection, for these ends.
+    fn open(&self, plan: &Plan, ends: Option<Ends>) -> Option<Opening<'_>> {
+        let mut opening = self.opening.borrow_mut();
+        // Where the server may turn out to speak HTTP/2, one connection may serve all who wait for the like of it.
+        let may_be_shared = match self.spoken.get() {
+            Some(spoken) => spoken == Spoken::Http2,
+            None => !plan.is_http1_only,
         };
-        if self.opening.get() >= max {
+        if opening.len() >= OPENING_MAX || may_be_shared && opening.contains(&ends) {
             return None;
         }
-        self.opening.set(self.opening.get() + 1);
-        Some(Opening { pool: self })
+        opening.push(ends);
+        Some(Opening { pool: self, ends })
     }
 
     async fn connect(
@@ -260,12 +272,15 @@ impl Pool {
         match spoken {
             Spoken::Http1 => Ok(Lease::Http1(Http1::start(io, Rc::clone(plan), ends))),
             Spoken::Http2 => {
-                let (plan, turn) = (Rc::clone(plan), Rc::clone(&self.turn));
-                let http2 = Http2::start(server, io, plan, ends, turn, now(), deadline).await?;
+                let (idle_max, turn) = (plan.idle_max, Rc::clone(&self.turn));
+                let http2 = Http2::start(server, io, Rc::clone(plan), ends, turn, now(), deadline).await?;
                 let stream = http2.stream().ok_or_else(|| {
                     Failure::new(UpstreamError::Garbage, format!("{}: allows no stream", server.endpoint()))
                 })?;
-                self.shared.borrow_mut().push(http2);
+                let mut shared = self.shared.take();
+                shared.push(http2);
+                close_beyond(idle_max, &mut shared);
+                self.shared.replace(shared);
                 self.turn.notify_waiters();
                 Ok(Lease::Http2(stream))
             }
@@ -275,9 +290,35 @@ impl Pool {
 
 impl Drop for Opening<'_> {
     fn drop(&mut self) {
-        self.pool.opening.set(self.pool.opening.get() - 1);
-        self.pool.turn.notify_one();
+        let mut opening = self.pool.opening.borrow_mut();
+        if let Some(position) = opening.iter().position(|ends| *ends == self.ends) {
+            opening.swap_remove(position);
+        }
+        drop(opening);
+        if self.ends.is_some() {
+            // One alone may be of a client for whom another is being opened.
+            self.pool.turn.notify_waiters();
+        } else {
+            self.pool.turn.notify_one();
+        }
     }
+}
+
+/// Closes those that have been idle longest, beyond so many idle ones.
+fn close_beyond(idle_max: usize, shared: &mut Vec<Rc<Http2>>) {
+    let idle = shared.iter().filter(|http2| http2.is_idle());
+    let mut since: Vec<Timestamp> = idle.map(|http2| http2.idle_since.get()).collect();
+    let mut beyond = since.len().saturating_sub(idle_max);
+    if beyond == 0 {
+        return;
+    }
+    since.sort_unstable();
+    let last = since[beyond - 1];
+    shared.retain(|http2| {
+        let goes = beyond > 0 && http2.is_idle() && http2.idle_since.get() <= last;
+        beyond -= usize::from(goes);
+        !goes
+    });
 }
 
 /// Whether a connection opened by `opened` may be used under `present`.

@@ -87,7 +87,8 @@ impl Upstreams {
         let can_again =
             request.head.method.is_idempotent() && !matches!(request.body, RequestBody::Stream(_));
         let idle_max = if can_again { Duration::MAX } else { SURELY_OPEN };
-        let wanted = Wanted { ends, client, idle_max };
+        let uploads = !matches!(request.body, RequestBody::Empty);
+        let wanted = Wanted { ends, client, idle_max, uploads };
         // HTTP/2 knows no upgrade.
         let mut apart = asked_upgrade && chosen.plan.lets_server_choose();
         let mut takes_http1 = true;

@@ -26,7 +26,7 @@ pub(super) async fn refuse_all(io: impl AsyncRead + AsyncWrite + Unpin, reason: 
     }
 }
 
-fn answer(mut respond: server::SendResponse<Bytes>, body: &'static str) {
+pub(super) fn answer(mut respond: server::SendResponse<Bytes>, body: &'static str) {
     let mut stream = respond.send_response(Response::new(()), false).expect("a head to be sent");
     stream.send_data(Bytes::from_static(body.as_bytes()), true).expect("a body to be sent");
 }

@@ -3,7 +3,8 @@
 use tidegate_config::UpstreamProtocol;
 
 use super::{
-    http2::{accept, answer_all, h2, has_asked, with_server},
+    super::http2::STANDS_AFTER,
+    http2::{accept, answer, answer_all, h2, has_asked, with_server},
     *,
 };
 
@@ -138,4 +139,44 @@ fn a_request_without_body_that_was_not_looked_at_is_sent_again_whatever_its_meth
             assert_eq!(with_server(client, server).await, Ok(200), "{refuses}");
         });
     }
+}
+
+/// As before Go, whose handlers read when they will, and whose window for a whole connection one of them fills.
+#[test]
+fn an_upload_that_its_server_does_not_read_holds_up_no_other() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = h2(&[raw.address()]);
+        let (sender, body) = stream();
+        // More than the window of a connection.
+        sender.send(Ok(vec![0; 100_000].into())).expect("wanted");
+        let server = async {
+            let mut first = accept(&raw, 100).await;
+            let (_unread, _respond) = first.accept().await.expect("open").expect("a request");
+            let serve_first = async {
+                let (get, respond) = first.accept().await.expect("open").expect("a request");
+                assert_eq!(get.method(), Method::GET);
+                answer(respond, "without a body");
+                while first.accept().await.is_some() {}
+            };
+            tokio::join!(serve_first, async { answer_all(raw.accept().await.stream, "another").await });
+        };
+        let client = async {
+            let unread = bench.send(request(Method::POST, "/unread", body));
+            let others = async {
+                tokio::time::sleep(2 * STANDS_AFTER).await;
+                let whole = request(Method::POST, "/", RequestBody::Whole("abc".into()));
+                let uploaded = bench.send(whole).await.expect("a head");
+                assert_eq!(text(uploaded.into_body()).await.expect("a body"), "another");
+                let response = bench.get("/").await.expect("a head");
+                assert_eq!(text(response.into_body()).await.expect("a body"), "without a body");
+            };
+            tokio::select! {
+                _ = unread => panic!("nobody has read it"),
+                () = others => {}
+            }
+        };
+        with_server(client, server).await;
+        assert_eq!(bench.connects(), 2);
+    });
 }

@@ -28,7 +28,7 @@ use http::{Method, Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame};
 use socket2::SockRef;
-use tidegate_config::{Application, ProtectOptions, Server, ServerAddress, Settings};
+use tidegate_config::{Application, Listener, ProtectOptions, Server, ServerAddress, Settings};
 use tidegate_control::{
     knobs::{Knob, Scope, Value, Values},
     meters::{Meter, UpstreamError},
@@ -90,18 +90,7 @@ impl Bench {
         let shared = Shared::new(settings).expect("settings that can be published");
         let core = Rc::new(Core::new(0, Arc::clone(&shared)));
         let upstreams = Upstreams::with_lookup(Rc::clone(&core), Rc::new(dns));
-        let client = ConnectionFacts {
-            id: 1,
-            listener,
-            transport_peer: None,
-            client: Some(address("192.0.2.1:4711")),
-            local: Some(address("198.51.100.2:443")),
-            tls: None,
-            trusted: false,
-            requests: Cell::new(0),
-            forwarding: OnceCell::new(),
-            presence: OnceCell::new(),
-        };
+        let client = client_of(listener, "192.0.2.1:4711");
         Self { shared, core, upstreams, client }
     }
 
@@ -169,6 +158,22 @@ impl Bench {
 
     fn connects(&self) -> u64 {
         self.count(Meter::CONNECTS)[0]
+    }
+}
+
+/// A client's connection by a listener.
+fn client_of(listener: Arc<Listener>, client: &str) -> ConnectionFacts {
+    ConnectionFacts {
+        id: 1,
+        listener,
+        transport_peer: None,
+        client: Some(address(client)),
+        local: Some(address("198.51.100.2:443")),
+        tls: None,
+        trusted: false,
+        requests: Cell::new(0),
+        forwarding: OnceCell::new(),
+        presence: OnceCell::new(),
     }
 }
 

@@ -1,8 +1,12 @@
 //! The PROXY header towards servers, and connections kept apart by client.
 
-use tidegate_config::ProxyVersion;
+use tidegate_config::{ProxyVersion, UpstreamProtocol};
+use tokio::task::JoinSet;
 
-use super::*;
+use super::{
+    http2::{answer_all, with_server},
+    *,
+};
 
 #[test]
 fn each_connection_begins_with_the_header_and_serves_one_client() {
@@ -64,5 +68,87 @@ fn version_2_goes_out_whole_and_before_everything() {
         };
         let (sent, ()) = tokio::join!(bench.get("/"), server);
         assert_eq!(sent.expect("an answer").status(), 204);
+    });
+}
+
+/// Reads a header of version 1 to its end, byte by byte: what follows is HTTP/2.
+async fn line(stream: &mut TcpStream) -> String {
+    let mut line = String::new();
+    while !line.ends_with("\r\n") {
+        line.push(char::from(stream.read_u8().await.expect("a header")));
+    }
+    line
+}
+
+/// Before a server of HTTP/2, where one connection may serve many, but those of one client only.
+fn h2_with_headers(raw: &Raw) -> Bench {
+    Bench::new(&[raw.address()], |app| {
+        app.upstream.protocol = UpstreamProtocol::Http2;
+        app.upstream.proxy_protocol = Some(ProxyVersion::V1);
+        set(&mut app.values, "upstream.idle.max", Value::Count(2));
+    })
+}
+
+#[test]
+fn connections_of_http2_for_several_clients_are_opened_at_once_and_one_for_each() {
+    run(async {
+        let raw = Raw::bind().await;
+        let bench = h2_with_headers(&raw);
+        let other = client_of(Arc::clone(&bench.client.listener), "192.0.2.1:4712");
+        let server = async {
+            // Both are there before either is answered.
+            let (mut one, mut two) = (raw.accept().await, raw.accept().await);
+            let mut lines = [line(&mut one.stream).await, line(&mut two.stream).await];
+            lines.sort();
+            assert_eq!(
+                lines,
+                [
+                    "PROXY TCP4 192.0.2.1 198.51.100.2 4711 443\r\n",
+                    "PROXY TCP4 192.0.2.1 198.51.100.2 4712 443\r\n"
+                ]
+            );
+            tokio::join!(answer_all(one.stream, "yes"), answer_all(two.stream, "yes"));
+        };
+        let get = async |client: &ConnectionFacts| {
+            let now = bench.shared.clock().now();
+            let request = request(Method::GET, "/", RequestBody::Empty);
+            let sent = bench.upstreams.send(bench.choose(), request.into(), client, now, &|_| {}).await;
+            text(sent.expect("a head").into_body()).await.expect("a body")
+        };
+        let client = async { tokio::join!(get(&bench.client), get(&other), get(&bench.client), get(&other)) };
+        let answers = with_server(client, server).await;
+        assert_eq!(<[String; 4]>::from(answers), ["yes"; 4]);
+        assert_eq!(bench.connects(), 2);
+    });
+}
+
+#[test]
+fn of_http2_too_no_more_idle_connections_are_kept_than_may_be() {
+    run(async {
+        let raw = Raw::bind().await;
+        let mut bench = h2_with_headers(&raw);
+        let mut open = JoinSet::new();
+        for port in 1..=4 {
+            bench.client.client = Some(SocketAddr::new([192, 0, 2, 1].into(), port));
+            let server = async {
+                let mut peer = raw.accept().await;
+                line(&mut peer.stream).await;
+                peer.stream
+            };
+            let sent =
+                async { text(bench.get("/").await.expect("a head").into_body()).await.expect("a body") };
+            let serve = async {
+                let stream = server.await;
+                open.spawn_local(async move {
+                    answer_all(stream, "yes").await;
+                    port
+                });
+            };
+            assert_eq!(tokio::join!(sent, serve).0, "yes");
+        }
+        // Three were idle when the fourth client came, and are again since it has its answer.
+        assert_eq!(open.join_next().await.expect("one that ends").expect("no panic"), 1);
+        bench.upstreams.sweep(false);
+        assert_eq!(open.join_next().await.expect("one that ends").expect("no panic"), 2);
     });
 }
