@@ -341,6 +341,39 @@ fn methods_are_switched_live() {
     assert!(promise(room.come_back(s(1.6), ONE, &lot)).is_none_or(|place| place.kind == Kind::Place));
 }
 
+/// Newcomers go on then: who waits is not to be the last.
+#[test]
+fn who_waits_hears_that_nobody_is_held_any_more() {
+    let passing =
+        RoomSettings { classes: vec![ClassRoom { queues: false, ..ClassRoom::default() }], ..settings() };
+    let unknown = |room: &mut Room| room.observe(s(0.5), Capacity::default(), std::iter::empty());
+    for role in [RoomRole::Both, RoomRole::Generate] {
+        let held = RoomSettings { role, floor: Some(1.0), ..settings() };
+        let mut room = room_of(&held, 1.0);
+        let last = ask(&mut room, START, 30)[20];
+        assert_eq!(room.look(s(0.5), &last).at, Some(last.at));
+        let mut without_capacity = room.clone();
+        unknown(&mut without_capacity);
+        let mut without_room = room;
+        without_room.configure(s(0.5), &RoomSettings { role, floor: Some(1.0), ..passing.clone() });
+        for mut room in [without_capacity, without_room] {
+            let at = if role == RoomRole::Generate { last.at } else { s(0.5) };
+            assert_eq!(room.look(s(0.5), &last).at, Some(at), "{role:?}");
+            if role == RoomRole::Both {
+                assert_eq!(how(room.come_back(s(0.5), ONE, &last)), Some(How::Unconcerned));
+            }
+        }
+    }
+    // Doors hold whatever the capacity is, and one that is not told yet may be there.
+    let mut room = room_of(&settings(), 1.0);
+    let last = ask(&mut room, START, 30)[20];
+    room.configure(s(0.5), &RoomSettings { method: RoomMethod::Closed, ..settings() });
+    unknown(&mut room);
+    assert_eq!(room.look(s(0.5), &last).at, Some(last.at));
+    let room = Room::new(&settings(), [1, 2], START);
+    assert_eq!(room.look(s(0.5), &last).at, Some(last.at));
+}
+
 #[test]
 fn who_comes_late_is_not_let_in_before_doors_open() {
     for role in [RoomRole::Both, RoomRole::Generate] {
