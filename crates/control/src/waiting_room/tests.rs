@@ -677,6 +677,53 @@ fn what_is_not_written_is_no_more_than_was_promised_lately() {
     assert_eq!(next.standing(s(62.5)).next, before);
 }
 
+/// Whoever got a lot in it comes in at his place, and so do those who get theirs from the next process.
+#[test]
+fn lots_of_the_second_that_was_not_written_have_places_of_their_own() {
+    for order in [crate::knobs::RoomOrder::InOrder, crate::knobs::RoomOrder::Shuffled] {
+        let settings =
+            RoomSettings { method: RoomMethod::Event, opens_at: Some(s(60.0)), order, ..settings() };
+        let mut room = room_of(&settings, 10.0);
+        let mut lots = ask(&mut room, s(10.2), 50);
+        let written = room.snapshot(s(10.5)).to_bytes();
+        lots.extend(ask(&mut room, s(10.6), 50));
+        let mut next = Room::new(&settings, [3, 2], s(11.0));
+        tell(&mut next, s(11.0), 10.0);
+        next.restore(s(11.0), &RoomSnapshot::from_bytes(&written).unwrap());
+        lots.extend(ask(&mut next, s(11.5), 50));
+        tell(&mut next, s(60.0), 10.0);
+        let newcomer = ask(&mut next, s(60.0), 1)[0];
+        assert!(newcomer.at >= s(75.0), "behind all of them: {}", newcomer.at);
+        let mut people = [0; 15];
+        let mut places: Vec<Promise> = Vec::new();
+        for lot in &lots {
+            match next.come_back(s(60.0), ONE, lot) {
+                Answer::Enter(entry) => {
+                    assert_eq!(entry.how, How::Kept, "{order:?}");
+                    people[0] += 1;
+                }
+                Answer::Wait(place) => places.push(place.promise),
+                other => panic!("{other:?}"),
+            }
+        }
+        places.sort_by_key(|place| place.at);
+        for place in &places {
+            assert_eq!(how(next.come_back(place.at, ONE, place)), Some(How::Kept), "{order:?}");
+            people[place.at.since(s(60.0)).as_secs() as usize] += 1;
+        }
+        if order == crate::knobs::RoomOrder::InOrder {
+            assert_eq!(people, [10; 15]);
+        }
+        // Of an orderly end everything is written.
+        let last = room.snapshot(s(10.7)).last().to_bytes();
+        let mut next = Room::new(&settings, [3, 2], s(11.0));
+        tell(&mut next, s(11.0), 10.0);
+        next.restore(s(11.0), &RoomSnapshot::from_bytes(&last).unwrap());
+        tell(&mut next, s(60.0), 10.0);
+        assert!(ask(&mut next, s(60.0), 1)[0].at < s(71.0), "{order:?}");
+    }
+}
+
 #[test]
 fn a_million_are_promised_in_order() {
     let mut room = room_of(&settings(), 1000.0);
