@@ -33,6 +33,8 @@ use super::{
 };
 use crate::{Timestamp, knobs::RoomOrder};
 
+/// Nanoseconds.
+const SECOND: u64 = 1_000_000_000;
 /// Drawn rounds of a group that are remembered.
 const ROUNDS_MAX: usize = 16;
 /// Groups that draw by themselves, besides everybody; as many as a configuration has classes.
@@ -69,14 +71,50 @@ pub(super) struct Round {
     pub(super) people: u64,
     /// Where it lies, once it is drawn.
     pub(super) drawn: Option<Stretch>,
+    pub(super) lately: Lately,
+}
+
+/// Work of the lots that a round gave in a second, counted from the Unix epoch, and the most of the seconds before, halved with each
+/// since.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Lately {
+    second: u64,
+    given: Work,
+    before: Work,
 }
 
 impl Round {
-    /// The number of the next lot that is drawn in order: the work before it, and marks of the round, since promises of one
-    /// slot are told apart by their numbers.
+    /// One more lot, of so much work.
+    pub(super) fn add(&mut self, now: Timestamp, work: Work) {
+        self.work = self.work.saturating_add(work);
+        self.people += 1;
+        self.lately.give(now, work);
+    }
+
+    /// The number of the next lot that is drawn in order: the work before it, and marks of the round and of the process by its
+    /// `secret`. Promises of one slot are told apart by their numbers, and a process that was killed may have given lots of
+    /// which the next one knows nothing.
     pub(super) fn next_in_order(&self, secret: u64) -> u64 {
         let marks = mix(self.key.as_nanos() ^ secret) & !IN_ORDER;
         marks | self.work.min(IN_ORDER)
+    }
+}
+
+impl Lately {
+    fn give(&mut self, now: Timestamp, work: Work) {
+        let second = now.as_nanos() / SECOND;
+        if second > self.second {
+            *self = Self { second, given: 0, before: self.most(now) };
+        }
+        self.given = self.given.saturating_add(work);
+    }
+
+    /// As much may be given before the next snapshot is written.
+    pub(super) fn most(&self, now: Timestamp) -> Work {
+        let since = (now.as_nanos() / SECOND).saturating_sub(self.second);
+        let halved =
+            u32::try_from(since).ok().and_then(|since| self.given.max(self.before).checked_shr(since));
+        halved.unwrap_or(0)
     }
 }
 
@@ -113,7 +151,8 @@ impl Draws {
             while self.rounds().any(|round| round.key == key) {
                 key = key - Duration::from_millis(1);
             }
-            self.open.push(Round { key, closes, order, group, work: 0, people: 0, drawn: None });
+            let lately = Lately::default();
+            self.open.push(Round { key, closes, order, group, work: 0, people: 0, drawn: None, lately });
             self.open.len() - 1
         });
         &mut self.open[at]
@@ -196,7 +235,8 @@ impl Draws {
         let Some(round) = self.rounds().find(|round| round.key == key) else { return Lot::Unknown };
         let Some(drawn) = round.drawn else { return Lot::Pending(round.closes, round.people) };
         let position = match round.order {
-            RoomOrder::InOrder => (number & IN_ORDER).min(round.work),
+            // Behind the end of the round where more was given before a kill than is reckoned with.
+            RoomOrder::InOrder => number & IN_ORDER,
             RoomOrder::Shuffled => {
                 let share = u128::from(mix(number ^ secret));
                 u64::try_from((share * u128::from(round.work)) >> 64).unwrap_or(round.work)

@@ -114,11 +114,10 @@ impl Room {
         let group = self.settings.group_of(class);
         let round = self.draws.open(group, closes, order);
         let (number, at) = match round.order {
-            RoomOrder::InOrder => (round.next_in_order(self.secrets[1]), round.key),
+            RoomOrder::InOrder => (round.next_in_order(self.secrets[0]), round.key),
             RoomOrder::Shuffled => (drawn, round.key),
         };
-        round.work = round.work.saturating_add(work);
-        round.people += 1;
+        round.add(self.now, work);
         self.count(class, RoomCount::Promised);
         self.wait(Promise {
             kind: Kind::Lot,

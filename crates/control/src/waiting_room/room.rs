@@ -492,7 +492,8 @@ impl Room {
         }
     }
 
-    fn concerns(&self, class: ClassId) -> bool {
+    /// Whether people of a class are held, or would be if they were more than there is room for.
+    pub(super) fn concerns(&self, class: ClassId) -> bool {
         self.settings.is_on()
             && self.settings.classes.get(class.index()).is_some_and(|class| class.queues)
             && (self.holds_everybody(class) || self.is_limited())

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::{
     LANES_MAX, Revoked, Room, Work,
     budget::units,
-    draws::{ALL_ROUNDS_MAX, Draws, Round},
+    draws::{ALL_ROUNDS_MAX, Draws, Lately, Round},
     lines::Was,
     sessions::REVOKED_MAX,
     settings::Group,
@@ -150,8 +150,13 @@ impl Room {
         }
         self.sessions.put_sums(snapshot.follow.0, snapshot.follow.1);
         self.restore_revoked(&snapshot.revoked);
-        let rounds = snapshot.rounds.iter();
-        self.draws = Draws::of(rounds.map(|(name, round)| Round { group: self.named(*name), ..*round }));
+        let rounds = snapshot.rounds.iter().map(|(name, round)| Round {
+            group: self.named(*name),
+            work: snapshot.work_of(round),
+            lately: Lately::default(),
+            ..*round
+        });
+        self.draws = Draws::of(rounds);
         self.draws.lay_into(&self.table, snapshot.slot);
         self.set_doors();
         for (lane, work) in snapshot.issued_work_lately.into_iter().enumerate() {
@@ -223,8 +228,15 @@ impl RoomSnapshot {
 
     /// The last one of its process: nothing is promised after it.
     #[must_use]
-    pub fn last(self) -> Self {
+    pub fn last(mut self) -> Self {
+        self.rounds.iter_mut().for_each(|(_, round)| round.lately = Lately::default());
         Self { issued_work_lately: [0; LANES_MAX], ..self }
+    }
+
+    /// Work of a round's lots, with those that may have been given after the last writing: whoever comes later has a place behind them.
+    fn work_of(&self, round: &Round) -> Work {
+        let unwritten = if round.drawn.is_none() { round.lately.most(self.at) } else { 0 };
+        round.work.saturating_add(unwritten)
     }
 
     /// As bytes.
@@ -260,7 +272,7 @@ impl RoomSnapshot {
             put(round.key.as_nanos());
             put(round.closes.as_nanos());
             put(u64::from(round.order == RoomOrder::InOrder));
-            put(round.work);
+            put(self.work_of(round));
             put(round.people);
             let drawn = round.drawn.unwrap_or(Stretch::even(u64::MAX, 0));
             [drawn.slot, drawn.budget, drawn.more_from, drawn.more].into_iter().for_each(&mut put);
@@ -330,7 +342,8 @@ impl RoomSnapshot {
                 return Err(reader.damaged());
             }
             let drawn = (slot != u64::MAX).then_some(Stretch { slot, budget, more_from, more });
-            rounds.push((name, Round { key, closes, order, group: None, work, people, drawn }));
+            let lately = Lately::default();
+            rounds.push((name, Round { key, closes, order, group: None, work, people, drawn, lately }));
         }
         let lanes = if *version <= THIRD { 0 } else { reader.count(LANES_MAX as u64 - 1)? };
         for work in issued_work_lately.iter_mut().skip(1).take(usize::try_from(lanes).unwrap_or(0)) {

@@ -87,11 +87,17 @@ impl Estimate {
 }
 
 impl Room {
-    /// How things stand for somebody who waits and asks: his time is now if he is called. Changes nothing.
+    /// How things stand for somebody who waits and asks: his time is now if he is called, or if nobody is held any more. Changes
+    /// nothing.
     #[must_use]
     pub fn look(&self, now: Timestamp, promise: &Promise) -> Estimate {
         let now = now.max(self.now);
         let mut estimate = self.estimate(now, promise);
+        // Who has a time of a generator's would be early at the check; and a process that begins is told of its capacity soon.
+        let may_go_on = self.is_told && self.settings.role != RoomRole::Generate;
+        if may_go_on && !self.concerns(self.known(promise.class)) {
+            return Estimate { at: Some(now), undrawn: false, ahead: 0, behind: 0, ..estimate };
+        }
         let is_called = |slot| self.is_called(now, slot, self.known(promise.class), promise.work);
         if estimate.early && promise.kind == Kind::Place && is_called(self.table.slot_of(promise.at)) {
             estimate.at = Some(now);

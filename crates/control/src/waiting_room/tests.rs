@@ -341,6 +341,39 @@ fn methods_are_switched_live() {
     assert!(promise(room.come_back(s(1.6), ONE, &lot)).is_none_or(|place| place.kind == Kind::Place));
 }
 
+/// Newcomers go on then: who waits is not to be the last.
+#[test]
+fn who_waits_hears_that_nobody_is_held_any_more() {
+    let passing =
+        RoomSettings { classes: vec![ClassRoom { queues: false, ..ClassRoom::default() }], ..settings() };
+    let unknown = |room: &mut Room| room.observe(s(0.5), Capacity::default(), std::iter::empty());
+    for role in [RoomRole::Both, RoomRole::Generate] {
+        let held = RoomSettings { role, floor: Some(1.0), ..settings() };
+        let mut room = room_of(&held, 1.0);
+        let last = ask(&mut room, START, 30)[20];
+        assert_eq!(room.look(s(0.5), &last).at, Some(last.at));
+        let mut without_capacity = room.clone();
+        unknown(&mut without_capacity);
+        let mut without_room = room;
+        without_room.configure(s(0.5), &RoomSettings { role, floor: Some(1.0), ..passing.clone() });
+        for mut room in [without_capacity, without_room] {
+            let at = if role == RoomRole::Generate { last.at } else { s(0.5) };
+            assert_eq!(room.look(s(0.5), &last).at, Some(at), "{role:?}");
+            if role == RoomRole::Both {
+                assert_eq!(how(room.come_back(s(0.5), ONE, &last)), Some(How::Unconcerned));
+            }
+        }
+    }
+    // Doors hold whatever the capacity is, and one that is not told yet may be there.
+    let mut room = room_of(&settings(), 1.0);
+    let last = ask(&mut room, START, 30)[20];
+    room.configure(s(0.5), &RoomSettings { method: RoomMethod::Closed, ..settings() });
+    unknown(&mut room);
+    assert_eq!(room.look(s(0.5), &last).at, Some(last.at));
+    let room = Room::new(&settings(), [1, 2], START);
+    assert_eq!(room.look(s(0.5), &last).at, Some(last.at));
+}
+
 #[test]
 fn who_comes_late_is_not_let_in_before_doors_open() {
     for role in [RoomRole::Both, RoomRole::Generate] {
@@ -642,6 +675,53 @@ fn what_is_not_written_is_no_more_than_was_promised_lately() {
     tell(&mut next, s(62.5), 10.0);
     next.restore(s(62.5), &RoomSnapshot::from_bytes(&last.to_bytes()).unwrap());
     assert_eq!(next.standing(s(62.5)).next, before);
+}
+
+/// Whoever got a lot in it comes in at his place, and so do those who get theirs from the next process.
+#[test]
+fn lots_of_the_second_that_was_not_written_have_places_of_their_own() {
+    for order in [crate::knobs::RoomOrder::InOrder, crate::knobs::RoomOrder::Shuffled] {
+        let settings =
+            RoomSettings { method: RoomMethod::Event, opens_at: Some(s(60.0)), order, ..settings() };
+        let mut room = room_of(&settings, 10.0);
+        let mut lots = ask(&mut room, s(10.2), 50);
+        let written = room.snapshot(s(10.5)).to_bytes();
+        lots.extend(ask(&mut room, s(10.6), 50));
+        let mut next = Room::new(&settings, [3, 2], s(11.0));
+        tell(&mut next, s(11.0), 10.0);
+        next.restore(s(11.0), &RoomSnapshot::from_bytes(&written).unwrap());
+        lots.extend(ask(&mut next, s(11.5), 50));
+        tell(&mut next, s(60.0), 10.0);
+        let newcomer = ask(&mut next, s(60.0), 1)[0];
+        assert!(newcomer.at >= s(75.0), "behind all of them: {}", newcomer.at);
+        let mut people = [0; 15];
+        let mut places: Vec<Promise> = Vec::new();
+        for lot in &lots {
+            match next.come_back(s(60.0), ONE, lot) {
+                Answer::Enter(entry) => {
+                    assert_eq!(entry.how, How::Kept, "{order:?}");
+                    people[0] += 1;
+                }
+                Answer::Wait(place) => places.push(place.promise),
+                other => panic!("{other:?}"),
+            }
+        }
+        places.sort_by_key(|place| place.at);
+        for place in &places {
+            assert_eq!(how(next.come_back(place.at, ONE, place)), Some(How::Kept), "{order:?}");
+            people[place.at.since(s(60.0)).as_secs() as usize] += 1;
+        }
+        if order == crate::knobs::RoomOrder::InOrder {
+            assert_eq!(people, [10; 15]);
+        }
+        // Of an orderly end everything is written.
+        let last = room.snapshot(s(10.7)).last().to_bytes();
+        let mut next = Room::new(&settings, [3, 2], s(11.0));
+        tell(&mut next, s(11.0), 10.0);
+        next.restore(s(11.0), &RoomSnapshot::from_bytes(&last).unwrap());
+        tell(&mut next, s(60.0), 10.0);
+        assert!(ask(&mut next, s(60.0), 1)[0].at < s(71.0), "{order:?}");
+    }
 }
 
 #[test]
