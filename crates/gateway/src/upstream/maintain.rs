@@ -141,9 +141,8 @@ impl Upstreams {
                 let (server, plan, busy) = (server.clone(), Rc::clone(&plan), Rc::clone(&busy));
                 let upstreams = Rc::clone(&self);
                 probes.spawn_local(async move {
-                    match probe::is_good(&server, &plan, clock).await {
-                        Ok(good) => server.on_probe(clock.now(), good),
-                        Err(why) => upstreams.say_exhausted(&why),
+                    if let Err(why) = probe::run(&server, &plan, clock).await {
+                        upstreams.say_exhausted(&why);
                     }
                     busy.borrow_mut().remove(&server.id());
                 });

@@ -14,26 +14,24 @@ use super::{
 };
 use crate::body::{Outbound, RequestBody};
 
-/// Probes a server: whether it answered a GET of the probe path below 400 within the probe timeout.
+/// Probes a server, and tells it what came of that: whether it answered a GET of the probe path below 400 within the probe
+/// timeout.
 ///
 /// # Errors
 ///
 /// The probe could not be made, by no fault of the server: why.
-pub(super) async fn is_good(server: &Server, plan: &Rc<Plan>, clock: Clock) -> Result<bool, String> {
-    match tokio::time::timeout(plan.probe_timeout, probe(server, plan, clock)).await {
-        Ok(Ok(())) => Ok(true),
-        Ok(Err(failure)) if failure.kind == UpstreamError::Exhausted => Err(failure.message),
-        Ok(Err(failure)) => {
-            let why = failure.message;
-            tracing::debug!(server = server.name(), at = %server.endpoint(), "probe failed: {why}");
-            Ok(false)
-        }
-        Err(_) => {
-            let within = plan.probe_timeout;
-            tracing::debug!(server = server.name(), at = %server.endpoint(), "probe not answered within {within:?}");
-            Ok(false)
-        }
+pub(super) async fn run(server: &Server, plan: &Rc<Plan>, clock: Clock) -> Result<(), String> {
+    let fault = match tokio::time::timeout(plan.probe_timeout, probe(server, plan, clock)).await {
+        Ok(Ok(())) => None,
+        Ok(Err(failure)) if failure.kind == UpstreamError::Exhausted => return Err(failure.message),
+        Ok(Err(failure)) => Some(failure.message),
+        Err(_) => Some(format!("no answer within {:?}", plan.probe_timeout)),
+    };
+    if let Some(why) = &fault {
+        tracing::debug!(server = server.name(), at = %server.endpoint(), "probe failed: {why}");
     }
+    server.on_probe(clock.now(), fault.as_deref());
+    Ok(())
 }
 
 async fn probe(server: &Server, plan: &Rc<Plan>, clock: Clock) -> Result<(), Failure> {

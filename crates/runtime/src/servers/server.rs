@@ -233,18 +233,18 @@ impl Server {
             self.publish_ewma(&ewma, now);
         }
         if self.is_troubled.load(Ordering::Relaxed) {
-            self.with_health(now, |health| health.on_success(now));
+            self.with_health(now, None, |health| health.on_success(now));
         }
     }
 
     /// A live request failed there by its fault.
     pub fn on_failure(&self, now: Timestamp) {
-        self.with_health(now, |health| health.on_failure(now));
+        self.with_health(now, None, |health| health.on_failure(now));
     }
 
-    /// A probe was answered well, or was not.
-    pub fn on_probe(&self, now: Timestamp, good: bool) {
-        self.with_health(now, |health| health.on_probe(now, good));
+    /// A probe was answered well, or was not: what was wrong.
+    pub fn on_probe(&self, now: Timestamp, fault: Option<&str>) {
+        self.with_health(now, fault, |health| health.on_probe(now, fault.is_none()));
     }
 
     /// Lets the response time decay while nothing is observed. Once a second is enough.
@@ -358,17 +358,17 @@ impl Server {
         self.in_flight_max.store(max, Ordering::Relaxed);
         let is_draining = values.get(keys::SERVER_DRAIN);
         if self.is_draining.swap(is_draining, Ordering::Relaxed) && !is_draining {
-            self.with_health(now, |health| health.on_return(now));
+            self.with_health(now, None, |health| health.on_return(now));
         }
     }
 
     pub(super) fn configure_health(&self, now: Timestamp, settings: HealthSettings) {
-        self.with_health(now, |health| health.configure(now, settings));
+        self.with_health(now, None, |health| health.configure(now, settings));
     }
 
     /// It joins again after having left: as good as new.
     pub(super) fn renew(&self, now: Timestamp, settings: HealthSettings) {
-        self.with_health(now, |health| *health = Health::new(now, settings));
+        self.with_health(now, None, |health| *health = Health::new(now, settings));
     }
 
     pub(super) fn set_member(&self, is_member: bool) {
@@ -380,7 +380,7 @@ impl Server {
         self.ewma_nanos.store(nanos, Ordering::Relaxed);
     }
 
-    fn with_health(&self, now: Timestamp, change: impl FnOnce(&mut Health)) {
+    fn with_health(&self, now: Timestamp, fault: Option<&str>, change: impl FnOnce(&mut Health)) {
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         let before = health.condition(now);
         change(&mut health);
@@ -399,7 +399,7 @@ impl Server {
                     tracing::warn!(server = self.name, at = %self.endpoint, "out of service: requests failed there");
                 }
                 Condition::ProbedDown => {
-                    tracing::warn!(server = self.name, at = %self.endpoint, "out of service: probes failed");
+                    tracing::warn!(server = self.name, at = %self.endpoint, fault, "out of service: probes failed");
                 }
             }
         }
