@@ -164,6 +164,56 @@ impl Slow {
     }
 }
 
+/// Where a search had luck, requests take long because of the limit. What waits for times of that length then, which a load of few
+/// requests a second does not last without a break, never finds it out: it was ten seconds in flight for as long as the load lasted.
+#[test]
+fn a_limit_far_too_high_does_not_keep_itself_from_being_found_out() {
+    let stays =
+        stays_s(4, Some(4), &[Draw::Exponential { mean: 0.005 }, Draw::Exponential { mean: 0.5 }], 1.5);
+    println!("{stays:.2?}");
+    assert!(stays[4] < 5.0, "{stays:.2?}");
+}
+
+/// 95th percentiles of the time in flight, seconds, in ten minutes before a server of few requests a second, of which each work is
+/// asked for as often: of five seeds, in order.
+fn stays_s(processors: u16, threads: Option<u32>, works: &[Draw], load: f64) -> Vec<f64> {
+    let mean = works.iter().map(Draw::mean).sum::<f64>() / works.len() as f64;
+    let per_s = load * f64::from(processors) / mean;
+    let classes = works.iter().enumerate();
+    let application = Application {
+        classes: classes
+            .map(|(index, work)| Class { name: format!("c{index}"), work: work.clone(), ..Class::default() })
+            .collect(),
+        server: Server { threads, ..Server::default() },
+        clients: vec![Clients {
+            name: "everybody".to_owned(),
+            population: Population::Open {
+                arrivals: Arrivals::Poisson { per_s },
+                mix: (0..).map(ClassId).zip(works.iter().map(|_| 1.0)).collect(),
+                clients: 1000,
+            },
+            behaviour: Behaviour { timeout: Some(Duration::from_secs(10)), retry: None },
+        }],
+        ..Application::default()
+    };
+    let mut stays: Vec<f64> = (1..=5)
+        .map(|seed| {
+            let scenario = Scenario {
+                seed,
+                duration: Duration::from_secs(600),
+                warm_up: Duration::from_secs(20),
+                host: Host { processors, ..Host::default() },
+                applications: vec![application.clone()],
+                ..Scenario::default()
+            };
+            let result = run(&scenario, &mut Gateway::of(&application));
+            result.total().service.quantile(0.95).expect("some were served").as_secs_f64()
+        })
+        .collect();
+    stays.sort_by(f64::total_cmp);
+    stays
+}
+
 /// A limit that is as high as it may be is not looked above: what chance shows there began a search every half minute.
 #[test]
 fn a_limit_at_its_highest_is_steady() {

@@ -37,7 +37,7 @@ impl KneeTrack {
             Mode::Up => self.is_full,
             Mode::Start | Mode::Low | Mode::Tight => false,
         };
-        if !self.is_full || self.saturated_for(t) < (5.0 * self.response).max(0.5) {
+        if !self.is_full || self.saturated_for(t) < self.biased_for() {
             return false;
         }
         let allowed = self.part_allowed();
@@ -96,11 +96,16 @@ impl KneeTrack {
         t - self.saturation.since
     }
 
+    /// How long saturation is a biased sample, seconds.
+    fn biased_for(&self) -> f64 {
+        (5.0 * self.own_response()).max(0.5)
+    }
+
     pub(super) fn tick_base(&mut self, t: f64, seconds: f64, departed: &PerClass) {
         let cap = self.level_cap * (1.0 + 0.4 * TICK);
         self.level_cap = cap.max(self.level).min(self.level_max());
         let saturated_for = self.saturated_for(t);
-        if saturated_for < (5.0 * self.response).max(0.5) {
+        if saturated_for < self.biased_for() {
             return;
         }
         if self.part_allowed() < 1.0 {

@@ -88,10 +88,21 @@ impl KneeTrack {
 
     /// `N` at a capacity.
     pub(super) fn knee_at(&self, capacity: f64) -> f64 {
+        (capacity * self.mean_unqueued()).max(1.0)
+    }
+
+    /// The mean response time, seconds, as far as it is not a queue: under a limit far too high requests take long, and what waited for
+    /// times of that length would never find it out.
+    pub(super) fn own_response(&self) -> f64 {
+        self.response.min(self.mean_unqueued())
+    }
+
+    /// `R` of the present mix, seconds.
+    fn mean_unqueued(&self) -> f64 {
         let mut unqueued = PerClass::ZERO;
         for class in 0..self.classes {
             unqueued[class] = self.unqueued(class);
         }
-        (capacity * self.mean(&unqueued)).max(1.0)
+        self.mean(&unqueued)
     }
 }

@@ -144,7 +144,7 @@ impl KneeTrack {
 
     /// Those that cost goodput come in lasting saturation only.
     fn is_lasting(&self, saturated_for: f64) -> bool {
-        saturated_for > (4.0 * self.response).max(4.0)
+        saturated_for > (4.0 * self.own_response()).max(4.0)
     }
 
     /// Departures of a tight probe do not count as samples of the capacity, so the estimate comes first.
