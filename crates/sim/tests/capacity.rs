@@ -170,7 +170,6 @@ impl Slow {
 fn a_limit_far_too_high_does_not_keep_itself_from_being_found_out() {
     let stays =
         stays_s(4, Some(4), &[Draw::Exponential { mean: 0.005 }, Draw::Exponential { mean: 0.5 }], 1.5);
-    println!("{stays:.2?}");
     assert!(stays[4] < 5.0, "{stays:.2?}");
 }
 
