@@ -173,6 +173,14 @@ fn a_limit_far_too_high_does_not_keep_itself_from_being_found_out() {
     assert!(stays[4] < 5.0, "{stays:.2?}");
 }
 
+/// Under a limit far too high a load of few requests a second breaks off before a limit's worth has departed. A search that settled anew
+/// after each break did not end within ten minutes.
+#[test]
+fn a_search_ends_although_the_load_has_breaks() {
+    let stays = stays_s(1, Some(1), &[Draw::LogNormal { mean: 0.125, cv: 2.0 }], 1.3);
+    assert!(stays[2] < 5.0, "{stays:.2?}");
+}
+
 /// 95th percentiles of the time in flight, seconds, in ten minutes before a server of few requests a second, of which each work is
 /// asked for as often: of five seeds, in order.
 fn stays_s(processors: u16, threads: Option<u32>, works: &[Draw], load: f64) -> Vec<f64> {

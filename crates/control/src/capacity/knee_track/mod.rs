@@ -495,6 +495,7 @@ impl KneeTrack {
             self.next_tick = now + TICK_SPAN;
             self.last = self.seconds(now);
             self.pause(self.last);
+            self.saturation.stays_busy = false;
         }
         self.note_starts(load.started);
         let in_flight = self.weights.follow(&self.mix, load.in_flight);
@@ -574,7 +575,12 @@ impl KneeTrack {
                 self.mode = Mode::Base;
                 self.set_base_level();
             }
-            self.begin(self.mode, t);
+            if !mem::replace(&mut self.saturation.stays_busy, true) || self.mode != Mode::Start {
+                self.begin(self.mode, t);
+            } else if self.settling.is_none() {
+                self.zero(t);
+                self.resume(t);
+            }
             return;
         }
         if self.count_saturated(t, &departed) {
@@ -588,6 +594,7 @@ impl KneeTrack {
             // What passes the limit (the top priority), or weighs more than all of it, does not go down to it.
             let drained = in_flight <= self.level || settling.turned >= before + self.level * turnovers;
             if drained && (turned || t >= settling.latest) {
+                self.settling = None;
                 self.zero(t);
                 self.resume(t);
             } else if self.costs.is_none()
@@ -630,7 +637,6 @@ impl KneeTrack {
     /// A new block.
     fn zero(&mut self, t: f64) {
         self.block = Block { began: t, ..Block::default() };
-        self.settling = None;
     }
 
     fn forget_windows(&mut self) {

@@ -1,6 +1,6 @@
 //! Saturation: whether the server is as full as the limit makes it, and what is learnt where it is not.
 
-use super::{KneeTrack, LOW, TICK};
+use super::{KneeTrack, LOW, Mode, TICK};
 
 /// For how much of a response time a server is still full after something last waited for it.
 const STILL_FULL: f64 = 0.25;
@@ -13,6 +13,8 @@ pub(super) struct Saturation {
     pub(super) last_held: f64,
     /// Since when little has been in flight, while it does not hold.
     pub(super) quiet_since: f64,
+    /// Whether, since it held, half of the limit has been in flight all the while: what has been settled is so still.
+    pub(super) stays_busy: bool,
 }
 
 impl KneeTrack {
@@ -36,6 +38,7 @@ impl KneeTrack {
             self.interrupt(t);
             self.pause(t);
         }
+        self.saturation.stays_busy &= in_flight >= 0.5 * self.level;
         self.look_for_burst(in_flight);
         self.look_for_futility(t, in_flight);
         let (Some(knee), true) = (self.knee, self.costs.is_some()) else { return };
@@ -58,6 +61,9 @@ impl KneeTrack {
         self.saturation.holds = false;
         self.is_full = false;
         self.saturation.quiet_since = t;
+        if self.mode != Mode::Start {
+            self.settling = None;
+        }
         self.zero(t);
         self.cusums.reset();
     }

@@ -13,7 +13,9 @@
 //! step has lasted long enough. Once it grows no more, the capacity is taken from the step with the best lower confidence
 //! bound, `X·(1 − 1.5·√(F/a))`, among the last three, together with those within 15 % of it.
 //!
-//! A break in the load does not end a search: what it had counted at a limit counts on once the load is back.
+//! A break in the load does not end a search: what it had counted at a limit counts on once the load is back. Nor is a limit settled
+//! anew after a break in which half of it stayed in flight: where it is far too high, two limits' worth take longer to depart than a
+//! load of few requests a second goes on without a break.
 //!
 //! While costs are known (a change is being followed), the limit grows by half and `X` is in work.
 
