@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_control::ClassId;
 use tidegate_sim::{
     Application, Arrivals, Behaviour, Change, Class, Clients, Draw, Followed, Gateway, Host, Population, Row,
-    Scenario, Score, Server, StandardServer, run,
+    RunResult, Scenario, Score, Server, StandardServer, run,
 };
 
 const SPAN: Duration = Duration::from_secs(40);
@@ -168,22 +168,27 @@ impl Slow {
 /// requests a second does not last without a break, never finds it out: it was ten seconds in flight for as long as the load lasted.
 #[test]
 fn a_limit_far_too_high_does_not_keep_itself_from_being_found_out() {
-    let stays =
-        stays_s(4, Some(4), &[Draw::Exponential { mean: 0.005 }, Draw::Exponential { mean: 0.5 }], 1.5);
-    assert!(stays[4] < 5.0, "{stays:.2?}");
+    let works = [Draw::Exponential { mean: 0.005 }, Draw::Exponential { mean: 0.5 }];
+    let runs = runs_of_ten_minutes(4, Some(4), &works, 1.5);
+    let stays = runs.iter().map(|run| run.total().service.quantile(0.95).expect("some were served"));
+    let worst = stays.max().expect("there are five");
+    assert!(worst < Duration::from_secs(5), "{worst:?}");
 }
 
-/// Under a limit far too high a load of few requests a second breaks off before a limit's worth has departed. A search that settled anew
-/// after each break did not end within ten minutes.
+/// Under a limit far too high a load of few requests a second breaks off before a limit's worth has departed. Where each break began the
+/// settling anew, 18 of 40 such searches did not end within ten minutes.
 #[test]
 fn a_search_ends_although_the_load_has_breaks() {
-    let stays = stays_s(1, Some(1), &[Draw::LogNormal { mean: 0.125, cv: 2.0 }], 1.3);
-    assert!(stays[2] < 5.0, "{stays:.2?}");
+    let runs = runs_of_ten_minutes(1, Some(1), &[Draw::LogNormal { mean: 0.125, cv: 2.0 }], 1.1);
+    let found_s = median(&runs, |run| {
+        let found = run.series.iter().find(|row| row.capacity.is_some());
+        found.map_or(f64::INFINITY, |row| row.at.as_secs_f64())
+    });
+    assert!(found_s < 300.0, "{found_s}");
 }
 
-/// 95th percentiles of the time in flight, seconds, in ten minutes before a server of few requests a second, of which each work is
-/// asked for as often: of five seeds, in order.
-fn stays_s(processors: u16, threads: Option<u32>, works: &[Draw], load: f64) -> Vec<f64> {
+/// Ten minutes before a server of few requests a second, of which each work is asked for as often: of five seeds.
+fn runs_of_ten_minutes(processors: u16, threads: Option<u32>, works: &[Draw], load: f64) -> Vec<RunResult> {
     let mean = works.iter().map(Draw::mean).sum::<f64>() / works.len() as f64;
     let per_s = load * f64::from(processors) / mean;
     let classes = works.iter().enumerate();
@@ -203,7 +208,7 @@ fn stays_s(processors: u16, threads: Option<u32>, works: &[Draw], load: f64) -> 
         }],
         ..Application::default()
     };
-    let mut stays: Vec<f64> = (1..=5)
+    (1..=5)
         .map(|seed| {
             let scenario = Scenario {
                 seed,
@@ -213,12 +218,9 @@ fn stays_s(processors: u16, threads: Option<u32>, works: &[Draw], load: f64) -> 
                 applications: vec![application.clone()],
                 ..Scenario::default()
             };
-            let result = run(&scenario, &mut Gateway::of(&application));
-            result.total().service.quantile(0.95).expect("some were served").as_secs_f64()
+            run(&scenario, &mut Gateway::of(&application))
         })
-        .collect();
-    stays.sort_by(f64::total_cmp);
-    stays
+        .collect()
 }
 
 /// A limit that is as high as it may be is not looked above: what chance shows there began a search every half minute.
