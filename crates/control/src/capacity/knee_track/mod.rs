@@ -575,7 +575,8 @@ impl KneeTrack {
                 self.mode = Mode::Base;
                 self.set_base_level();
             }
-            if !mem::replace(&mut self.saturation.stays_busy, true) || self.mode != Mode::Start {
+            let stays_busy = mem::replace(&mut self.saturation.stays_busy, true);
+            if self.mode != Mode::Start || !stays_busy {
                 self.begin(self.mode, t);
             } else if self.settling.is_none() {
                 self.zero(t);

@@ -13,7 +13,7 @@ pub(super) struct Saturation {
     pub(super) last_held: f64,
     /// Since when little has been in flight, while it does not hold.
     pub(super) quiet_since: f64,
-    /// Whether, since it held, half of the limit has been in flight all the while: what has been settled is so still.
+    /// Whether, since it held, half of the limit has been in flight all the while: what a search has settled is so still.
     pub(super) stays_busy: bool,
 }
 
@@ -61,6 +61,7 @@ impl KneeTrack {
         self.saturation.holds = false;
         self.is_full = false;
         self.saturation.quiet_since = t;
+        // A search's goes on, unless the server empties.
         if self.mode != Mode::Start {
             self.settling = None;
         }
