@@ -90,7 +90,7 @@ fn paths() -> Json {
         ) },
         "/api/v1/events": { "get": operation(
             "events",
-            "What happens, as server-sent events, until the reader leaves. The kinds lost, slow and meters have no id.",
+            "What happens, as server-sent events, until the reader leaves. The kinds lost, slow, withdrawn and meters have no id.",
             &[
                 query("after", "Begins after the event of this id; 0: with all that is remembered."),
                 query("kinds", &format!("Only these, with commas: {}.", kinds.join(", "))),

@@ -549,7 +549,7 @@ impl Api {
             }
             _ => Err(Problem::new(
                 StatusCode::NOT_FOUND,
-                "nothing is here: see /metrics, /healthz, /readyz, /api/v1/overview, /api/v1/events, /api/v1/measurements, /api/v1/archives, /api/v1/controllers, /api/v1/knobs, /api/v1/capacity, /api/v1/applications/NAME/servers, /api/v1/applications/NAME/capacity, /api/v1/waiting-rooms, /api/v1/applications/NAME/waiting-room",
+                "nothing is here: there is /healthz, /readyz, /metrics, and what /api/v1/openapi.json lists",
             )),
         }
     }

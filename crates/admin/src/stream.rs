@@ -157,7 +157,11 @@ async fn write<F: Future<Output = Result<Json, Problem>>>(
                 }
             },
             () = door.is_over() => return None,
-            () = guest.is_over() => return None,
+            () = guest.is_over() => {
+                let text = "the access configured now does not let this reader in as it did: connect again";
+                to(unnumbered("withdrawn", &json!({ "text": text }))).await?;
+                return None;
+            }
             _ = metered.tick(), if period.is_some() => to(unnumbered("meters", &meters().await.ok()?)).await?,
             _ = alive.tick() => to(":\n\n".to_owned()).await?,
         }

@@ -53,6 +53,10 @@ pub(crate) fn follow(follow: &Follow) -> Result<(), Failure> {
             if !say(text)? {
                 return Ok(());
             }
+            // The gateway goes on, and so would what reads it.
+            if matches!(name.as_str(), "slow" | "withdrawn") {
+                return Err(Failure::work(format!("{}: the events ended", follow.asked.address())));
+            }
             left -= 1;
             if left == 0 {
                 return Ok(());

@@ -268,13 +268,13 @@ impl Signals {
             child: signal(SignalKind::child())?,
         })
     }
+}
 
-    /// Resolves when the process is told to end, with the signal's name.
-    async fn told_to_end(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
+/// Resolves when the process is told to end, with the signal's name.
+async fn told_to_end(terminate: &mut Signal, interrupt: &mut Signal) -> &'static str {
+    tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
     }
 }
 
@@ -299,7 +299,7 @@ impl Life {
                     tracing::info!(?changed, "files changed: reading configuration and certificates again");
                     self.reload(&mut watch);
                 }
-                _ = signals.reopen.recv() => self.running.reopen_logs(),
+                _ = signals.reopen.recv() => self.running.logs().reopen(),
                 _ = signals.child.recv(), if is_first() => reap(),
                 _ = signals.upgrade.recv() => {
                     if is_first() {
@@ -313,7 +313,7 @@ impl Life {
                     let upgraded = tokio::select! {
                         upgraded = self.running.upgrade(admin.map(Admin::offer), UPGRADE_TIMEOUT) => Some(upgraded),
                         // Dropped, it stops the process that it started.
-                        signal = signals.told_to_end() => {
+                        signal = told_to_end(&mut signals.terminate, &mut signals.interrupt) => {
                             tracing::info!(signal, "the upgrade is given up");
                             None
                         }
@@ -335,7 +335,7 @@ impl Life {
         self.end(handed_over, &mut signals).await
     }
 
-    /// Drains; a second signal to end cuts it short. That another process has taken over was no such signal.
+    /// Drains; a second signal to end cuts it short, and the access log is opened again as ever. That another process has taken over was no such signal.
     async fn end(mut self, handed_over: bool, signals: &mut Signals) -> Result<(), Failure> {
         if let Some(admin) = &self.admin {
             admin.set_ready(false);
@@ -357,6 +357,7 @@ impl Life {
             false => self.shared.snapshot().settings.host.get(keys::DRAIN_GRACE),
         };
         let running = self.running;
+        let logs = running.logs();
         let drain = async {
             if !grace.is_zero() {
                 tracing::info!(?grace, "not ready any more; listeners close after this");
@@ -366,14 +367,22 @@ impl Life {
             running.drain(handed_over).await
         };
         let cut_short = async {
-            if handed_over {
-                let signal = signals.told_to_end().await;
-                tracing::info!(
-                    signal,
-                    "draining already, as another process has taken over; a second one cuts it short"
-                );
+            let mut is_first = handed_over;
+            loop {
+                tokio::select! {
+                    signal = told_to_end(&mut signals.terminate, &mut signals.interrupt) => {
+                        if !is_first {
+                            break signal;
+                        }
+                        is_first = false;
+                        tracing::info!(
+                            signal,
+                            "draining already, as another process has taken over; a second one cuts it short"
+                        );
+                    }
+                    _ = signals.reopen.recv() => logs.reopen(),
+                }
             }
-            signals.told_to_end().await
         };
         tokio::select! {
             drained = drain => {

@@ -123,6 +123,17 @@ pub struct Running {
     is_draining: Arc<AtomicBool>,
 }
 
+/// What a gateway logs to.
+#[derive(Clone, Debug)]
+pub struct Logs(AccessLog);
+
+impl Logs {
+    /// Opens the access log's file again, after it has been moved away.
+    pub fn reopen(&self) {
+        self.0.reopen();
+    }
+}
+
 /// An open listener, and a handle of each of its sockets, to pass them on.
 struct Open {
     listening: Arc<Listening>,
@@ -321,9 +332,10 @@ impl Running {
         Watchdog::start(allowed, asked, || notify("WATCHDOG=1")).map(Some)
     }
 
-    /// Opens the access log's file again, after it has been moved away.
-    pub fn reopen_logs(&self) {
-        self.access_log.reopen();
+    /// What it logs to, to be opened again, also while it drains.
+    #[must_use]
+    pub fn logs(&self) -> Logs {
+        Logs(self.access_log.clone())
     }
 
     /// Replaces the running binary: starts the program of the same path with the same arguments,

@@ -21,8 +21,8 @@ mod watchdog;
 mod workers;
 
 pub use gateway::{
-    BoundListener, Drained, Gateway, ReloadError, Running, StartError, certificate_doubts, certificate_files,
-    check_certificates,
+    BoundListener, Drained, Gateway, Logs, ReloadError, Running, StartError, certificate_doubts,
+    certificate_files, check_certificates,
 };
 pub use handover::{Inherited, UpgradeError, notify, notify_reloading};
 pub use listener::ListenError;

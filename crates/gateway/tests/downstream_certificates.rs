@@ -10,6 +10,19 @@ use crate::{
     support::{Bed, get, write_certificate},
 };
 
+/// Of X.509 version 1, as `openssl x509 -req` makes them where it is given no extension.
+const OF_VERSION_1: &str = "\
+-----BEGIN CERTIFICATE-----\n\
+MIIBIjCByQIUVb1PF2P/AivTzzbc0Y0DqXmKheAwCgYIKoZIzj0EAwIwEzERMA8G\n\
+A1UEAwwIb2xkLnRlc3QwIBcNMjYxMTI3MTI1MDQ3WhgPMjEyNjExMDMxMjUwNDda\n\
+MBMxETAPBgNVBAMMCG9sZC50ZXN0MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE\n\
+jGAzJz3hkXSOWCiu7neNb1Ww9bEZxiGNZ5F4ZGTmUN4V9Msek61zeRIxbnW2VIdL\n\
+xprFevOSphdnqwGTiLAVIjAKBggqhkjOPQQDAgNIADBFAiEA07uTvNdU2FLFpMYt\n\
+VjsNsx/jb+HRs10WgmPW6ehIdIICIFfaKVbm/G3m9nai49j+9GrrYzYSZjuFgYuF\n\
+qW07rijw\n\
+-----END CERTIFICATE-----\n\
+";
+
 #[test]
 fn new_certificates_are_served_and_bad_ones_are_not() {
     let tls = Tls::new("", "");
@@ -31,6 +44,7 @@ fn new_certificates_are_served_and_bad_ones_are_not() {
             b"-----BEGIN CERTIFICATE-----\nbm9uc2Vuc2U=\n-----END CERTIFICATE-----\n",
             "no certificate of TLS",
         ),
+        ("one.pem", OF_VERSION_1.as_bytes(), "version 1, which TLS takes no more: issue it anew"),
         ("one.pem", &old, "not that of the certificate"),
         ("one.key", b"", "no private key in PEM"),
     ] {

@@ -1,6 +1,9 @@
 //! The access log: opened again on a signal, and a disk that is full.
 
-use std::fs;
+use std::{
+    fs, thread,
+    time::{Duration, Instant},
+};
 
 use crate::{
     Front,
@@ -8,7 +11,7 @@ use crate::{
         admin::await_metrics,
         client::Client,
         load::{Connections, Load},
-        origin::Origin,
+        origin::{Latch, Origin, respond},
     },
 };
 
@@ -23,9 +26,9 @@ fn the_access_log_is_opened_again_and_loses_no_line() {
     load.await_more(100);
     fs::rename(&log, &rotated).expect("rotate");
     front.gateway.signal("USR1");
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(20);
     while !log.exists() {
-        assert!(std::time::Instant::now() < deadline, "the log is opened again");
+        assert!(Instant::now() < deadline, "the log is opened again");
         load.await_more(1);
     }
     load.await_more(100);
@@ -43,6 +46,37 @@ fn the_access_log_is_opened_again_and_loses_no_line() {
             serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert_eq!(entry["status"], 200, "{line}");
     }
+}
+
+#[test]
+fn the_access_log_is_opened_again_while_the_gateway_drains() {
+    let latch = Latch::default();
+    let held = latch.clone();
+    let origin = Origin::start(move |_, stream| {
+        held.wait();
+        respond(stream, 200, b"hello\n")
+    });
+    let directory = tempfile::tempdir().expect("a directory for the log");
+    let log = directory.path().join("access.log");
+    let mut front = Front::start(&[origin.url()], &format!("access_log.target = {log:?}"), "");
+    let mut client = Client::connect(front.listen).expect("connect");
+    client.send_get("/held", "").expect("send");
+    origin.await_requests(1);
+    front.gateway.signal("TERM");
+    front.gateway.log.await_line("draining", 1);
+    fs::rename(&log, directory.path().join("access.log.1")).expect("rotate");
+    front.gateway.signal("USR1");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !log.exists() {
+        assert!(Instant::now() < deadline, "the log is opened again");
+        thread::sleep(Duration::from_millis(5));
+    }
+    latch.open();
+    assert_eq!(client.response().expect("an answer").status, 200);
+    assert_eq!(front.gateway.ended(), Some(0));
+    front.gateway.log.assert_no_panic();
+    let logged = fs::read_to_string(&log).expect("read the log");
+    assert!(logged.contains("/held"), "{logged}");
 }
 
 #[test]

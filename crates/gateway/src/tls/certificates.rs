@@ -4,7 +4,7 @@ use std::{collections::HashMap, path::Path, sync::Arc};
 
 use aws_lc_rs::digest;
 use rustls::{
-    RootCertStore, SignatureAlgorithm, SignatureScheme,
+    CertificateError, OtherError, RootCertStore, SignatureAlgorithm, SignatureScheme,
     crypto::CryptoProvider,
     server::{ClientHello, ResolvesServerCert},
     sign::{CertifiedKey, Signer, SigningKey},
@@ -210,9 +210,7 @@ fn read_pair(files: &Certificate, provider: &CryptoProvider) -> Result<Certified
         rustls::Error::InconsistentKeys(_) => {
             TlsError::Mismatch { chain: files.chain.clone(), key: files.key.clone() }
         }
-        rustls::Error::InvalidCertificate(_) => {
-            malformed(&files.chain, format!("no certificate of TLS: {error}"))
-        }
+        rustls::Error::InvalidCertificate(error) => malformed(&files.chain, unusable(&error)),
         error => malformed(
             &files.key,
             format!(
@@ -221,6 +219,20 @@ fn read_pair(files: &Certificate, provider: &CryptoProvider) -> Result<Certified
             ),
         ),
     })
+}
+
+/// Why a certificate is none that can be served, and the mend where that is known.
+fn unusable(error: &CertificateError) -> String {
+    match error {
+        CertificateError::Other(OtherError(error))
+            if error.downcast_ref() == Some(&webpki::Error::UnsupportedCertVersion) =>
+        {
+            "a certificate of X.509 version 1, which TLS takes no more: issue it anew with extensions, which make it \
+             version 3 (openssl: -addext or -extfile, with subjectAltName = DNS:NAME)"
+                .to_owned()
+        }
+        error => format!("no certificate of TLS: {error}"),
+    }
 }
 
 /// The certificates in a PEM file, at least one.
