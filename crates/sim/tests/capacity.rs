@@ -180,11 +180,22 @@ fn a_limit_far_too_high_does_not_keep_itself_from_being_found_out() {
 #[test]
 fn a_search_ends_although_the_load_has_breaks() {
     let runs = runs_of_ten_minutes(1, Some(1), &[Draw::LogNormal { mean: 0.125, cv: 2.0 }], 1.1);
-    let found_s = median(&runs, |run| {
-        let found = run.series.iter().find(|row| row.capacity.is_some());
-        found.map_or(f64::INFINITY, |row| row.at.as_secs_f64())
-    });
+    let found_s = median(&runs, found_s);
     assert!(found_s < 300.0, "{found_s}");
+}
+
+/// Where half of a limit has not departed in 0.4 s, a search goes up without waiting for it. From there it looks at half, too: before
+/// one worker each step upwards takes twice as long as the one before, and what it finds there it had found below.
+#[test]
+fn a_search_looks_below_also_where_requests_are_slow() {
+    let runs = runs_of_ten_minutes(1, Some(1), &[Draw::LogNormal { mean: 0.5, cv: 2.0 }], 2.0);
+    let found_s = median(&runs, found_s);
+    assert!(found_s < 100.0, "{found_s}");
+}
+
+/// When a capacity was known.
+fn found_s(run: &RunResult) -> f64 {
+    run.series.iter().find(|row| row.capacity.is_some()).map_or(f64::INFINITY, |row| row.at.as_secs_f64())
 }
 
 /// Ten minutes before a server of few requests a second, of which each work is asked for as often: of five seeds.

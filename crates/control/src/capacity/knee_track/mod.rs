@@ -180,8 +180,6 @@ pub struct KneeTrack {
     /// How long the first search waits for a limit's departures before it goes on without, seconds; infinite once it has
     /// turned back.
     patience: f64,
-    /// The lowest limit at which the first search has served hardly anybody; infinite: none.
-    futile: f64,
     /// Starts of each class, as far as they are in the mix.
     starts_seen: [u64; COST_CLASSES],
     mix: PerClass,
@@ -286,7 +284,6 @@ impl KneeTrack {
             dispersion_windows: 0.0,
             classes: 1,
             patience: PATIENCE,
-            futile: f64::INFINITY,
             starts_seen: [0; COST_CLASSES],
             mix: PerClass::ZERO,
             costs: None,

@@ -1,7 +1,8 @@
 //! Mode start: the limit is doubled while the departure rate grows with it.
 //!
-//! The second step is half of the first: where half of it gives as much, the knee is below, and no more is tried than at first. From then on each step is above those before it. The rate `X` of a step at
-//! limit `L` is compared with the rate per request in flight of all steps below:
+//! The second step is half of the first: where half of it gives as much, the knee is below, and no more is tried than at
+//! first. From then on each step is above those before it. The rate `X` of a step at limit `L` is compared with the rate per
+//! request in flight of all steps below:
 //!
 //! ```text
 //! z = [ ln(X / (L · ΣX·T/ΣL·T)) + ½·ln(L/L_before) ] / √(F·(1/a + 1/a_before))
@@ -18,9 +19,7 @@
 //!
 //! While costs are known (a change is being followed), the limit grows by half and `X` is in work.
 
-use super::{
-    Block, Cause, Counted, FUTILE, FUTILE_S, KneeTrack, Mode, PerClass, Span, costs::Costs,
-};
+use super::{Block, Cause, Counted, FUTILE, FUTILE_S, KneeTrack, Mode, PerClass, Span, costs::Costs};
 
 /// Steps a search has at most: from 1 to 10⁶ by halves again and more.
 pub(super) const STEPS_MAX: usize = 40;
@@ -85,13 +84,12 @@ impl KneeTrack {
         self.steps.insert(if is_second { 0 } else { self.steps.len() }, here);
         let highest = self.steps.last().map_or(here.level, |step| step.level);
         let half = (here.level / 2.0).floor().max(self.level_min());
-        let next = if self.costs.is_some() { (1.5 * highest).ceil() } else { 2.0 * highest };
-        let may_grow = highest < self.level_max() && next < self.futile && self.steps.len() < STEPS_MAX;
         if grows.is_none() && half < here.level {
             self.set_level(half);
             self.begin(Mode::Start, t);
-        } else if grows != Some(false) && may_grow {
-            self.set_level(next);
+        } else if grows != Some(false) && highest < self.level_max() && self.steps.len() < STEPS_MAX {
+            let known = self.costs.is_some();
+            self.set_level(if known { (1.5 * highest).ceil() } else { 2.0 * highest });
             self.begin(Mode::Start, t);
         } else {
             self.set_level(highest);
@@ -148,10 +146,9 @@ impl KneeTrack {
         }
     }
 
-    /// The first search has gone too far: back to half, from where it does not come again, and it waits from now on.
+    /// The first search has gone too far: back to half, and it waits from now on.
     pub(super) fn turn_back(&mut self, t: f64) {
         self.patience = f64::INFINITY;
-        self.futile = self.level;
         self.steps.clear();
         self.set_level(self.level / 2.0);
         self.begin(Mode::Start, t);
