@@ -193,6 +193,17 @@ fn a_search_looks_below_also_where_requests_are_slow() {
     assert!(found_s < 100.0, "{found_s}");
 }
 
+/// Where they are slow since many are served side by side, half of the limit would be half of the goodput.
+#[test]
+fn a_search_does_not_look_below_before_many_slow_workers() {
+    let runs = runs_of_ten_minutes(40, Some(40), &[Draw::Exponential { mean: 2.0 }], 1.5);
+    let lowest = median(&runs, |run| {
+        let first = run.series.iter().filter(|row| (2..20).contains(&row.at.as_secs()));
+        first.map(|row| row.limit.unwrap_or(f64::INFINITY)).fold(f64::INFINITY, f64::min)
+    });
+    assert_eq!(lowest, 20.0, "where limits are passed by without waiting up to");
+}
+
 /// When a capacity was known.
 fn found_s(run: &RunResult) -> f64 {
     run.series.iter().find(|row| row.capacity.is_some()).map_or(f64::INFINITY, |row| row.at.as_secs_f64())

@@ -13,6 +13,10 @@
 //! Otherwise, or where less than nine tenths have ended well once nothing is in flight or the next burst comes, the limit goes
 //! back, and the next look upwards is eleven bursts later. A burst that does not fill the new limit is held against the one before
 //! as well, from half as much again on. No capacity is taken from bursts; a load that lasts is measured as any other.
+//!
+//! The same comparison tells a search under a load that lasts, which has passed limits by without waiting for them, on which side
+//! of the knee it is: from what was in flight at the first of them to what is at the limit that it measures. Whose requests
+//! have not nearly all ended well by then is slow, and not waited for.
 
 use super::{KneeTrack, Mode, PATIENCE, PATIENCE_SHARE};
 use crate::{Timestamp, admission::Outcome, limit::Sample};
@@ -32,6 +36,8 @@ pub(super) struct Bursts {
     /// The last at the highest limit up to which it has grown.
     known: Option<Burst>,
     rest: u32,
+    /// What was in flight when a search first passed its limit by.
+    passed: Option<Burst>,
 }
 
 /// The most that was in flight in a burst.
@@ -106,14 +112,35 @@ impl KneeTrack {
         self.bursts.last = Some(Burst { in_flight, at, is_full, replied: 0.0, response_s: 0.0 });
     }
 
+    /// The search passes its limit by: what is in flight will tell how long requests take there.
+    pub(super) fn pass_by(&mut self, in_flight: f64) {
+        let at = self.next_tick;
+        let here = Burst { in_flight, at, is_full: true, replied: 0.0, response_s: 0.0 };
+        self.bursts.passed.get_or_insert(here);
+    }
+
+    /// Whether more than half of the growth came out, from the first limit passed by to where so many are in flight for `response`
+    /// seconds each, as far as is known; `false` where none was passed by.
+    pub(super) fn has_grown_from_passed(&self, in_flight: f64, response: f64) -> bool {
+        self.bursts.passed.is_some_and(|passed| {
+            let here = Burst { in_flight, replied: 1.0, response_s: response, ..passed };
+            !passed.is_whole() || here.grows_from(&passed)
+        })
+    }
+
     /// An exchange has ended.
     pub(super) fn note_burst(&mut self, sample: &Sample) {
-        let Some(burst) = &mut self.bursts.last else { return };
-        if sample.outcome != Outcome::Success || sample.started() >= burst.at {
+        if sample.outcome != Outcome::Success {
             return;
         }
-        burst.replied += 1.0;
-        burst.response_s += sample.response_time.as_secs_f64();
+        let Bursts { last, passed, .. } = &mut self.bursts;
+        for burst in [last.as_mut(), passed.as_mut()].into_iter().flatten() {
+            if sample.started() < burst.at {
+                burst.replied += 1.0;
+                burst.response_s += sample.response_time.as_secs_f64();
+            }
+        }
+        let Some(burst) = &self.bursts.last else { return };
         if burst.is_whole()
             && let Some(burst) = self.bursts.last.take()
         {

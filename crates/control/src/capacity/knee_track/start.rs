@@ -1,8 +1,10 @@
 //! Mode start: the limit is doubled while the departure rate grows with it.
 //!
 //! The second step is half of the first: where half of it gives as much, the knee is below, and no more is tried than at
-//! first. From then on each step is above those before it. The rate `X` of a step at limit `L` is compared with the rate per
-//! request in flight of all steps below:
+//! first. Where the search has passed limits by, and what was in flight at the first of them says that it has grown since
+//! ([`bursts`](super::bursts)), half is not looked at: they are slow and served side by side, and under half of the limit half
+//! would depart. From then on each step is above those before it. The rate `X` of a step at limit `L` is compared with the rate
+//! per request in flight of all steps below:
 //!
 //! ```text
 //! z = [ ln(X / (L · ΣX·T/ΣL·T)) + ½·ln(L/L_before) ] / √(F·(1/a + 1/a_before))
@@ -19,7 +21,9 @@
 //!
 //! While costs are known (a change is being followed), the limit grows by half and `X` is in work.
 
-use super::{Block, Cause, Counted, FUTILE, FUTILE_S, KneeTrack, Mode, PerClass, Span, costs::Costs};
+use super::{
+    Block, Cause, Counted, FUTILE, FUTILE_S, KneeTrack, Mode, PerClass, Span, bursts::Bursts, costs::Costs,
+};
 
 /// Steps a search has at most: from 1 to 10⁶ by halves again and more.
 pub(super) const STEPS_MAX: usize = 40;
@@ -84,7 +88,8 @@ impl KneeTrack {
         self.steps.insert(if is_second { 0 } else { self.steps.len() }, here);
         let highest = self.steps.last().map_or(here.level, |step| step.level);
         let half = (here.level / 2.0).floor().max(self.level_min());
-        if grows.is_none() && half < here.level {
+        let has_grown = self.has_grown_from_passed(here.level, in_flight_s.sum() / count);
+        if grows.is_none() && half < here.level && !has_grown {
             self.set_level(half);
             self.begin(Mode::Start, t);
         } else if grows != Some(false) && highest < self.level_max() && self.steps.len() < STEPS_MAX {
@@ -146,9 +151,10 @@ impl KneeTrack {
         }
     }
 
-    /// The first search has gone too far: back to half, and it waits from now on.
+    /// The first search has gone too far: back to half, and it waits from now on, and looks below.
     pub(super) fn turn_back(&mut self, t: f64) {
         self.patience = f64::INFINITY;
+        self.bursts = Bursts::default();
         self.steps.clear();
         self.set_level(self.level / 2.0);
         self.begin(Mode::Start, t);
