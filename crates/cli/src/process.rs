@@ -335,7 +335,8 @@ impl Life {
         self.end(handed_over, &mut signals).await
     }
 
-    /// Drains; a second signal to end cuts it short, and the access log is opened again as ever. That another process has taken over was no such signal.
+    /// Drains; a second signal to end cuts it short, and the access log is opened again as ever. That another process has taken
+    /// over was no such signal.
     async fn end(mut self, handed_over: bool, signals: &mut Signals) -> Result<(), Failure> {
         if let Some(admin) = &self.admin {
             admin.set_ready(false);

@@ -15,8 +15,8 @@
 //! as well, from half as much again on. No capacity is taken from bursts; a load that lasts is measured as any other.
 //!
 //! The same comparison tells a search under a load that lasts, which has passed limits by without waiting for them, on which side
-//! of the knee it is: from what was in flight at the first of them to what is at the limit that it measures. Whose requests
-//! have not nearly all ended well by then is slow, and not waited for.
+//! of the knee it is: from what was in flight at the first of them to what is at the limit that it measures. Where that has not
+//! nearly all ended well by then, requests are slow, and nothing is known that would keep the search from going up.
 
 use super::{KneeTrack, Mode, PATIENCE, PATIENCE_SHARE};
 use crate::{Timestamp, admission::Outcome, limit::Sample};
