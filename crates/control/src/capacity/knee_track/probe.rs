@@ -4,11 +4,14 @@
 //! mean. With `y = ln(X / X_base)` and `g = ln(L / L_base)`:
 //!
 //! - *up*, twice the limit at first and half again later, every 5 s of saturation where the limit may be higher: `y > 0.4·g + se` begins a new
-//!   search; `y > max(0.04, 2.5·se)` takes `X` over as the capacity. After a search or a fall the time between two begins
+//!   search; `y > max(0.04, 2.5·se)` takes `X` over as the capacity, and the limit is at least midway between the two from then on,
+//!   `√(L·L_base)`: by the knee that is known it would be where less departed. After a search or a fall the time between two begins
 //!   at five response times (0.7 s at least), and grows. Where less departs by more than `se`, the next one comes after as
 //!   long as what is beyond `se` is a sixtieth of;
 //! - *tight*, the knee itself: the elasticity `e = y/g`, pooled over probes with weight `g²/se²`, is what the
 //!   headroom gains. Below 0.3 the headroom shrinks by a fifth, above it grows by a quarter. The next one comes
+//!   Where the rate falls in proportion (`e − 2·se > 0.5`), nothing queues at the knee, nor in base: `R` is longer than was known,
+//!   and the probe is a sample of it. The next one comes
 //!   after as long as the last one's loss is a sixtieth of, or a six-hundredth where the headroom does not pay and is the least
 //!   already. With one in flight, as before a single worker, it is not made: `1/R` departs then, and `R` is known. After a
 //!   search or a fall the first one comes when the estimate is good: `1,100·F` departures, 10 s, or 100 response times up to 30 s.
@@ -17,6 +20,8 @@ use super::{Cause, Counted, KneeTrack, Mode, Span, start::Step};
 
 /// Elasticity of the departure rate to the limit that headroom must pay.
 const ELASTICITY: f64 = 0.3;
+/// And from which on it is held to grow in proportion, as in a search.
+const PROPORTION: f64 = 0.5;
 /// Seconds from one look upwards to the next, once nothing is new.
 const UP_GAP: f64 = 5.0;
 const BETA_MIN: f64 = 0.5;
@@ -88,9 +93,9 @@ impl Headroom {
         Self { beta: beta.clamp(BETA_MIN, BETA_MAX), ..Self::default() }
     }
 
-    /// There is more above: the headroom is not less than at first.
-    fn reopen(&mut self) {
-        *self = Self { beta: self.beta.max(super::HEADROOM), ..Self::default() };
+    /// There is more above: the headroom is not less than at first, nor than `beta`.
+    fn reopen(&mut self, beta: f64) {
+        *self = Self::of(self.beta.max(super::HEADROOM).max(beta));
     }
 }
 
@@ -202,7 +207,9 @@ impl KneeTrack {
             // More, but not in proportion: the probe is the better sample of the capacity.
             let capacity = self.capacity();
             self.counted = Counted::of(Span { departed, seconds });
-            self.headroom.reopen();
+            let knee = self.find_knee();
+            let midway = (before.level * self.level).sqrt();
+            self.headroom.reopen((midway - knee) / knee.sqrt());
             self.cusums.reset();
             self.note_at(t, Cause::More, capacity);
         }
@@ -229,6 +236,12 @@ impl KneeTrack {
             let elasticity = (rate / before.rate).max(1e-9).ln() / growth;
             self.headroom.learn(elasticity, growth * growth / variance);
             pays = elasticity > ELASTICITY;
+            if elasticity - 2.0 * variance.sqrt() / growth.abs() > PROPORTION {
+                // What was known of the headroom was of another knee.
+                self.doubt_low(1.0);
+                self.add_low(self.block.area);
+                self.headroom = Headroom::default();
+            }
         }
         let loss = (1.0 - rate / before.rate.max(1e-9)).max(0.0);
         self.go_base(t);
