@@ -39,7 +39,7 @@ pub struct Host {
     pub processors: u16,
     /// By what applications share them.
     pub sharing: Sharing,
-    /// How fast the processors are from a moment on: 1 at the beginning, 0 is a machine that stands still.
+    /// How fast the processors are, a database's too, from a moment on: 1 at the beginning, 0 is a machine that stands still.
     pub speed: Vec<Change>,
 }
 

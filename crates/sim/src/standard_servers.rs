@@ -293,8 +293,8 @@ impl StandardServer {
         }
     }
 
-    /// Runs it at twice the capacity, cold, and lets the processors fall to half their speed after 33 s and rise
-    /// again after 63, to the end at 93 s: how soon each was followed.
+    /// Runs it at twice the capacity, cold, and lets all of it, the waits for I/O too, fall to half its speed after 33 s and
+    /// rise again after 63, to the end at 93 s: how soon each was followed.
     ///
     /// # Panics
     ///
@@ -319,7 +319,7 @@ impl StandardServer {
         })
     }
 
-    /// A run before the server, and by how much the estimate was wrong in each of its rows; `speed`: that of the processors.
+    /// A run before the server, and by how much the estimate was wrong in each of its rows; `speed`: how fast it is.
     fn observe(
         &self,
         algorithm: &str,
