@@ -193,9 +193,9 @@ impl Room {
             match doors.method {
                 RoomMethod::Event => round.closes = doors.opens_at.unwrap_or(Timestamp::FAR_FUTURE),
                 RoomMethod::Random => round.closes = round.closes.min(now + doors.round),
-                RoomMethod::Closed | RoomMethod::Wait => {}
-                // Who has a lot is not left waiting for doors that will not open.
-                RoomMethod::Off | RoomMethod::Fifo => round.closes = now,
+                RoomMethod::Closed => {}
+                // Who has a lot is not left waiting for doors that will not open, while newcomers are let in.
+                RoomMethod::Off | RoomMethod::Fifo | RoomMethod::Wait => round.closes = now,
             }
         }
     }

@@ -342,6 +342,24 @@ fn methods_are_switched_live() {
     assert!(promise(room.come_back(s(1.6), ONE, &lot)).is_none_or(|place| place.kind == Kind::Place));
 }
 
+/// Newcomers are let in with the next slot then: who has a lot is not to be the last.
+#[test]
+fn who_has_a_lot_comes_in_where_everybody_is_to_wait_for_the_next_slot() {
+    let with = |method| RoomSettings { method, ..settings() };
+    for capacity in [None, Some(10.0)] {
+        let mut room = Room::new(&with(RoomMethod::Event), [1, 2], START);
+        room.observe(START, Capacity { per_s: capacity, pace: None }, std::iter::empty());
+        let lots = ask(&mut room, START, 5);
+        assert_eq!(lots.len(), 5);
+        room.configure(s(0.5), &with(RoomMethod::Wait));
+        for lot in &lots {
+            assert!(room.look(s(0.6), lot).at.is_some_and(|at| at < s(2.0)));
+            let how = how(room.come_back(s(1.9), ONE, lot));
+            assert!(matches!(how, Some(How::Kept | How::Late)), "{how:?} at {capacity:?}");
+        }
+    }
+}
+
 /// A capacity that is known afterwards is for those who come then, not for lots whose holders went in long ago.
 #[test]
 fn lots_of_doors_that_opened_without_a_capacity_are_before_nobody() {
