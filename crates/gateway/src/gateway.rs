@@ -192,6 +192,11 @@ impl Gateway {
         // Nothing is ever sent: this returns when every worker has dropped its end.
         drop(ready);
         let _ = std::thread::spawn(move || readied.blocking_recv()).join();
+        // Before the first connection, whichever worker accepts it: a waiting room that has not heard of the capacity lets
+        // everybody pass.
+        for application in &running.shared.snapshot().applications {
+            application.state.tell_waiting_room();
+        }
         for open in open {
             running.listen(open).map_err(StartError::Thread)?;
         }

@@ -268,7 +268,6 @@ impl Worker {
         let clock = self.core.shared().clock();
         let mut beat = tokio::time::interval_at(clock.instant(next_second(clock.now())).into(), BEAT);
         beat.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        // Before the first connection: a waiting room that has not heard of the capacity lets everybody pass.
         self.drive_timers();
         let handed_over = loop {
             tokio::select! {

@@ -57,6 +57,32 @@ fn a_page_is_no_asset_by_its_parameters() {
     }
 }
 
+/// Who comes as the process begins is no different from who comes later: he has a place, and a pass with it.
+#[test]
+fn the_first_request_of_a_process_meets_the_room() {
+    for _ in 0..20 {
+        let bed = Bed::with_application("", PLAIN, &format!("waiting_room.method = \"fifo\"\n{GIVEN}"));
+        for _ in 0..4 {
+            let answer = get(&mut bed.connect(), "/");
+            assert_eq!(
+                (answer.status, answer.field("tidegate-pass").is_some()),
+                (200, true),
+                "{}",
+                answer.head
+            );
+        }
+    }
+}
+
+/// A room that is switched on knows the capacity from its first request on.
+#[test]
+fn a_room_that_is_switched_on_holds_at_once() {
+    let bed = Bed::with_application("", PLAIN, GIVEN);
+    set(&bed.shared, Knob::ROOM_METHOD, "fifo");
+    let answer = get(&mut bed.connect(), "/");
+    assert_eq!((answer.status, answer.field("tidegate-pass").is_some()), (200, true), "{}", answer.head);
+}
+
 /// Where a server runs `/index.php` for `/index.php/a.css`, nothing is to pass by its ending.
 #[test]
 fn without_endings_nothing_passes_by_them() {

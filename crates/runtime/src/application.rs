@@ -64,7 +64,13 @@ impl ApplicationState {
         // Before the capacity, which is that of these servers if it is given with them.
         self.servers.configure(settings);
         self.gate.configure(&admission_settings(settings, &classes));
+        let was_on = self.waiting_room.is_on();
         self.waiting_room.configure(&room_settings(settings, &classes));
+        // While it was off it heard nothing. What it hears first is of a gateway that has taken up all it had before.
+        let is_told = self.waiting_room.with(|room, _| room.is_told());
+        if is_told && !was_on && self.waiting_room.is_on() {
+            self.tell_waiting_room();
+        }
         self.with_clients(|clients, now| {
             clients.configure(now, ClientRateSettings::from_values(&settings.values))
         });

@@ -128,6 +128,22 @@ impl WaitingRoom {
 }
 
 impl ApplicationState {
+    /// Tells the waiting room what admission knows.
+    pub fn tell_waiting_room(&self) {
+        // One lock after the other.
+        let held_back = self.waiting_room().with(|room, now| room.holds_back(now));
+        let (levels, capacity) = (self.gate().levels(), self.gate().supply(held_back));
+        #[expect(clippy::cast_precision_loss, reason = "thousandths of a rate")]
+        let units = |thousandths: u64| thousandths as f64 / 1000.0;
+        let class = |index| ClassId(u16::try_from(index).unwrap_or(u16::MAX));
+        let costs = levels.costs.iter().enumerate();
+        let costs = costs.map(|(index, cost)| (class(index), cost.map(units)));
+        self.waiting_room().with(|room, now| {
+            room.advance(now);
+            room.observe(now, capacity, costs);
+        });
+    }
+
     /// Tells the waiting room what admission knows, ten times a second, for ever. One task an application runs this
     /// on its home core.
     pub async fn keep_waiting_room(self: Arc<Self>) {
@@ -138,18 +154,7 @@ impl ApplicationState {
             if !self.waiting_room().is_on() {
                 continue;
             }
-            // One lock after the other.
-            let held_back = self.waiting_room().with(|room, now| room.holds_back(now));
-            let (levels, capacity) = (self.gate().levels(), self.gate().supply(held_back));
-            #[expect(clippy::cast_precision_loss, reason = "thousandths of a rate")]
-            let units = |thousandths: u64| thousandths as f64 / 1000.0;
-            let class = |index| ClassId(u16::try_from(index).unwrap_or(u16::MAX));
-            let costs = levels.costs.iter().enumerate();
-            let costs = costs.map(|(index, cost)| (class(index), cost.map(units)));
-            self.waiting_room().with(|room, now| {
-                room.advance(now);
-                room.observe(now, capacity, costs);
-            });
+            self.tell_waiting_room();
         }
     }
 }

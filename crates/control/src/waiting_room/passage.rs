@@ -160,7 +160,9 @@ impl Room {
             return;
         }
         if self.table.budget() == 0 {
-            if self.sends_at_once() {
+            // Without a capacity nobody is held once doors are open: lots that were left undrawn would be people before
+            // everybody who comes after a capacity is known, though their holders have gone in.
+            if self.sends_at_once() || (self.is_told && !self.is_limited()) {
                 let due = |round: &Round| round.closes <= now;
                 let (present, (_, people)) = (self.table.present(), self.draws.sum(due));
                 self.draws.draw(&Stretch::even(present, AT_ONCE), due);
@@ -191,9 +193,9 @@ impl Room {
             match doors.method {
                 RoomMethod::Event => round.closes = doors.opens_at.unwrap_or(Timestamp::FAR_FUTURE),
                 RoomMethod::Random => round.closes = round.closes.min(now + doors.round),
-                RoomMethod::Closed | RoomMethod::Wait => {}
-                // Who has a lot is not left waiting for doors that will not open.
-                RoomMethod::Off | RoomMethod::Fifo => round.closes = now,
+                RoomMethod::Closed => {}
+                // Who has a lot is not left waiting for doors that will not open, while newcomers are let in.
+                RoomMethod::Off | RoomMethod::Fifo | RoomMethod::Wait => round.closes = now,
             }
         }
     }

@@ -342,6 +342,53 @@ fn methods_are_switched_live() {
     assert!(promise(room.come_back(s(1.6), ONE, &lot)).is_none_or(|place| place.kind == Kind::Place));
 }
 
+/// Newcomers are let in with the next slot then: who has a lot is not to be the last.
+#[test]
+fn who_has_a_lot_comes_in_where_everybody_is_to_wait_for_the_next_slot() {
+    let with = |method| RoomSettings { method, ..settings() };
+    for capacity in [None, Some(10.0)] {
+        let mut room = Room::new(&with(RoomMethod::Event), [1, 2], START);
+        room.observe(START, Capacity { per_s: capacity, pace: None }, std::iter::empty());
+        let lots = ask(&mut room, START, 5);
+        assert_eq!(lots.len(), 5);
+        room.configure(s(0.5), &with(RoomMethod::Wait));
+        for lot in &lots {
+            assert!(room.look(s(0.6), lot).at.is_some_and(|at| at < s(2.0)));
+            let how = how(room.come_back(s(1.9), ONE, lot));
+            assert!(matches!(how, Some(How::Kept | How::Late)), "{how:?} at {capacity:?}");
+        }
+    }
+}
+
+/// A capacity that is known afterwards is for those who come then, not for lots whose holders went in long ago.
+#[test]
+fn lots_of_doors_that_opened_without_a_capacity_are_before_nobody() {
+    let settings = RoomSettings { method: RoomMethod::Event, opens_at: Some(s(1.0)), ..settings() };
+    let mut room = Room::new(&settings, [1, 2], START);
+    room.observe(START, Capacity::default(), std::iter::empty());
+    let lots = ask(&mut room, START, 300);
+    room.observe(s(1.0), Capacity::default(), std::iter::empty());
+    for lot in &lots {
+        assert_eq!(how(room.come_back(s(1.5), ONE, lot)), Some(How::Unconcerned));
+    }
+    assert_eq!((room.standing(s(2.0)).waiting, room.standing(s(2.0)).opens), (0, None));
+    tell(&mut room, s(60.0), 10.0);
+    assert_eq!(room.standing(s(60.0)).next, Some(Duration::ZERO));
+    assert_eq!(how(room.ask(s(60.0), ONE)), Some(How::Direct));
+}
+
+/// What was written is read before admission has said anything: lots that were due meanwhile wait for that.
+#[test]
+fn lots_are_not_drawn_before_it_is_known_whether_there_is_a_capacity() {
+    let settings = RoomSettings { method: RoomMethod::Event, opens_at: Some(s(1.0)), ..settings() };
+    let mut room = Room::new(&settings, [1, 2], START);
+    let lots = ask(&mut room, START, 300);
+    room.advance(s(2.0));
+    tell(&mut room, s(2.0), 10.0);
+    room.advance(s(2.1));
+    assert!(lots.iter().any(|lot| room.look(s(2.1), lot).at.is_some_and(|at| at > s(30.0))));
+}
+
 /// Newcomers go on then: who waits is not to be the last.
 #[test]
 fn who_waits_hears_that_nobody_is_held_any_more() {
