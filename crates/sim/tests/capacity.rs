@@ -111,6 +111,40 @@ fn a_cold_search_that_serves_nobody_turns_back() {
     assert!(slow.share("gradient2", 1) < 0.05, "the case is no longer the hard one");
 }
 
+/// Four workers, 300 ms a request, clients that give up after half a second, twice what it can do. At the limit of an up probe nobody's
+/// turn comes in time, and the server works for those who have left: a probe that waited for replies would last for ever.
+#[test]
+fn a_probe_that_serves_nobody_ends() {
+    let clients = Clients {
+        name: "everybody".to_owned(),
+        population: Population::Open {
+            arrivals: Arrivals::Poisson { per_s: 2.0 * 4.0 / 0.3 },
+            mix: vec![(ClassId(0), 1.0)],
+            clients: 1000,
+        },
+        behaviour: Behaviour { timeout: Some(Duration::from_millis(500)), retry: None },
+    };
+    let application = Application {
+        classes: vec![Class { work: Draw::LogNormal { mean: 0.3, cv: 1.0 }, ..Class::default() }],
+        server: Server { threads: Some(4), ..Server::default() },
+        clients: vec![clients],
+        ..Application::default()
+    };
+    for seed in 1..=9 {
+        let scenario = Scenario {
+            seed,
+            duration: Duration::from_secs(120),
+            warm_up: Duration::from_secs(20),
+            host: Host { processors: 4, ..Host::default() },
+            applications: vec![application.clone()],
+            ..Scenario::default()
+        };
+        let share = run(&scenario, &mut Gateway::of(&application)).goodput() / (4.0 / 0.3);
+        println!("seed {seed}: {share:.3}");
+        assert!(share > 0.3, "seed {seed}: {share:.3}");
+    }
+}
+
 /// Where few ask, the queue of those who wait for half a second is empty now and then, and who has given up makes room while
 /// the server works for him still: the limit seems to keep nobody waiting, and everybody's turn comes too late.
 #[test]

@@ -33,9 +33,9 @@
 //!
 //! The search begins at 8 in flight, which few servers are too small for and which lets a first burst through sooner, or at
 //! `in_flight.limit` if that is less. Where requests are slow (not half of a limit has departed in 0.4 s, of the next in 0.8 s, and
-//! so on), it goes up to `in_flight.limit`, where the other algorithms start, without waiting for them. Where what is in flight for over a
-//! second ends well for fewer than a quarter (clients have given up), that was too far: it goes back by halves, also where those who gave
-//! up make room, so that nothing seems to wait. Bursts of slow
+//! so on), it goes up to `in_flight.limit`, where the other algorithms start, without waiting for them. Where hardly anybody is served
+//! (clients have given up), that was too far: it goes back by halves, also where those who gave up make room, so that nothing seems to
+//! wait ([`futility`]). Bursts of slow
 //! requests, which end before anything departs, are told apart by their response times ([`bursts`]).
 //!
 //! Where few ask, a place that becomes free is not taken at once: the server is still full for a quarter of a response time after
@@ -68,6 +68,7 @@ mod change;
 mod costs;
 mod counted;
 mod found;
+mod futility;
 mod knee;
 mod low;
 mod probe;
@@ -107,10 +108,6 @@ const LIMIT_FIRST: f64 = 8.0;
 /// doubles the time, so that the first replies stop it near what has been waited for.
 const PATIENCE: f64 = 0.4;
 const PATIENCE_SHARE: f64 = 0.5;
-/// A search that serves hardly anybody turns back: exchanges in flight for longer than this, seconds, of which fewer
-/// than this share end well.
-const FUTILE_S: f64 = 1.0;
-const FUTILE: f64 = 0.25;
 /// Headroom over the knee, in its square root.
 const HEADROOM: f64 = 1.5;
 /// Level of a low probe, of the knee.
@@ -161,6 +158,7 @@ pub struct KneeTrack {
     next_tick: Timestamp,
     began: bool,
     block: Block,
+    ended: futility::Ended,
     settling: Option<Settling>,
     /// What a search or a full low probe had measured when the load went away, to go on from when it is back.
     interrupted: Option<start::Interrupted>,
@@ -267,6 +265,7 @@ impl KneeTrack {
             next_tick: Timestamp::EPOCH,
             began: false,
             block: Block::default(),
+            ended: futility::Ended::default(),
             settling: Some(Settling {
                 began: 0.0,
                 earliest: RESPONSE_FIRST,
@@ -445,6 +444,7 @@ impl Limit for KneeTrack {
             return;
         }
         self.last_reply = self.last;
+        self.ended.replied += 1.0;
         self.block.area.departed[class] += 1.0;
         self.tick_departed[class] += 1.0;
         if self.mode == Mode::Start {
@@ -536,6 +536,7 @@ impl KneeTrack {
         let sum = new.sum();
         if sum > 0.0 {
             self.block.started += sum;
+            self.ended.started += sum;
             let share = 1.0 / (MIX_MEMORY + 2.0 * self.level);
             let kept = (1.0 - share).powf(sum);
             self.mix.scale(kept);
@@ -561,6 +562,9 @@ impl KneeTrack {
         let departed = mem::take(&mut self.tick_departed);
         self.rate += (departed.sum() / TICK - self.rate) * 0.04;
         self.prove(t, &departed);
+        if self.leave_futile(t, in_flight) {
+            return;
+        }
         if held {
             self.saturation.last_held = t;
         } else if !self.is_still_full(t, in_flight) {

@@ -221,6 +221,12 @@ impl KneeTrack {
         self.go_base(t);
     }
 
+    /// The probe was [futile](super::futility): the next one comes after as long as if nothing at all had departed.
+    pub(super) fn rest_from_up(&mut self, t: f64) {
+        self.schedule.up_gap = UP_GAP;
+        self.schedule.up = t + UP_GAP.max(60.0 * (t - self.reference.probed));
+    }
+
     pub(super) fn tick_tight(&mut self, t: f64, seconds: f64) {
         let departed = self.block.area.departed;
         let count = departed.sum();

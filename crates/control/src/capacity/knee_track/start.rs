@@ -21,9 +21,7 @@
 //!
 //! While costs are known (a change is being followed), the limit grows by half and `X` is in work.
 
-use super::{
-    Block, Cause, Counted, FUTILE, FUTILE_S, KneeTrack, Mode, PerClass, Span, bursts::Bursts, costs::Costs,
-};
+use super::{Block, Cause, Counted, KneeTrack, Mode, PerClass, Span, costs::Costs};
 
 /// Steps a search has at most: from 1 to 10⁶ by halves again and more.
 pub(super) const STEPS_MAX: usize = 40;
@@ -119,45 +117,6 @@ impl KneeTrack {
         let growth =
             (above.rate.max(1e-9) / (above.level * rates / levels)).ln() + 0.5 * (above.level / before).ln();
         growth / (self.dispersion * (1.0 / above.departed.sum() + 1.0 / count.max(1.0))).sqrt()
-    }
-
-    /// Whether the first search serves hardly anybody: what it lets in stays long and ends badly. By Little's law each
-    /// is in flight for the limit, over starts a second.
-    pub(super) fn is_futile(&self, seconds: f64) -> bool {
-        let Block { started, area, .. } = self.block;
-        self.costs.is_none()
-            && self.level > 1.0
-            && started >= self.level.max(8.0)
-            && self.level * seconds > FUTILE_S * started
-            && area.departed.sum() < FUTILE * started
-    }
-
-    /// The same while nothing waits: of those who have given up room is made, and nobody sees that the server works for them still.
-    pub(super) fn look_for_futility(&mut self, t: f64, in_flight: f64) {
-        if self.mode != Mode::Start || self.costs.is_some() {
-            return;
-        }
-        let before = *self.block.before.get_or_insert(in_flight);
-        let Block { started, area, .. } = self.block;
-        // What is in flight still, as a long poll is, may end well.
-        let ended = started + before - in_flight;
-        if ended < self.level.max(8.0) {
-            return;
-        }
-        let is_futile = area.in_flight_s.sum() > FUTILE_S * ended && area.departed.sum() < FUTILE * ended;
-        self.zero(t);
-        if is_futile && self.level > 1.0 {
-            self.turn_back(t);
-        }
-    }
-
-    /// The first search has gone too far: back to half, and it waits from now on, and looks below.
-    pub(super) fn turn_back(&mut self, t: f64) {
-        self.patience = f64::INFINITY;
-        self.bursts = Bursts::default();
-        self.steps.clear();
-        self.set_level(self.level / 2.0);
-        self.begin(Mode::Start, t);
     }
 
     /// The load goes away: keeps what the search, or a full low probe, has measured at this limit.

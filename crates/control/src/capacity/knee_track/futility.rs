@@ -1,0 +1,97 @@
+//! Futility: a limit at which hardly anybody is served, since clients give up before the server is done.
+//!
+//! The server works for those who have given up, too, and is ever further behind with the others. So a limit is *futile* where what
+//! is in flight for over 0.4 s ends well for fewer than a quarter, of a limit's worth or 8 that have ended. By Little's law each is
+//! in flight for the sum over time, over those that have ended.
+//!
+//! The first search goes back by halves then, and waits from there on. Once the knee is known, the limit becomes that of a
+//! full low probe ([`super::low`]), by halves again as long as that is futile, too. A permit is held for no less than the response
+//! time without a queue, also where its client has left, so that six tenths of the capacity come at most and the server catches up.
+//! The probe ends once enough ends well. Without it an up probe, which waits for eight replies, would never end.
+
+use super::{Block, KneeTrack, Mode, TICK, bursts::Bursts};
+
+/// Seconds in flight, and which share of what has ended, has ended well.
+const FUTILE_S: f64 = 0.4;
+const FUTILE: f64 = 0.25;
+/// Of how many, at least, it is judged.
+const ENDED_MIN: f64 = 8.0;
+
+/// What has ended since the limit that is in force settled, once the knee is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Ended {
+    /// Requests in flight at its beginning, once that is known.
+    before: Option<f64>,
+    pub(super) started: f64,
+    /// How many have ended well.
+    pub(super) replied: f64,
+    /// Requests in flight over time.
+    in_flight_s: f64,
+}
+
+impl KneeTrack {
+    /// Every tick: whether the limit that was found, or a probe's, has just turned out to be futile, and is lower now.
+    pub(super) fn leave_futile(&mut self, t: f64, in_flight: f64) -> bool {
+        if self.costs.is_none() || self.settling.is_some() {
+            self.ended = Ended::default();
+            return false;
+        }
+        let before = *self.ended.before.get_or_insert(in_flight);
+        self.ended.in_flight_s += in_flight * TICK;
+        let ended = self.ended.started + before - in_flight;
+        if ended < self.level.max(ENDED_MIN) {
+            return false;
+        }
+        let Ended { replied, in_flight_s, .. } = std::mem::take(&mut self.ended);
+        let is_futile = in_flight_s > FUTILE_S * ended && replied < FUTILE * ended;
+        if is_futile && self.mode == Mode::Low {
+            self.set_level(self.level / 2.0);
+            self.begin(Mode::Low, t);
+        } else if is_futile {
+            if self.mode == Mode::Up {
+                self.rest_from_up(t);
+            }
+            self.go_low(t, 3);
+        }
+        is_futile
+    }
+
+    /// Whether the first search serves hardly anybody: what it lets in stays long and ends badly. By Little's law each
+    /// is in flight for the limit, over starts a second.
+    pub(super) fn is_futile(&self, seconds: f64) -> bool {
+        let Block { started, area, .. } = self.block;
+        self.costs.is_none()
+            && self.level > 1.0
+            && started >= self.level.max(ENDED_MIN)
+            && self.level * seconds > FUTILE_S * started
+            && area.departed.sum() < FUTILE * started
+    }
+
+    /// The same while nothing waits: of those who have given up room is made, and nobody sees that the server works for them still.
+    pub(super) fn look_for_futility(&mut self, t: f64, in_flight: f64) {
+        if self.mode != Mode::Start || self.costs.is_some() {
+            return;
+        }
+        let before = *self.block.before.get_or_insert(in_flight);
+        let Block { started, area, .. } = self.block;
+        // What is in flight still, as a long poll is, may end well.
+        let ended = started + before - in_flight;
+        if ended < self.level.max(ENDED_MIN) {
+            return;
+        }
+        let is_futile = area.in_flight_s.sum() > FUTILE_S * ended && area.departed.sum() < FUTILE * ended;
+        self.zero(t);
+        if is_futile && self.level > 1.0 {
+            self.turn_back(t);
+        }
+    }
+
+    /// The first search has gone too far: back to half, and it waits from now on, and looks below.
+    pub(super) fn turn_back(&mut self, t: f64) {
+        self.patience = f64::INFINITY;
+        self.bursts = Bursts::default();
+        self.steps.clear();
+        self.set_level(self.level / 2.0);
+        self.begin(Mode::Start, t);
+    }
+}
