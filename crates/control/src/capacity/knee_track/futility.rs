@@ -4,6 +4,8 @@
 //! is in flight for over 0.4 s ends well for fewer than a quarter, of a limit's worth or 8 that have ended. By Little's law each is
 //! in flight for the sum over time, over those that have ended.
 //!
+//! Once the response time without a queue is known, it has to be half longer than that, too: else a lower limit helps nobody.
+//!
 //! The first search goes back by halves then, and waits from there on. Once the knee is known, the limit becomes that of a
 //! full low probe ([`super::low`]), by halves again as long as that is futile, too. A permit is held for no less than the response
 //! time without a queue, also where its client has left, so that six tenths of the capacity come at most and the server catches up.
@@ -14,6 +16,8 @@ use super::{Block, KneeTrack, Mode, TICK, bursts::Bursts};
 /// Seconds in flight, and which share of what has ended, has ended well.
 const FUTILE_S: f64 = 0.4;
 const FUTILE: f64 = 0.25;
+/// And of the response time without a queue: who does not wait as long as that is served at no limit.
+const QUEUED: f64 = 1.5;
 /// Of how many, at least, it is judged.
 const ENDED_MIN: f64 = 8.0;
 
@@ -43,7 +47,8 @@ impl KneeTrack {
             return false;
         }
         let Ended { replied, in_flight_s, .. } = std::mem::take(&mut self.ended);
-        let is_futile = in_flight_s > FUTILE_S * ended && replied < FUTILE * ended;
+        let long = FUTILE_S.max(QUEUED * self.mean_unqueued());
+        let is_futile = in_flight_s > long * ended && replied < FUTILE * ended;
         if is_futile && self.mode == Mode::Low {
             self.set_level(self.level / 2.0);
             self.begin(Mode::Low, t);
@@ -93,5 +98,34 @@ impl KneeTrack {
         self.steps.clear();
         self.set_level(self.level / 2.0);
         self.begin(Mode::Start, t);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{Area, costs::Costs},
+        *,
+    };
+    use crate::{capacity::per_class::PerClass, limit::LimitBounds};
+
+    /// Before a server whose requests take so long without a queue: whether a second in flight each, of which one in ten ends well,
+    /// lowers the limit.
+    fn is_left(unqueued_s: f64) -> bool {
+        let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+        knee.costs = Some(Costs::new(PerClass::all(0.01, 1), 1));
+        knee.low =
+            Area { departed: PerClass::all(100.0, 1), in_flight_s: PerClass::all(100.0 * unqueued_s, 1) };
+        (knee.mode, knee.settling, knee.level) = (Mode::Base, None, 20.0);
+        knee.ended = Ended { before: Some(20.0), started: 40.0, replied: 4.0, in_flight_s: 40.0 };
+        let is_left = knee.leave_futile(1.0, 20.0);
+        assert_eq!(knee.level < 20.0, is_left);
+        is_left
+    }
+
+    #[test]
+    fn a_limit_is_left_only_where_a_lower_one_helps() {
+        assert!(is_left(0.3), "who is there after a second has waited at the server for most of it");
+        assert!(!is_left(0.9), "a second is what it takes");
     }
 }

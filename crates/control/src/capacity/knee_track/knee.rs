@@ -98,7 +98,7 @@ impl KneeTrack {
     }
 
     /// `R` of the present mix, seconds.
-    fn mean_unqueued(&self) -> f64 {
+    pub(super) fn mean_unqueued(&self) -> f64 {
         let mut unqueued = PerClass::ZERO;
         for class in 0..self.classes {
             unqueued[class] = self.unqueued(class);
