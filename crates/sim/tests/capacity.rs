@@ -145,6 +145,54 @@ fn a_probe_that_serves_nobody_ends() {
     }
 }
 
+/// The top priority passes the limit. Where it asks for nearly all there is, a probe has its queue in flight, and is no sample
+/// of the response time without one: the limit was 40 before one worker and 38 before four processors, and what may wait was
+/// let in as often, before those who may not.
+#[test]
+fn the_queue_of_the_top_priority_does_not_raise_the_limit() {
+    for (processors, threads, work_s) in [(1, Some(1), 0.01), (4, None, 0.04)] {
+        let capacity = f64::from(processors) / work_s;
+        let class = |name: &str, priority| Class {
+            name: name.to_owned(),
+            priority,
+            work: Draw::Exponential { mean: work_s },
+            ..Class::default()
+        };
+        let clients = |class, share: f64| Clients {
+            name: format!("{class}"),
+            population: Population::Open {
+                arrivals: Arrivals::Poisson { per_s: share * capacity },
+                mix: vec![(ClassId(class), 1.0)],
+                clients: 1000,
+            },
+            behaviour: Behaviour { timeout: Some(Duration::from_secs(2)), retry: None },
+        };
+        let application = Application {
+            classes: vec![class("others", 3), class("critical", 7)],
+            server: Server { threads, ..Server::default() },
+            clients: vec![clients(0, 1.5), clients(1, 0.95)],
+            ..Application::default()
+        };
+        let runs: Vec<_> = (1..=9)
+            .map(|seed| {
+                let scenario = Scenario {
+                    seed,
+                    duration: Duration::from_secs(200),
+                    host: Host { processors, ..Host::default() },
+                    applications: vec![application.clone()],
+                    ..Scenario::default()
+                };
+                run(&scenario, &mut Gateway::of(&application))
+            })
+            .collect();
+        let limit = median(&runs, |run| {
+            let limits: Vec<f64> = run.series[20..].iter().filter_map(|row| row.limit).collect();
+            limits.iter().sum::<f64>() / limits.len() as f64
+        });
+        assert!(limit < 25.0, "{limit:.1} before {processors}");
+    }
+}
+
 /// Where few ask, the queue of those who wait for half a second is empty now and then, and who has given up makes room while
 /// the server works for him still: the limit seems to keep nobody waiting, and everybody's turn comes too late.
 #[test]

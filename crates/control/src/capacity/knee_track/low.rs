@@ -10,6 +10,10 @@
 //! every `max(5 s, 40·(2·rt + 0.15 s))` of lasting saturation, takes `12·F`; if it contradicts what is known
 //! (over 3 standard deviations and 15 %), a full one follows.
 //!
+//! What passes the limit (the top priority) can keep the server full at a probe, too: over 1.05 of the limit in flight, nine
+//! tenths of the capacity departing. Longer times than are known are a queue then, and are no sample: the limit would grow with the
+//! queue of those who pass it, and let more of the others in before them.
+//!
 //! After a fall the full probe comes at once, although it gives work away: before a server of 10 requests a second with a knee of
 //! ten it had 2 to 4 in flight for ten seconds and more. To keep the limit until the estimate is good was tried: it is right where
 //! the server has become slower, and wrong where requests of one class have become heavier. Live, with a mix of 1:10 within a
@@ -25,6 +29,9 @@ const MEMORY: f64 = 600.0;
 const REPEAT: f64 = 0.8;
 /// Departures for which what was known counts after a change.
 const LITTLE: f64 = 8.0;
+/// Over so many times the limit in flight, and of the capacity this part departs: what passes the limit keeps the server full.
+const PASSED: f64 = 1.05;
+const NEARLY_ALL: f64 = 0.9;
 /// Departures of the average class by which a class's own `R` is drawn to it.
 const SHRINK: f64 = 4.0;
 
@@ -92,6 +99,10 @@ impl KneeTrack {
         if count < 4.0 || !(enough || seconds >= span_max) {
             return;
         }
+        if self.is_full_all_the_same(seconds) {
+            self.end_low(t);
+            return;
+        }
         if !full && self.contradiction().is_some() {
             self.go_low(t, 3);
             return;
@@ -106,8 +117,23 @@ impl KneeTrack {
             self.go_low(t, self.low_repeats - 1);
             return;
         }
+        self.end_low(t);
+    }
+
+    /// Back to base; the next one comes after a while.
+    fn end_low(&mut self, t: f64) {
         self.schedule.low = t + (40.0 * (2.0 * self.response + 0.15)).max(5.0);
         self.go_base(t);
+    }
+
+    /// Whether there was a queue in the probe, since what passes the limit has kept the server full.
+    fn is_full_all_the_same(&self, seconds: f64) -> bool {
+        let Area { departed, in_flight_s } = &self.block.area;
+        let known: f64 = (0..self.classes).map(|class| departed[class] * self.unqueued(class)).sum();
+        self.low.departed.sum() > 0.0
+            && in_flight_s.sum() > PASSED * self.level * seconds
+            && in_flight_s.sum() > known
+            && self.work(departed) > NEARLY_ALL * self.saturated_rho() * seconds
     }
 
     /// How many times as long as was known its requests take, if the block is another server's than the one known.

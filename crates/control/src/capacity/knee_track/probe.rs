@@ -265,7 +265,7 @@ impl KneeTrack {
         self.schedule.tight = t + (6.0 * self.response).max(1.0);
     }
 
-    fn work(&self, departed: &super::PerClass) -> f64 {
+    pub(super) fn work(&self, departed: &super::PerClass) -> f64 {
         self.costs.as_ref().map_or(0.0, |costs| costs.work(departed))
     }
 }
