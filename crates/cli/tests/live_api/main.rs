@@ -303,6 +303,25 @@ fn the_document_names_all_that_is_answered() {
 }
 
 #[test]
+fn what_is_of_another_kind_is_not_called_missing() {
+    let front = Front::start("", "", &[]);
+    for (method, path, name, given) in [
+        ("POST", "applications/app/servers", "url", "7"),
+        ("POST", "applications/app/waiting-room/bypass", "valid_for", "30"),
+        ("POST", "knobs/revert", "id", "1.5"),
+        ("PATCH", "knobs", "changes", "[]"),
+    ] {
+        let path = format!("/api/v1/{path}");
+        let wrong = api(front.admin, method, &path, &format!("{{\"{name}\": {given}}}"));
+        let is_told = wrong.text().contains(&format!("{name}: {given} is not allowed here: give "));
+        assert!(wrong.status == 400 && is_told, "{path}: {}", wrong.text());
+        let none = api(front.admin, method, &path, "{}");
+        assert!(none.status == 400 && none.text().contains("is missing: give "), "{path}: {}", none.text());
+    }
+    front.gateway.stop_sound();
+}
+
+#[test]
 fn a_server_whose_name_does_not_resolve_is_shown_with_the_reason() {
     let front = Front::start("", "", &[]);
     let servers = "/api/v1/applications/app/servers";
