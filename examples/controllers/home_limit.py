@@ -29,14 +29,16 @@ class Gateway:
     def open(self, path, body=None, method="GET", timeout=10):
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, self.headers, method=method)
-        return urllib.request.urlopen(request, timeout=timeout)
-
-    def ask(self, path, body=None, method="GET"):
         try:
-            with self.open(path, body, method) as answer:
-                return json.load(answer)
+            return urllib.request.urlopen(request, timeout=timeout)
         except urllib.error.HTTPError as error:
             sys.exit(f"{path}: {json.load(error)['detail']}")
+        except urllib.error.URLError as error:
+            sys.exit(f"{self.url}: {error.reason}: start the gateway, or give its address by --admin")
+
+    def ask(self, path, body=None, method="GET"):
+        with self.open(path, body, method) as answer:
+            return json.load(answer)
 
     def maximum(self, name, meter, window):
         """The most there was in a window, of means over 5 s: the largest of single seconds is noise."""
@@ -92,13 +94,17 @@ def main():
     options = parser.parse_args()
     gateway = Gateway(options.admin, options.token_file)
     knob, application = options.name + "/ingress.rate", options.name.split("/")[0]
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    for ending in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ending, lambda *_: sys.exit(0))
     overloaded, holds = False, False
     try:
         for overview in gateway.overviews(options.every):
             found = [known for known in overview["applications"] if known["name"] == application]
             if not found:
                 sys.exit(f"there is no application {application}")
+            classes = [known["path"] for known in found[0]["classes"]]
+            if options.name not in classes:
+                sys.exit(f"there is no class {options.name}, but {', '.join(classes)}")
             overloaded = is_overloaded(found[0], overloaded)
             if overloaded:
                 rate = max(0.6 * gateway.maximum(options.name, "goodput", "1d"), 0.001)

@@ -33,6 +33,14 @@ pub(crate) fn text(
     }
 }
 
+/// What is wrong where a member has to be there and is not, or is of another kind.
+pub(crate) fn needed(name: &str, found: Option<&Json>, mend: &str) -> Problem {
+    bad(match found {
+        None => format!("{name:?} is missing: give {mend}"),
+        Some(other) => format!("{name}: {other} is not allowed here: give {mend}"),
+    })
+}
+
 /// Takes out true or false; false if it is not there.
 pub(crate) fn flag(object: &mut Map<String, Json>, name: &str) -> Result<bool, Problem> {
     match object.remove(name) {

@@ -13,7 +13,7 @@ use tidegate_runtime::{Application, Shared};
 
 use crate::{
     access::Caller,
-    body::{object, text},
+    body::{needed, object, text},
     events::seconds,
     parameters::{application_of, bad},
     problem::Problem,
@@ -91,7 +91,7 @@ impl Asked {
                 Ok(Value::Span(span)) if VALID_FOR.admits(Value::Span(span)) => span,
                 _ => return Err(bad(format!("valid_for: {text:?}: expected {}", VALID_FOR.expected()))),
             },
-            _ => return Err(bad(format!("\"valid_for\" is missing: give {}", VALID_FOR.expected()))),
+            other => return Err(needed("valid_for", other.as_ref(), &VALID_FOR.expected())),
         };
         let reasons = Reasons::read(&mut asked, caller)?;
         Ok(Self { class: ClassId(u16::try_from(class).unwrap_or(u16::MAX)), valid_for, reasons })

@@ -17,7 +17,7 @@ use tidegate_store::{Change, ChangeRecord};
 
 use crate::{
     access::Caller,
-    body::{flag, object},
+    body::{flag, needed, object},
     events::{Kind as EventKind, seconds},
     parameters::{Parameters, bad},
     problem::Problem,
@@ -126,10 +126,10 @@ impl Knobs {
     /// `POST …/revert`: takes a recorded change back.
     pub(crate) async fn revert(&self, body: &[u8], caller: &Caller) -> Result<Json, Problem> {
         let mut object = object(body, &["id", "who", "why", "dry_run"])?;
-        let Some(id) = object.remove("id").and_then(|id| id.as_i64()) else {
-            return Err(bad(
-                "\"id\" is missing: give the number of a change, as /api/v1/knobs/changes shows it",
-            ));
+        let given = object.remove("id");
+        let Some(id) = given.as_ref().and_then(Json::as_i64) else {
+            let mend = "the number of a change, as /api/v1/knobs/changes shows it";
+            return Err(needed("id", given.as_ref(), mend));
         };
         let (record, what) = self.record.of_knobs(id).await?;
         let changes = reversed(&record, &what, &self.shared)?;
@@ -423,10 +423,13 @@ impl Asked {
     fn read(body: &[u8], caller: &Caller, shared: &Shared) -> Result<Self, Problem> {
         let (settings, overrides) = (&shared.snapshot().settings, shared.overrides());
         let mut object = object(body, &["changes", "who", "why", "lasting", "dry_run"])?;
-        let Some(Json::Object(wanted)) = object.remove("changes") else {
-            return Err(bad(
-                "\"changes\" is missing: give an object such as {\"shop/checkout/ingress.rate\": \"35/s\"}; null takes a change back",
-            ));
+        let wanted = match object.remove("changes") {
+            Some(Json::Object(wanted)) => wanted,
+            other => {
+                let mend =
+                    "an object such as {\"shop/checkout/ingress.rate\": \"35/s\"}; null takes a change back";
+                return Err(needed("changes", other.as_ref(), mend));
+            }
         };
         if wanted.is_empty() || wanted.len() > CHANGES_MAX {
             return Err(bad(format!("\"changes\" has {} knobs: give 1 to {CHANGES_MAX}", wanted.len())));

@@ -277,6 +277,22 @@ fn schemas() -> Json {
         "type": "object", "required": ROOM_COUNTS,
         "properties": ROOM_COUNTS.iter().map(|what| ((*what).to_owned(), whole.clone())).collect::<Map<_, _>>(),
     });
+    let share_waited =
+        described(maybe("number"), "Share of the time in which something on the host waited for it.");
+    let percentiles = json!({
+        "type": ["object", "null"], "properties": { "p50": number, "p95": number, "p99": number },
+        "description": "Percentiles, seconds.",
+    });
+    let controller = object(&[
+        ("name", text.clone()),
+        ("state", json!({ "type": "string", "enum": ["running", "stopped"] })),
+        ("why", maybe("string")),
+        ("turns", whole.clone()),
+        ("failures", whole.clone()),
+        ("steps", whole.clone()),
+        ("memory_bytes", whole.clone()),
+        ("held", whole.clone()),
+    ]);
     json!({
         "problem": object(&[("title", text.clone()), ("status", whole.clone()), ("detail", text.clone())]),
         "session": object(&[
@@ -288,15 +304,30 @@ fn schemas() -> Json {
             ("at", number.clone()), ("version", whole.clone()), ("window_s", number.clone()),
             ("gateway", object(&[
                 ("version", text.clone()), ("ready", flag.clone()), ("started_at", number.clone()),
-                ("connections_open", whole.clone()), ("connections_parked", whole.clone()), ("cpu", maybe("number")),
-                ("memory_bytes", maybe("integer")), ("recording", schema("recording")),
+                ("connections_open", whole.clone()), ("connections_parked", whole.clone()),
+                ("spooled_bytes", described(whole.clone(), "In use for bodies read ahead.")),
+                ("connections_accepted", maybe("number")), ("connections_refused", rates.clone()), ("tls_handshakes", rates.clone()),
+                ("broken_prefaces", maybe("number")), ("bad_requests", rates.clone()), ("events_lost", maybe("number")),
+                ("cpu", described(maybe("number"), "Processors that the gateway uses.")),
+                ("host_cpu", described(maybe("number"), "Processors in use on the host, by whatever.")),
+                ("memory_bytes", maybe("integer")), ("memory_available_bytes", maybe("integer")),
+                ("cpu_pressure", share_waited.clone()), ("memory_pressure", share_waited.clone()), ("io_pressure", share_waited),
+                ("recording", schema("recording")),
             ])),
-            ("listeners", list(json!({ "type": "object" }))),
+            ("listeners", list(object(&[
+                ("name", text.clone()), ("address", text.clone()), ("tls", flag.clone()),
+                ("application", described(maybe("string"), "The only one it serves; null: by host.")),
+            ]))),
             ("applications", list(object(&[
-                ("name", text.clone()), ("mode", mode.clone()),
+                ("name", text.clone()),
+                ("hosts", json!({
+                    "type": ["array", "null"], "items": text, "description": "Null: whatever host no other application names.",
+                })),
+                ("mode", mode.clone()), ("algorithm", text.clone()),
                 ("modes", described(modes(&["client", "ingress", "queue", "in_flight", "egress", "long_streams"]), "Of its own controls, in force; null: that one is not set. Of queue: of the classes that have no mode of their own.")),
                 ("refusing", list(text.clone())),
-                ("in_flight", whole.clone()), ("in_flight_limit", whole.clone()), ("in_flight_dormant", whole.clone()), ("capacity", maybe("number")),
+                ("in_flight", whole.clone()), ("in_flight_limit", whole.clone()), ("in_flight_dormant", whole.clone()),
+                ("capacity", described(maybe("number"), "Work units a second; a request of the class default is one.")),
                 ("estimate", described(json!({ "type": "object" }), "As in capacity, without costs, servers and events.")),
                 ("room", json!({
                     "type": ["object", "null"],
@@ -305,23 +336,34 @@ fn schemas() -> Json {
                         ("from", number.clone()), ("step_s", number.clone()), ("waiting", list(whole.clone())),
                     ]) },
                 })),
-                ("queued", whole.clone()), ("arrived", maybe("number")), ("goodput", maybe("number")),
+                ("queued", whole.clone()), ("arrived", maybe("number")), ("started", maybe("number")), ("goodput", maybe("number")),
+                ("left", maybe("number")), ("abandoned", maybe("number")), ("retries", maybe("number")),
+                ("long_streams", whole.clone()), ("awaiting_server", whole.clone()), ("lingering", whole.clone()),
                 ("would_wait", described(maybe("integer"), "Requests that would be waiting, had what only watches acted; null: nothing watches.")),
                 ("refused", rates.clone()),
                 ("would_refuse", described(rates.clone(), "Would be refused, had what only watches acted, a second and by reason.")),
                 ("responses", rates.clone()), ("room_rates", rates.clone()),
                 ("classes", list(object(&[
-                    ("name", text.clone()), ("path", text.clone()),
+                    ("name", text.clone()), ("path", text.clone()), ("priority", whole.clone()), ("weight", whole.clone()),
+                    ("goodput_within_s", number.clone()),
+                    ("cost", described(maybe("number"), "Work units of a request; null: not learnt yet.")),
                     ("modes", described(modes(&["ingress", "queue", "in_flight", "egress"]), "Of its own controls, in force; null: that one is not set.")),
                     ("queued", maybe("integer")), ("would_wait", maybe("integer")), ("arrived", maybe("number")),
-                    ("goodput", maybe("number")), ("refused", rates.clone()), ("would_refuse", rates),
-                    ("response_time", json!({ "type": ["object", "null"], "properties": {
-                        "p50": number, "p95": number, "p99": number,
-                    } })),
+                    ("started", maybe("number")), ("goodput", maybe("number")), ("left", maybe("number")),
+                    ("abandoned", maybe("number")), ("retries", maybe("number")), ("refused", rates.clone()),
+                    ("would_refuse", rates.clone()), ("responses", rates.clone()), ("room_rates", rates.clone()),
+                    ("bytes_in", maybe("number")), ("bytes_out", maybe("number")),
+                    ("waiting_time", percentiles.clone()), ("service_time", percentiles.clone()), ("response_time", percentiles),
                 ]))),
-                ("servers", list(json!({ "type": "object" }))), ("unresolved", list(schema("unresolved"))),
+                ("servers", list(object(&[
+                    ("name", text.clone()), ("address", text.clone()), ("condition", text.clone()), ("member", flag.clone()),
+                    ("draining", flag.clone()), ("weight", whole.clone()), ("in_flight", whole.clone()),
+                    ("in_flight_max", maybe("integer")), ("keep_alive", flag.clone()), ("response_time_s", maybe("number")),
+                    ("requests", maybe("number")), ("upstream_errors", rates), ("connects", maybe("number")),
+                ]))),
+                ("unresolved", list(schema("unresolved"))),
             ]))),
-            ("controllers", list(json!({ "type": "object" }))),
+            ("controllers", list(controller.clone())),
         ]),
         "recording": json!({
             "type": "object", "required": ["kept"], "properties": { "kept": flag, "why": text },
@@ -329,21 +371,37 @@ fn schemas() -> Json {
         "measurements": object(&[
             ("scope", text.clone()), ("meter", text.clone()), ("label", maybe("string")), ("kind", text.clone()),
             ("unit", text.clone()), ("from", maybe("number")), ("to", maybe("number")), ("resolution_s", number.clone()),
-            ("step_s", number.clone()), ("of_s", maybe("number")), ("points", list(json!({ "type": "object" }))),
+            ("step_s", number.clone()), ("of_s", maybe("number")),
+            ("points", described(list(json!({
+                "type": "object", "required": ["at", "measured_s"], "properties": { "at": number, "measured_s": number },
+                "additionalProperties": maybe("number"),
+            })), "Besides when each begins and how much of it was measured, each statistic by its name; null: nothing was measured.")),
         ]),
         "archives": object(&[
             ("resolutions", list(object(&[("step_s", number.clone()), ("keep_s", number.clone())]))),
-            ("bytes", whole.clone()), ("state", schema("recording")), ("subjects", list(json!({ "type": "object" }))),
-            ("meters", list(json!({ "type": "object" }))),
+            ("bytes", whole.clone()), ("state", schema("recording")),
+            ("subjects", list(object(&[
+                ("path", text.clone()), ("scope", text.clone()), ("bytes", whole.clone()),
+                ("points", described(list(whole.clone()), "Kept of each resolution.")),
+            ]))),
+            ("meters", list(object(&[
+                ("name", text.clone()), ("scope", text.clone()), ("kind", text.clone()), ("unit", text.clone()),
+                ("labels", list(text.clone())), ("doc", text.clone()),
+            ]))),
         ]),
         "knobs": object(&[("version", whole.clone()), ("knobs", list(with_more(object(&[
             ("path", text.clone()), ("value", text.clone()), ("configured", text.clone()), ("default", text.clone()),
             ("drift", flag.clone()), ("kind", text.clone()), ("optional", flag.clone()), ("allowed", text.clone()),
             ("doc", text.clone()),
-        ]), &[("changed", described(object(&[
+        ]), &[
+            ("choices", described(list(text.clone()), "Of a knob of kind choice: what it may be.")),
+            ("min", described(text.clone(), "Of a knob that has a range: its smallest value.")),
+            ("max", described(text.clone(), "And its largest.")),
+            ("changed", described(object(&[
             ("who", text.clone()), ("why", text.clone()), ("at", number.clone()), ("lasting", flag.clone()),
             ("value", text.clone()), ("in_force", flag.clone()),
-        ]), "Of a knob that was changed: by whom, and to what. Not in force: it does not fit what is configured, or what it belongs to is configured no more."))])))]),
+        ]), "Of a knob that was changed: by whom, and to what. Not in force: it does not fit what is configured, or what it belongs to is configured no more.")),
+        ])))]),
         "change": closed(&["changes"], &[
             ("changes", json!({
                 "type": "object", "minProperties": 1, "maxProperties": 1000, "additionalProperties": value,
@@ -364,11 +422,7 @@ fn schemas() -> Json {
             ("id", json!({ "type": "integer", "format": "int64", "minimum": i64::MIN, "maximum": i64::MAX })),
             ("who", who.clone()), ("why", why.clone()), ("dry_run", flag.clone()),
         ]),
-        "controllers": object(&[("controllers", list(object(&[
-            ("name", text.clone()), ("state", json!({ "type": "string", "enum": ["running", "stopped"] })),
-            ("why", maybe("string")), ("turns", whole.clone()), ("failures", whole.clone()), ("steps", whole.clone()),
-            ("memory_bytes", whole.clone()), ("held", whole.clone()),
-        ])))]),
+        "controllers": object(&[("controllers", list(controller))]),
         "applications": object(&[("applications", list(text.clone()))]),
         "server": object(&[
             ("name", text.clone()), ("address", text.clone()), ("condition", text.clone()), ("member", flag.clone()),
@@ -426,7 +480,7 @@ fn schemas() -> Json {
                 "type": "object", "additionalProperties": maybe("number"),
                 "description": "Work units of a request of each class; null: not learnt yet.",
             })),
-            ("moved", json!({ "type": ["object", "null"], "description": "The last of the events." })),
+            ("moved", json!({ "type": ["object", "null"], "description": "As in events, the last of them." })),
             ("servers", list(object(&[
                 ("name", text.clone()), ("address", text.clone()),
                 ("share", described(maybe("number"), "Its part of the whole, 0 to 1.")), ("capacity_per_s", maybe("number")),

@@ -8,7 +8,7 @@ use tidegate_runtime::{Application, PublishError, Shared, servers::Unresolved};
 
 use crate::{
     access::Caller,
-    body::any_object,
+    body::{any_object, needed},
     events::seconds,
     knobs::Knobs,
     parameters::{application_of, bad},
@@ -152,10 +152,15 @@ pub(crate) fn unresolved(application: &Application) -> Vec<Json> {
 
 /// `{"url": "http://…", "name"?: "…", "<knob>"?: …}`.
 fn parse_new(mut object: Map<String, Json>, has_tls: bool) -> Result<Server, Problem> {
-    let Some(Json::String(url)) = object.remove("url") else {
-        return Err(bad(
-            "\"url\" is missing: give the server's address, such as \"http://10.0.0.2:8080\"".to_owned()
-        ));
+    let url = match object.remove("url") {
+        Some(Json::String(url)) => url,
+        other => {
+            return Err(needed(
+                "url",
+                other.as_ref(),
+                "the server's address, such as \"http://10.0.0.2:8080\"",
+            ));
+        }
     };
     let url = ServerUrl::parse(&url).map_err(|fault| bad(format!("url: {fault}")))?;
     if let Some(tls) = url.tls

@@ -5,6 +5,7 @@ use std::{
     io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
     os::{fd::AsRawFd as _, unix::fs::MetadataExt as _},
+    path::Path,
     process::{Command, Output, Stdio},
     time::{Duration, Instant},
 };
@@ -193,22 +194,69 @@ fn nobody_has_to_read_what_is_at_fault() {
     }
 }
 
-#[test]
-fn a_load_whose_report_nobody_reads_is_done() {
+/// Answers every request; ends with the process.
+fn site() -> String {
     let site = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/", site.local_addr().expect("its address"));
-    // It ends with the process.
     std::thread::spawn(move || {
         for mut stream in site.incoming().flatten() {
             let _ = stream.read(&mut [0; 4096]);
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
         }
     });
+    url
+}
+
+#[test]
+fn a_load_whose_report_nobody_reads_is_done() {
+    let url = site();
     for format in [&[][..], &["--json"]] {
         let arguments = [&["load", &url, "-a", "5/s", "-d", "1s"], format].concat();
         let (code, said) = ended(&arguments, closed());
         assert_eq!((code, said.as_str()), (Some(0), ""), "{format:?}");
     }
+}
+
+#[test]
+fn an_origin_whose_counts_nobody_reads_is_done() {
+    for format in [&[][..], &["--json"]] {
+        let arguments = [&["load", "origin", "--for", "1ms"], format].concat();
+        let (code, said) = ended(&arguments, closed());
+        assert_eq!((code, said.as_str()), (Some(0), ""), "{format:?}");
+        let full = File::options().write(true).open("/dev/full").expect("a full device");
+        let (code, said) = ended(&arguments, full);
+        assert_eq!((code, said.contains("No space left on device")), (Some(1), true), "{format:?}: {said}");
+    }
+}
+
+/// Who runs as root would lose `/dev/null` by a file of that name.
+#[test]
+fn the_page_of_a_load_goes_into_a_pipe_and_where_a_link_leads() {
+    let url = site();
+    let load = |page: &str, stdout: Stdio| {
+        let arguments = ["load", &url, "-n", "1", "--report", page];
+        let (code, said) = ended(&arguments, stdout);
+        assert_eq!((code, said.as_str()), (Some(0), ""), "{page}");
+    };
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let (old, link) = (directory.path().join("old.html"), directory.path().join("link.html"));
+    std::fs::write(&old, "an earlier page").expect("write it");
+    for (leads_to, is_page) in [(old.as_path(), true), (Path::new("/dev/null"), false)] {
+        std::os::unix::fs::symlink(leads_to, &link).expect("a link");
+        load(link.to_str().expect("UTF-8"), Stdio::null());
+        assert_eq!(std::fs::read_link(&link).expect("still a link"), leads_to);
+        let page = std::fs::read_to_string(&link).expect("what it leads to");
+        assert_eq!(page.ends_with("</html>"), is_page, "{page}");
+        std::fs::remove_file(&link).expect("remove it");
+    }
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    let reading = std::thread::spawn(move || {
+        let mut page = String::new();
+        reader.read_to_string(&mut page).map(|_| page)
+    });
+    load("/proc/self/fd/1", writer.into());
+    let said = reading.join().expect("its reader").expect("what was written");
+    assert!(said.contains("</html>"), "{said}");
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod record;
 mod stream;
 
 use std::{
+    collections::BTreeSet,
     fs,
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpStream},
@@ -246,6 +247,77 @@ fn a_parameter_that_is_none_is_refused_everywhere() {
     assert_eq!(status("POST", "/api/v1/applications/app/servers?drain=true", "{}"), 400);
     assert_eq!(status("GET", "/api/v1/knobs/changes?before=0", ""), 400);
     assert_eq!(status("GET", "/api/v1/knobs/changes?before=1", ""), 200);
+    front.gateway.stop_sound();
+}
+
+/// What of an answer the document does not name. What it says is as in another answer is not looked into.
+fn unnamed(document: &Json, schema: &Json, answer: &Json, path: &str, found: &mut BTreeSet<String>) {
+    let schema = match schema["$ref"].as_str() {
+        Some(name) => document.pointer(name.trim_start_matches('#')).expect("a schema"),
+        None => schema,
+    };
+    if schema["description"].as_str().is_some_and(|about| about.starts_with("As in ")) {
+        return;
+    }
+    match answer {
+        Json::Object(members) => {
+            for (name, member) in members {
+                let path = format!("{path}.{name}");
+                match schema["properties"].get(name).or_else(|| schema.get("additionalProperties")) {
+                    Some(schema) => unnamed(document, schema, member, &path, found),
+                    None => drop(found.insert(path)),
+                }
+            }
+        }
+        Json::Array(items) => {
+            items.iter().for_each(|item| unnamed(document, &schema["items"], item, path, found));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn the_document_names_all_that_is_answered() {
+    let controller = "[[controller]]\nfile = \"quiet.lua\"\n";
+    let script = ("quiet.lua", "every(\"1h\", function() end)\n");
+    let room = "capacity.given = \"100/s\"\nwaiting_room.method = \"fifo\"\n";
+    let front = Front::start(controller, room, &[script]);
+    assert_eq!(get(front.listen, "/").expect("an answer").status, 200);
+    front.change(r#"{"changes": {"app/mode": "watch"}}"#);
+    let document = front.ask("/api/v1/openapi.json");
+    let mut found = BTreeSet::new();
+    let mut asked = 0;
+    for (path, operations) in document["paths"].as_object().expect("paths") {
+        let schema = &operations["get"]["responses"]["200"]["content"]["application/json"]["schema"];
+        if schema.is_null() || path.ends_with("/openapi.json") {
+            continue;
+        }
+        let query = if path.ends_with("/measurements") { "?meter=goodput&stat=mean,max" } else { "" };
+        let answer = front.ask(&format!("{}{query}", path.replace("{application}", "app")));
+        unnamed(&document, schema, &answer, path, &mut found);
+        asked += 1;
+    }
+    assert!(asked > 10, "{asked}");
+    assert_eq!(found, BTreeSet::new());
+    front.gateway.stop_sound();
+}
+
+#[test]
+fn what_is_of_another_kind_is_not_called_missing() {
+    let front = Front::start("", "", &[]);
+    for (method, path, name, given) in [
+        ("POST", "applications/app/servers", "url", "7"),
+        ("POST", "applications/app/waiting-room/bypass", "valid_for", "30"),
+        ("POST", "knobs/revert", "id", "1.5"),
+        ("PATCH", "knobs", "changes", "[]"),
+    ] {
+        let path = format!("/api/v1/{path}");
+        let wrong = api(front.admin, method, &path, &format!("{{\"{name}\": {given}}}"));
+        let is_told = wrong.text().contains(&format!("{name}: {given} is not allowed here: give "));
+        assert!(wrong.status == 400 && is_told, "{path}: {}", wrong.text());
+        let none = api(front.admin, method, &path, "{}");
+        assert!(none.status == 400 && none.text().contains("is missing: give "), "{path}: {}", none.text());
+    }
     front.gateway.stop_sound();
 }
 

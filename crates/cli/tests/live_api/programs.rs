@@ -95,6 +95,27 @@ fn a_controller_in_python_limits_a_flood_and_lets_go() {
 }
 
 #[test]
+fn a_controller_in_python_says_in_a_line_why_it_cannot_run() {
+    let front = Front::start("", "", &[]);
+    let nobody = free_address();
+    for (admin, class, why) in [
+        (front.admin, "app/nope", "there is no class app/nope, but app/default"),
+        (front.admin, "nope/home", "there is no application nope"),
+        (nobody, "app/default", "start the gateway, or give its address by --admin"),
+    ] {
+        let output = Command::new("python3")
+            .arg(root().join("examples/controllers/home_limit.py"))
+            .args(["--admin", &format!("http://{admin}"), "--every", "1s", "--class", class])
+            .output()
+            .expect("run Python");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{class}: {said}");
+        assert!(said.contains(why), "{class}: {said}");
+    }
+    front.gateway.stop_sound();
+}
+
+#[test]
 fn metrics_are_what_prometheus_reads() {
     let front = Front::start("", "", &[]);
     assert_eq!(get(front.listen, "/").expect("an answer").status, 200);

@@ -76,9 +76,12 @@ EXAMPLES:
   tidegate load http://127.0.0.1:8080/ -a poisson:200/s -d 30s -w 5s
   tidegate load http://127.0.0.1:8080/ -a closed:64 -d 10s --json
   tidegate load http://127.0.0.1:8080/ -d 30s \\
-      --class 'critical;poisson:20/s;header=x-class: critical' --class 'regular;poisson:100/s;path=/list'
-  tidegate load https://127.0.0.1:8443/ -k -a poisson:2/s -d 10m --sessions examples/load/auction-bidding.toml
-  tidegate load http://127.0.0.1:8080/ -a poisson:600/s -d 30s --follow --report run.html
+      --class 'critical;poisson:20/s;header=x-class: critical' \\
+      --class 'regular;poisson:100/s;path=/list'
+  tidegate load https://127.0.0.1:8443/ -k -a poisson:2/s -d 10m \\
+      --sessions examples/load/auction-bidding.toml
+  tidegate load http://127.0.0.1:8080/ -a poisson:600/s -d 30s \\
+      --follow -H 'Accept: text/html' --report run.html
   tidegate load --plan plan.toml
   tidegate load origin --listen 127.0.0.1:9000 --cost 16ms --for 60s"
 )]
@@ -508,6 +511,16 @@ mod tests {
             .filter(|name| *name != "help" && !page.contains(&format!("`--{name}")))
             .collect();
         assert!(undocumented.is_empty(), "docs/load.md does not name {undocumented:?}");
+    }
+
+    /// A line that the help breaks is two commands to whoever copies it.
+    #[test]
+    fn the_examples_of_the_help_fit_a_terminal() {
+        use clap::CommandFactory as _;
+        let help = Program::command().get_after_help().expect("a text below the options").to_string();
+        let (_, examples) = help.split_once("EXAMPLES:\n").expect("examples");
+        let wide: Vec<_> = examples.lines().filter(|line| line.len() >= 80).collect();
+        assert!(wide.is_empty(), "{wide:?}");
     }
 
     #[test]

@@ -74,34 +74,27 @@ pub(super) fn serve(arguments: OriginArguments) -> Result<(), CommandError> {
     }
     let origin = Origin::start(&settings)?;
     let capacity = (!settings.cost.is_zero()).then(|| origin.calibrate(settings.cost, CALIBRATION));
-    let mut out = std::io::stdout().lock();
-    if arguments.json {
-        let begun =
-            serde_json::json!({"url": origin.url(), "capacity_per_s": capacity, "workers": origin.workers()});
-        writeln!(out, "{begun}")?;
+    let begun = if arguments.json {
+        serde_json::json!({"url": origin.url(), "capacity_per_s": capacity, "workers": origin.workers()})
+            .to_string()
     } else {
-        writeln!(out, "listening on {}", origin.url())?;
+        let mut begun = format!("listening on {}", origin.url());
         if let Some(capacity) = capacity {
             let cost_ms = settings.cost.as_secs_f64() * 1e3;
-            writeln!(
-                out,
-                "capacity {capacity:.1} requests/s of {cost_ms} ms CPU on {} worker(s)",
-                origin.workers()
-            )?;
+            let workers = origin.workers();
+            begun +=
+                &format!("\ncapacity {capacity:.1} requests/s of {cost_ms} ms CPU on {workers} worker(s)");
         }
-    }
-    out.flush()?;
-    drop(out);
+        begun
+    };
+    say(&begun)?;
     // Either way it is over.
     let _ = wait_for_signal(arguments.span);
     let stats = origin.stats();
-    let mut out = std::io::stdout().lock();
-    if arguments.json {
-        serde_json::to_writer(&mut out, &stats).map_err(std::io::Error::from)?;
-        writeln!(out)?;
+    let ended = if arguments.json {
+        serde_json::to_string(&stats).map_err(std::io::Error::from)?
     } else {
-        writeln!(
-            out,
+        format!(
             "{} connections, {} requests; work: {} begun, {} done, {} of them for clients who had left, {} refused",
             stats.connections,
             stats.requests,
@@ -109,7 +102,17 @@ pub(super) fn serve(arguments: OriginArguments) -> Result<(), CommandError> {
             stats.work_completed,
             stats.work_for_nobody,
             stats.work_refused
-        )?;
+        )
+    };
+    say(&ended)
+}
+
+/// Says a line, and at once.
+fn say(line: &str) -> Result<(), CommandError> {
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{line}").and_then(|()| out.flush()) {
+        // A reader that has closed the pipe has seen what it wanted.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(CommandError::Output(error)),
+        _ => Ok(()),
     }
-    Ok(())
 }

@@ -127,12 +127,13 @@ fn refresh(query: Query<'_>) -> Result<Response<OriginBody>, String> {
     let seconds = query.number("s", 86_400)?.unwrap_or(1);
     let again = query.number("again", 10_000)?.unwrap_or(0);
     let to = query.value("to").unwrap_or("/");
+    let code = query.value("status").unwrap_or("200");
     let url = match again {
         0 => to.to_owned(),
-        _ => format!("/refresh?s={seconds}&again={}&to={to}", again - 1),
+        _ => format!("/refresh?s={seconds}&again={}&status={code}&to={to}", again - 1),
     };
     let value = HeaderValue::from_str(&format!("{seconds}; url={url}")).map_err(|fault| fault.to_string())?;
-    let mut response = status(query.value("status").or(Some("200")))?;
+    let mut response = status(Some(code))?;
     response.headers_mut().insert(header::REFRESH, value);
     Ok(response)
 }

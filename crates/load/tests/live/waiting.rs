@@ -22,6 +22,7 @@ fn a_client_comes_back_at_the_promised_time_as_often_as_it_is_told() {
     let waits = of(&report);
     assert_eq!((waits.promises, waits.returned, waits.kept, waits.broken), (10, 10, 5, 5), "{report}");
     assert_eq!(waits.by_returns, BTreeMap::from([(2, 5)]));
+    assert_eq!(report.total.statuses, BTreeMap::from([(200, 5), (503, 10)]), "each is told so: {report}");
     assert_eq!((waits.left, waits.redirects), (0, 0));
     assert_eq!(waits.promised_ms.count, 10);
     assert!((waits.promised_ms.mean - 1000.0).abs() < 1.0, "{report}");
