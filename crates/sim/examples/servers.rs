@@ -43,12 +43,17 @@ fn main() -> io::Result<()> {
         for change in 0..2 {
             for value in [|it: &Followed| it.within_10_s, |it: &Followed| it.goodput_s] {
                 let of = |changes: &[Followed; 2]| value(&changes[change]).unwrap_or(f64::INFINITY);
-                write!(out, " {:.1} ({:.1}) |", median(&followed, of), worst(&followed, of))?;
+                let [median, worst] = [median(&followed, of), worst(&followed, of)].map(seconds);
+                write!(out, " {median} ({worst}) |")?;
             }
         }
         writeln!(out)?;
     }
     Ok(())
+}
+
+fn seconds(value: f64) -> String {
+    if value.is_finite() { format!("{value:.1}") } else { "never".to_owned() }
 }
 
 fn worst<T>(runs: &[T], value: impl Fn(&T) -> f64) -> f64 {
