@@ -9,11 +9,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use socket2::{Domain, Socket, Type};
 use tidegate_gateway::{Gateway, Inherited};
 use tidegate_runtime::Shared;
 
 use crate::{
+    frames::{ACK, DATA, END_HEADERS, END_STREAM, Frames, GOAWAY, HEADERS, PING, REQUEST, WINDOW_UPDATE},
     request_house::{House, take},
+    request_log,
     support::{Bed, PATIENCE, PLAIN, configuration, connect, eventually, get, origin, read_response, rest},
 };
 
@@ -116,6 +119,44 @@ fn a_response_that_a_drain_cuts_does_not_look_whole() {
     }
     assert_eq!(block_on(house.running.drain(false)).cut, 1);
     assert_eq!(client.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+}
+
+/// Clients of HTTP/2 send as they read (WINDOW_UPDATE): to a connection that is closed already, that would destroy what
+/// they have not taken yet.
+#[test]
+fn a_drain_leaves_whole_what_is_on_its_way_over_http2() {
+    // In one window, and in what the kernel takes.
+    const BODY_BYTES: usize = 60_000;
+    let House { running, origin, directory, .. } = request_log::house("", "");
+    let log = directory.path().join("access.log");
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    // So that most of the response has not arrived when it has been sent.
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket.connect(&running.address("http").unwrap().into()).unwrap();
+    let client = TcpStream::from(socket);
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut frames = Frames::new(client);
+    frames.send(HEADERS, END_STREAM | END_HEADERS, 1, REQUEST).unwrap();
+    let mut at_server = origin.next();
+    let draining = std::thread::spawn(move || block_on(running.drain(false)).cut);
+    let (.., ping) = frames.until(PING);
+    frames.send(PING, ACK, 0, &ping).unwrap();
+    frames.until(GOAWAY);
+    at_server.ok(&"x".repeat(BODY_BYTES));
+    eventually("sent", || std::fs::read_to_string(&log).is_ok_and(|lines| lines.contains("\"status\":200")));
+    let mut received = 0;
+    loop {
+        let (_, flags, _, data) = frames.until(DATA);
+        received += data.len();
+        if flags & END_STREAM != 0 {
+            break;
+        }
+        let taken = u32::try_from(data.len()).unwrap().to_be_bytes();
+        frames.send(WINDOW_UPDATE, 0, 0, &taken).unwrap();
+    }
+    assert_eq!(received, BODY_BYTES);
+    drop(frames);
+    assert_eq!(draining.join().unwrap(), 0);
 }
 
 #[test]

@@ -1,14 +1,19 @@
 //! Serving HTTP/2.
 
-use std::{convert::Infallible, future::poll_fn, rc::Rc, task::Poll};
+use std::{convert::Infallible, future::poll_fn, rc::Rc, task::Poll, time::Duration};
 
 use bytes::Bytes;
 use http::{Request, Response};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::rt::TokioIo;
+use tokio::{io::AsyncReadExt, time::timeout};
 
 use super::{ClientIo, Connection, Protocol, io::Stream, pulse::Order, response::Guarded};
-use crate::{body::ClientBody, workers::Worker};
+use crate::{
+    body::{ClientBody, LINGER},
+    socket::Socket,
+    workers::Worker,
+};
 
 /// Serves a connection to its end; `before` are bytes read of it already.
 pub(super) async fn serve(worker: Rc<Worker>, connection: Rc<Connection>, stream: Stream, before: Bytes) {
@@ -51,6 +56,12 @@ pub(super) async fn serve(worker: Rc<Worker>, connection: Rc<Connection>, stream
     })
     .await;
     match ended {
+        // Nothing follows, and it has been told so. What was sent last may still be on its way.
+        Some(Ok(())) if !connection.pulse().has_ended() => {
+            drop(codec);
+            let within = worker.limits().patience.body_idle;
+            Box::pin(linger(connection.socket.clone(), within)).await;
+        }
         Some(Ok(())) => {}
         Some(Err(error)) => {
             tracing::debug!(connection = connection.facts.id, %error, "HTTP/2 connection ended");
@@ -58,4 +69,16 @@ pub(super) async fn serve(worker: Rc<Worker>, connection: Rc<Connection>, stream
         // The client takes nothing, or floods: nothing more is said to it.
         None => connection.socket.reset_on_close(),
     }
+}
+
+/// Takes in what the client is still sending, until it closes as well. It sends as it reads (WINDOW_UPDATE), and to a
+/// socket that is closed: the kernel would answer with a reset and destroy what the client has not taken yet. So it has
+/// [`LINGER`] from one sign of life to the next, and not for all.
+async fn linger(mut socket: Socket, within: Duration) {
+    const CHUNK_BYTES: usize = 4 * 1024;
+    let lingering = async {
+        let mut buffer = [0; CHUNK_BYTES];
+        while matches!(timeout(LINGER, socket.read(&mut buffer)).await, Ok(Ok(1..))) {}
+    };
+    let _ = timeout(within, lingering).await;
 }
