@@ -9,7 +9,8 @@
 //! The first search goes back by halves then, and waits from there on. Once the knee is known, the limit becomes that of a
 //! full low probe ([`super::low`]), by halves again as long as that is futile, too. A permit is held for no less than the response
 //! time without a queue, also where its client has left, so that six tenths of the capacity come at most and the server catches up.
-//! The probe ends once enough ends well. Without it an up probe, which waits for eight replies, would never end.
+//! The probe ends once enough ends well, also at the lowest limit, where it goes on however few that are: so times that have
+//! become longer are found out. Without it an up probe, which waits for eight replies, would never end.
 
 use super::{Block, KneeTrack, Mode, TICK, bursts::Bursts};
 
@@ -48,7 +49,8 @@ impl KneeTrack {
         }
         let Ended { replied, in_flight_s, .. } = std::mem::take(&mut self.ended);
         let long = FUTILE_S.max(QUEUED * self.mean_unqueued());
-        let is_futile = in_flight_s > long * ended && replied < FUTILE * ended;
+        let is_lowest = self.mode == Mode::Low && self.level <= self.level_min();
+        let is_futile = !is_lowest && in_flight_s > long * ended && replied < FUTILE * ended;
         if is_futile && self.mode == Mode::Low {
             self.set_level(self.level / 2.0);
             self.begin(Mode::Low, t);

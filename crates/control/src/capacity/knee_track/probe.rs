@@ -9,7 +9,7 @@
 //!   at five response times (0.7 s at least), and grows. Where less departs by more than `se`, the next one comes after as
 //!   long as what is beyond `se` is a sixtieth of;
 //! - *tight*, the knee itself: the elasticity `e = y/g`, pooled over probes with weight `g²/se²`, is what the
-//!   headroom gains. Below 0.3 the headroom shrinks by a fifth, above it grows by a quarter. The next one comes
+//!   headroom gains. Below 0.3 the headroom shrinks by a fifth, above it grows by a quarter.
 //!   Where the rate falls in proportion (`e − 2·se > 0.5`), nothing queues at the knee, nor in base: `R` is longer than was known,
 //!   and the probe is a sample of it. The next one comes
 //!   after as long as the last one's loss is a sixtieth of, or a six-hundredth where the headroom does not pay and is the least
