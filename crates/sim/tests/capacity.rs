@@ -106,7 +106,7 @@ fn response_times_taken_too_short_are_found_out() {
 /// turns back. With work so uneven and so slow single seeds go from 0.2 to 1.1: the median counts.
 #[test]
 fn a_cold_search_that_serves_nobody_turns_back() {
-    let slow = Slow { load: 8.0, work_s: 0.15, patience_s: 2.0, duration_s: 90 };
+    let slow = Slow { load: 8.0, workers: 1, work_s: 0.15, patience_s: 2.0, duration_s: 90 };
     assert!(slow.median_share("knee_track") > 0.75);
     assert!(slow.share("gradient2", 1) < 0.05, "the case is no longer the hard one");
 }
@@ -115,32 +115,9 @@ fn a_cold_search_that_serves_nobody_turns_back() {
 /// turn comes in time, and the server works for those who have left: a probe that waited for replies would last for ever.
 #[test]
 fn a_probe_that_serves_nobody_ends() {
-    let clients = Clients {
-        name: "everybody".to_owned(),
-        population: Population::Open {
-            arrivals: Arrivals::Poisson { per_s: 2.0 * 4.0 / 0.3 },
-            mix: vec![(ClassId(0), 1.0)],
-            clients: 1000,
-        },
-        behaviour: Behaviour { timeout: Some(Duration::from_millis(500)), retry: None },
-    };
-    let application = Application {
-        classes: vec![Class { work: Draw::LogNormal { mean: 0.3, cv: 1.0 }, ..Class::default() }],
-        server: Server { threads: Some(4), ..Server::default() },
-        clients: vec![clients],
-        ..Application::default()
-    };
+    let slow = Slow { load: 2.0, workers: 4, work_s: 0.3, patience_s: 0.5, duration_s: 120 };
     for seed in 1..=9 {
-        let scenario = Scenario {
-            seed,
-            duration: Duration::from_secs(120),
-            warm_up: Duration::from_secs(20),
-            host: Host { processors: 4, ..Host::default() },
-            applications: vec![application.clone()],
-            ..Scenario::default()
-        };
-        let share = run(&scenario, &mut Gateway::of(&application)).goodput() / (4.0 / 0.3);
-        println!("seed {seed}: {share:.3}");
+        let share = slow.share("knee_track", seed);
         assert!(share > 0.3, "seed {seed}: {share:.3}");
     }
 }
@@ -199,16 +176,17 @@ fn the_queue_of_the_top_priority_does_not_raise_the_limit() {
 fn servers_of_few_requests_a_second_are_learnt_from() {
     for (load, work_s, patience_s, bar) in [(1.3, 0.1, 2.0, 0.8), (1.5, 0.2, 2.0, 0.8), (1.5, 2.0, 10.0, 0.4)]
     {
-        let slow = Slow { load, work_s, patience_s, duration_s: 600 };
+        let slow = Slow { load, workers: 1, work_s, patience_s, duration_s: 600 };
         let share = slow.median_share("knee_track");
         assert!(share > bar, "{share:.3} of {:.1} a second", 1.0 / work_s);
     }
 }
 
-/// One worker, and clients that give up.
+/// Slow workers, and clients that give up.
 struct Slow {
-    /// Of its capacity.
+    /// Of their capacity.
     load: f64,
+    workers: u16,
     /// Mean work of a request.
     work_s: f64,
     patience_s: f64,
@@ -223,13 +201,18 @@ impl Slow {
         shares[4]
     }
 
+    /// Requests a second.
+    fn capacity(&self) -> f64 {
+        f64::from(self.workers) / self.work_s
+    }
+
     /// Goodput after twenty seconds as a share of capacity.
     fn share(&self, algorithm: &str, seed: u64) -> f64 {
         let patience = Duration::from_secs_f64(self.patience_s);
         let clients = Clients {
             name: "everybody".to_owned(),
             population: Population::Open {
-                arrivals: Arrivals::Poisson { per_s: self.load / self.work_s },
+                arrivals: Arrivals::Poisson { per_s: self.load * self.capacity() },
                 mix: vec![(ClassId(0), 1.0)],
                 clients: 1000,
             },
@@ -239,13 +222,14 @@ impl Slow {
             seed,
             duration: Duration::from_secs(self.duration_s),
             warm_up: Duration::from_secs(20),
+            host: Host { processors: self.workers, ..Host::default() },
             applications: vec![Application {
                 classes: vec![Class {
                     work: Draw::Exponential { mean: self.work_s },
                     good_within: patience,
                     ..Class::default()
                 }],
-                server: Server { threads: Some(1), ..Server::default() },
+                server: Server { threads: Some(self.workers.into()), ..Server::default() },
                 clients: vec![clients],
                 ..Application::default()
             }],
@@ -253,7 +237,7 @@ impl Slow {
         };
         let mut gateway = Gateway::of(&scenario.applications[0]);
         gateway.set("shop/in_flight.algorithm", algorithm).expect("there is such an algorithm");
-        run(&scenario, &mut gateway).goodput() * self.work_s
+        run(&scenario, &mut gateway).goodput() / self.capacity()
     }
 }
 

@@ -48,9 +48,9 @@ impl KneeTrack {
             return false;
         }
         let Ended { replied, in_flight_s, .. } = std::mem::take(&mut self.ended);
-        let long = FUTILE_S.max(QUEUED * self.mean_unqueued());
         let is_lowest = self.mode == Mode::Low && self.level <= self.level_min();
-        let is_futile = !is_lowest && in_flight_s > long * ended && replied < FUTILE * ended;
+        let is_queued = in_flight_s > QUEUED * self.mean_unqueued() * ended;
+        let is_futile = !is_lowest && is_queued && serves_nobody(ended, in_flight_s, replied);
         if is_futile && self.mode == Mode::Low {
             self.set_level(self.level / 2.0);
             self.begin(Mode::Low, t);
@@ -70,8 +70,7 @@ impl KneeTrack {
         self.costs.is_none()
             && self.level > 1.0
             && started >= self.level.max(ENDED_MIN)
-            && self.level * seconds > FUTILE_S * started
-            && area.departed.sum() < FUTILE * started
+            && serves_nobody(started, self.level * seconds, area.departed.sum())
     }
 
     /// The same while nothing waits: of those who have given up room is made, and nobody sees that the server works for them still.
@@ -86,7 +85,7 @@ impl KneeTrack {
         if ended < self.level.max(ENDED_MIN) {
             return;
         }
-        let is_futile = area.in_flight_s.sum() > FUTILE_S * ended && area.departed.sum() < FUTILE * ended;
+        let is_futile = serves_nobody(ended, area.in_flight_s.sum(), area.departed.sum());
         self.zero(t);
         if is_futile && self.level > 1.0 {
             self.turn_back(t);
@@ -101,6 +100,11 @@ impl KneeTrack {
         self.set_level(self.level / 2.0);
         self.begin(Mode::Start, t);
     }
+}
+
+/// Whether what has ended was in flight for long, and too little of it ended well.
+fn serves_nobody(ended: f64, in_flight_s: f64, replied: f64) -> bool {
+    in_flight_s > FUTILE_S * ended && replied < FUTILE * ended
 }
 
 #[cfg(test)]
