@@ -335,8 +335,8 @@ impl Life {
         self.end(handed_over, &mut signals).await
     }
 
-    /// Drains; a second signal to end cuts it short, and the access log is opened again as ever. That another process has taken
-    /// over was no such signal.
+    /// Drains; a second signal to end cuts it short, and the access log is opened again as ever. What can no longer be done is
+    /// said. That another process has taken over was no such signal.
     async fn end(mut self, handed_over: bool, signals: &mut Signals) -> Result<(), Failure> {
         if let Some(admin) = &self.admin {
             admin.set_ready(false);
@@ -382,6 +382,10 @@ impl Life {
                         );
                     }
                     _ = signals.reopen.recv() => logs.reopen(),
+                    _ = signals.hang_up.recv() => tracing::warn!("SIGHUP: draining, so nothing is read again"),
+                    _ = signals.upgrade.recv() => {
+                        tracing::warn!("SIGUSR2: draining, so no new binary is started");
+                    }
                 }
             }
         };

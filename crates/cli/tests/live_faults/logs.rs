@@ -49,7 +49,7 @@ fn the_access_log_is_opened_again_and_loses_no_line() {
 }
 
 #[test]
-fn the_access_log_is_opened_again_while_the_gateway_drains() {
+fn a_gateway_that_drains_opens_its_log_again_and_says_what_it_does_not_do() {
     let latch = Latch::default();
     let held = latch.clone();
     let origin = Origin::start(move |_, stream| {
@@ -71,6 +71,10 @@ fn the_access_log_is_opened_again_while_the_gateway_drains() {
         assert!(Instant::now() < deadline, "the log is opened again");
         thread::sleep(Duration::from_millis(5));
     }
+    front.gateway.signal("HUP");
+    front.gateway.log.await_line("SIGHUP: draining, so nothing is read again", 1);
+    front.gateway.signal("USR2");
+    front.gateway.log.await_line("SIGUSR2: draining, so no new binary is started", 1);
     latch.open();
     assert_eq!(client.response().expect("an answer").status, 200);
     assert_eq!(front.gateway.ended(), Some(0));

@@ -2,8 +2,8 @@
 //!
 //! Each class offers one candidate, the next of its queue. A scheduler picks one of them and is told
 //! when the pick has started; a pick that does not fit the room in flight is held: nothing of a
-//! lower rank passes it, so that heavy requests are not starved by light ones. The top priority is
-//! served before any scheduler is asked.
+//! lower rank passes it, so that heavy requests are not starved by light ones that come later. The top
+//! priority is served before any scheduler is asked.
 
 mod deficit_round_robin;
 mod earliest_deadline;
