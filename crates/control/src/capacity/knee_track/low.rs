@@ -7,7 +7,7 @@
 //! A *full* probe (after a search, a fall, or a contradiction) takes `40·F` departures or eight of its response times, lets
 //! what was known count for 8, and is repeated, three times at most, while the knee comes out more than 20 % lower than the
 //! one its limit was made from: that limit was not low then. A *routine* probe,
-//! every `max(5 s, 40·(2·rt + 0.15 s))` of lasting saturation, takes `12·F`; if it contradicts what is known
+//! every `max(5 s, 60·(2·rt + 0.15 s))` of lasting saturation, takes `12·F`; if it contradicts what is known
 //! (over 3 standard deviations and 15 %), a full one follows.
 //!
 //! What passes the limit (the top priority) can keep the server full at a probe, too: over 1.05 of the limit in flight, nine
@@ -122,7 +122,7 @@ impl KneeTrack {
 
     /// Back to base; the next one comes after a while.
     fn end_low(&mut self, t: f64) {
-        self.schedule.low = t + (40.0 * (2.0 * self.response + 0.15)).max(5.0);
+        self.schedule.low = t + (60.0 * (2.0 * self.response + 0.15)).max(5.0);
         self.go_base(t);
     }
 

@@ -12,7 +12,7 @@
 //!   headroom gains. Below 0.3 the headroom shrinks by a fifth, above it grows by a quarter.
 //!   Where the rate falls in proportion (`e − 2·se > 0.5`), nothing queues at the knee, nor in base: `R` is longer than was known,
 //!   and the probe is a sample of it. The next one comes
-//!   after as long as the last one's loss is a sixtieth of, or a six-hundredth where the headroom does not pay and is the least
+//!   after as long as the last one's loss is a hundredth of, or a thousandth where the headroom does not pay and is the least
 //!   already. With one in flight, as before a single worker, it is not made: `1/R` departs then, and `R` is known. After a
 //!   search or a fall the first one comes when the estimate is good: `1,100·F` departures, 10 s, or 100 response times up to 30 s.
 
@@ -253,7 +253,7 @@ impl KneeTrack {
         self.go_base(t);
         let is_least = self.level_at(self.find_knee(), BETA_MIN) >= self.level;
         let rest = if is_least && !pays { RESTED } else { 1.0 };
-        self.schedule.tight = t + rest * (6.0 * self.response).max(1.0).max(60.0 * loss * seconds);
+        self.schedule.tight = t + rest * (6.0 * self.response).max(1.0).max(100.0 * loss * seconds);
     }
 
     /// What a tight probe with one in flight would find: `1/R` departs then, of `Ĉ = N/R`, and `R` was measured with as many.
