@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::knobs::{Scope, Values};
+use crate::{
+    knobs::{Scope, Values},
+    refusal::Refusal,
+};
 
 /// A host with one application `shop` and its classes `default` and `home`.
 struct Table {
@@ -441,6 +444,7 @@ fn each_sign_of_overload_begins_above_its_bound_and_ends_below_half_of_it() {
         // 10 % and 5 % of 100.
         ("refused.queue_full sum", 11.0, 6.0, 5.0),
         ("refused.wait_too_long sum", 11.0, 6.0, 5.0),
+        ("refused.horizon_full sum", 11.0, 6.0, 5.0),
         ("left sum", 11.0, 6.0, 5.0),
         ("abandoned sum", 11.0, 6.0, 5.0),
         // Half and a quarter unanswered of 100.
@@ -461,6 +465,20 @@ fn each_sign_of_overload_begins_above_its_bound_and_ends_below_half_of_it() {
         }
     }
     assert!(Overload::default().judge(&Table::new(), "park", false).is_err());
+}
+
+/// The page and the law in Python name each refusal that counts as one for load.
+#[test]
+fn every_refusal_for_load_is_named_where_losing_is_explained() {
+    let page = include_str!("../../../../docs/controllers.md");
+    let losing = page.lines().find(|line| line.starts_with("| **losing** |")).expect("a row of its own");
+    let python = include_str!("../../../../examples/controllers/home_limit.py");
+    for refusal in Refusal::ALL.iter().filter(|refusal| refusal.is_overload()) {
+        if *refusal != Refusal::IngressRate {
+            assert!(losing.contains(&format!("`{}`", refusal.name())), "{}", refusal.name());
+            assert!(python.contains(&format!("\"{}\"", refusal.name())), "{}", refusal.name());
+        }
+    }
 }
 
 #[test]
