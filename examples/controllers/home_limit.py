@@ -75,7 +75,8 @@ def is_overloaded(application, was, late=0.25, losing=0.1, behind=0.5, least=20,
             return True
         by_rate = sum(refused.get(reason, 0.0) for reason in ("ingress_rate", "client_rate"))
         for_load = sum(
-            refused.get(reason, 0.0) for reason in ("queue_full", "codel", "wait_too_long", "deadline_passed")
+            refused.get(reason, 0.0)
+            for reason in ("queue_full", "codel", "wait_too_long", "deadline_passed", "horizon_full")
         )
         lost = for_load + (known["left"] or 0.0) + (known["abandoned"] or 0.0)
         if arrived > by_rate and lost > factor * losing * (arrived - by_rate):

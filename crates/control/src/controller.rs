@@ -15,7 +15,7 @@ mod schedule;
 mod turn;
 
 pub use beneath::{Before, Beneath};
-pub use measure::measure;
+pub use measure::{Parts, measure};
 pub use overload::Overload;
 pub use schedule::{OnFailure, Periodic, Schedule, Standing};
 pub use turn::{Memory, Turn};

@@ -239,7 +239,7 @@ pub(crate) fn simulate(arm: &Arm, web: &Web, scenario: &Scenario, load: f64) -> 
     let mut before = front(arm, web, scenario, scenario.seed)?;
     let result = tidegate_sim::run(scenario, before.front());
     Ok(Simulated {
-        figures: figures(&result, web, load),
+        figures: figures(&result, web, load, before.seeks_capacity()),
         series: series(&result, web),
         hash: result.hash,
         said: before.said().to_vec(),
@@ -272,6 +272,13 @@ impl Before {
     fn has_stopped_script(&self) -> bool {
         match self {
             Self::Gateway(gateway) => gateway.has_stopped_law(),
+            Self::Other(_) => false,
+        }
+    }
+
+    fn seeks_capacity(&self) -> bool {
+        match self {
+            Self::Gateway(gateway) => gateway.seeks_capacity(),
             Self::Other(_) => false,
         }
     }

@@ -24,7 +24,7 @@ use tidegate_control::{
     archive::Archives,
     capacity::{CapacityEvent, Cause},
     client_rate::{ClientRateSettings, ClientRates},
-    knobs::{Fault, Knob, Mode, Scope, Value, Values, keys},
+    knobs::{Algorithm, Fault, Knob, Mode, Scope, Value, Values, keys},
     meters::Distribution,
     waiting_room::{Promise, Room},
 };
@@ -240,6 +240,13 @@ impl Gateway {
         let (values, knob) = self.find(path)?;
         let values = values.map_or(&self.application, |class| &self.classes[class].values);
         Ok((knob, values.value(knob)))
+    }
+
+    /// Whether its algorithm is one that finds the server's capacity.
+    #[must_use]
+    pub fn seeks_capacity(&self) -> bool {
+        let algorithm = self.application.get(keys::IN_FLIGHT_ALGORITHM).0;
+        matches!(algorithm, Algorithm::KneeTrack | Algorithm::PowerRatio)
     }
 
     /// Sets knobs, all or none, as one change.

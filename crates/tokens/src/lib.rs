@@ -19,7 +19,7 @@
 //! [`Room`](tidegate_control::waiting_room::Room) to say.
 //!
 //! Source: WebQ, section III-C (HMAC over client address, time of issue and wait; checked by recomputing it). RFC 2104
-//! section 5 for the truncation.
+//! section 5 for the truncation. Departure: the client's address is in it only if it is bound to that.
 
 mod keys;
 mod signer;

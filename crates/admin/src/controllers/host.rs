@@ -6,7 +6,7 @@ use serde_json::json;
 use tidegate_config::{KnobFault, KnobPath};
 use tidegate_control::{
     Timestamp,
-    controller::{Before, Beneath, Change, Host, HostError, Level, Measure, measure},
+    controller::{Before, Beneath, Change, Host, HostError, Level, Measure, Parts, measure},
     knobs::{Knob, Value},
 };
 use tidegate_runtime::{ChangeError, Origin, Override, Recorder, Shared, Snapshot};
@@ -192,13 +192,17 @@ pub(super) fn applications(shared: &Shared) -> Vec<String> {
 }
 
 pub(super) fn classes(shared: &Shared, application: &str) -> Result<Vec<String>, HostError> {
-    classes_in(&shared.snapshot(), application)
+    parts(&shared.snapshot(), application)
+        .map(|parts| parts.classes)
         .ok_or_else(|| HostError::Knob(format!("there is no application \"{}\"", application.escape_debug())))
 }
 
-fn classes_in(snapshot: &Snapshot, application: &str) -> Option<Vec<String>> {
-    let application = snapshot.applications.get(snapshot.application_named(application)?)?;
-    Some(application.settings.classes.iter().map(|class| class.name.clone()).collect())
+fn parts(snapshot: &Snapshot, application: &str) -> Option<Parts> {
+    let settings = &snapshot.applications.get(snapshot.application_named(application)?)?.settings;
+    Some(Parts {
+        classes: settings.classes.iter().map(|class| class.name.clone()).collect(),
+        servers: Some(settings.servers.iter().map(|server| server.name.clone()).collect()),
+    })
 }
 
 pub(super) fn knob(shared: &Shared, path: &str) -> Result<(Knob, Value), HostError> {
@@ -215,7 +219,7 @@ pub(super) fn measured(
 ) -> Result<Option<f64>, HostError> {
     let snapshot = shared.snapshot();
     let until = Recorder::recorded(now);
-    measure(&shared.measured(), |application| classes_in(&snapshot, application), until, asked)
+    measure(&shared.measured(), |application| parts(&snapshot, application), until, asked)
 }
 
 #[cfg(test)]
@@ -251,6 +255,26 @@ mod tests {
             }
             let now = second(101) + Duration::from_millis(ms);
             assert_eq!(measured(&shared, now, &asked), Ok(Some(last)), "{ms} ms after the second");
+        }
+    }
+
+    /// Of a name that is wrong nothing would be measured for ever.
+    #[test]
+    fn a_class_or_server_that_is_not_there_is_told_with_those_there_are() {
+        let shared =
+            Shared::new(Settings::protect(&ProtectOptions::new("http://127.0.0.1:1")).unwrap()).unwrap();
+        let now = Timestamp::EPOCH + Duration::from_secs(100);
+        let ask = |scope, meter| {
+            let window = Duration::from_secs(1);
+            measured(&shared, now, &Measure { scope, meter, window, stat: Stat::Mean, of: None })
+        };
+        assert_eq!(ask("app/default", "queued"), Ok(None));
+        assert_eq!(ask("app/servers/127.0.0.1:1", "in_flight"), Ok(None));
+        for (scope, told) in [
+            ("app/home", r#"app/home: there is no class "home", but "default""#),
+            ("app/servers/1", r#"app/servers/1: there is no server "1", but "127.0.0.1:1""#),
+        ] {
+            assert_eq!(ask(scope, "in_flight"), Err(HostError::Meter(told.to_owned())));
         }
     }
 }

@@ -8,8 +8,19 @@ use crate::{
     meters::Meter,
 };
 
-/// Answers [`super::Host::measure`]. `classes` names the classes of an application, `None` if there
-/// is no such application.
+/// Names in an application of what is measured by itself.
+#[derive(Clone, Debug, Default)]
+pub struct Parts {
+    /// Its classes.
+    pub classes: Vec<String>,
+    /// Its servers; `None` where they are not known, and nothing is measured of any.
+    pub servers: Option<Vec<String>>,
+}
+
+/// How many names a message shows.
+const NAMES_SHOWN: usize = 10;
+
+/// Answers [`super::Host::measure`]. `parts` names what an application consists of, `None` if there is no such application.
 ///
 /// A meter of classes or servers asked of an application, or any asked of the gateway, is that of all of them as
 /// one, see [`Archives::query`].
@@ -19,17 +30,23 @@ use crate::{
 /// [`HostError`] if there is no such scope or meter, or the meter has no such statistic.
 pub fn measure(
     archives: &Archives,
-    classes: impl Fn(&str) -> Option<Vec<String>>,
+    parts: impl Fn(&str) -> Option<Parts>,
     now: Timestamp,
     measure: &Measure<'_>,
 ) -> Result<Option<f64>, HostError> {
     let path = measure.scope;
     let scope = Archives::scope_of(path).ok_or_else(|| no_such_scope(path))?;
     if scope != Scope::Host {
-        let (application, class) = path.split_once('/').unwrap_or((path, ""));
-        let names = classes(application).ok_or_else(|| no_such_scope(path))?;
-        if scope == Scope::Class && !names.iter().any(|name| name == class) {
-            return Err(no_such_scope(path));
+        let (application, part) = path.split_once('/').unwrap_or((path, ""));
+        let Parts { classes, servers } = parts(application).ok_or_else(|| {
+            HostError::Meter(format!("{path}: there is no application \"{}\"", application.escape_debug()))
+        })?;
+        let known = if scope == Scope::Server { servers } else { Some(classes) };
+        let name = part.strip_prefix("servers/").unwrap_or(part);
+        if scope != Scope::Application
+            && let Some(known) = known.filter(|known| known.iter().all(|known| known != name))
+        {
+            return Err(no_such_part(path, scope, name, &known));
         }
     }
     let (meter, label) = find(scope, measure.meter)?;
@@ -63,6 +80,16 @@ fn find(scope: Scope, asked: &str) -> Result<(Meter, Option<usize>), HostError> 
         HostError::Meter(format!("{name} has no part \"{label}\": {parts}"))
     })?;
     Ok((meter, Some(position)))
+}
+
+fn no_such_part(path: &str, scope: Scope, name: &str, known: &[String]) -> HostError {
+    let shown: Vec<_> = known.iter().take(NAMES_SHOWN).map(|name| format!("\"{name}\"")).collect();
+    let more = match known.len().saturating_sub(NAMES_SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let (kind, name) = (scope.name(), name.escape_debug());
+    HostError::Meter(format!("{path}: there is no {kind} \"{name}\", but {}{more}", shown.join(", ")))
 }
 
 fn no_such_scope(path: &str) -> HostError {
@@ -106,11 +133,14 @@ mod tests {
 
     fn ask(scope: &str, meter: &str, stat: Stat) -> Result<Option<f64>, HostError> {
         let (archives, now) = archives();
-        let classes = |application: &str| {
-            (application == "shop").then(|| ["a", "b", "idle"].map(str::to_owned).to_vec())
+        let parts = |application: &str| {
+            (application == "shop").then(|| Parts {
+                classes: ["a", "b", "idle"].map(str::to_owned).to_vec(),
+                servers: Some(vec!["one".to_owned()]),
+            })
         };
         let of = Some(Duration::from_secs(5));
-        measure(&archives, classes, now, &Measure { scope, meter, window: Duration::from_secs(20), stat, of })
+        measure(&archives, parts, now, &Measure { scope, meter, window: Duration::from_secs(20), stat, of })
     }
 
     #[test]
@@ -173,5 +203,29 @@ mod tests {
                 "{stat} of {meter} of {scope}"
             );
         }
+    }
+
+    /// A name that is wrong is told with those there are; nothing is measured of it for ever.
+    #[test]
+    fn a_scope_that_is_not_there_is_told_with_what_is() {
+        for (scope, told) in [
+            ("shop/hom", r#"shop/hom: there is no class "hom", but "a", "b", "idle""#),
+            ("shop/servers/on", r#"shop/servers/on: there is no server "on", but "one""#),
+            ("park", r#"park: there is no application "park""#),
+            ("park/a", r#"park/a: there is no application "park""#),
+        ] {
+            let fault = ask(scope, "in_flight", Stat::Mean).expect_err(scope).to_string();
+            assert_eq!(fault, told);
+        }
+        assert_eq!(ask("shop/servers/one", "in_flight", Stat::Mean), Ok(None));
+
+        let many = Parts { classes: (0..12).map(|n| format!("c{n}")).collect(), servers: None };
+        let (archives, now) = archives();
+        let asked = |scope| {
+            let asked = Measure { scope, meter: "in_flight", window: SECOND, stat: Stat::Mean, of: None };
+            measure(&archives, |_| Some(many.clone()), now, &asked)
+        };
+        assert!(asked("shop/x").expect_err("no class").to_string().ends_with(r#""c9" and 2 more"#));
+        assert_eq!(asked("shop/servers/x"), Ok(None), "servers are not known");
     }
 }

@@ -7,8 +7,8 @@
 //! - **late**: the 95th percentile of `response_time` is above `late` of the class's knob
 //!   `goodput.within`;
 //! - **losing**: of those that no rate turned away, more than `losing` were refused for load
-//!   (`queue_full`, `codel`, `wait_too_long`, `deadline_passed`), left while they waited, or left
-//!   before their response was complete (`left`, `abandoned`);
+//!   (`queue_full`, `codel`, `wait_too_long`, `deadline_passed`, `horizon_full`), left while they waited, or
+//!   left before their response was complete (`left`, `abandoned`);
 //! - **behind**: of those started, more than `behind` have not been answered: work piles up.
 //!
 //! It begins above the bound and ends when every class is below half of each bound. A class with

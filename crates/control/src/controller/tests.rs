@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::knobs::{Scope, Values};
+use crate::{
+    knobs::{Scope, Values},
+    refusal::Refusal,
+};
 
 /// A host with one application `shop` and its classes `default` and `home`.
 struct Table {
@@ -379,18 +382,48 @@ fn a_turn_says_so_much_and_no_more() {
     assert_eq!(host.lines[32].1, "968 more lines of this turn dropped");
 }
 
+/// A law may tell a little overload from much of it: neither begins or ends by the bounds of the other.
 #[test]
-fn a_controller_holds_so_many_knobs_and_no_more() {
+fn overload_by_each_set_of_bounds_is_judged_by_itself() {
     let (mut host, mut memory) = (Table::new(), Memory::default());
-    let mut turn = Turn::new(&mut host, &mut memory, "law");
-    for scope in 0..256 {
-        assert_eq!(turn.overloaded(&format!("shop/{scope}"), &Overload::default()), Ok(false));
+    healthy(&mut host);
+    let mild = Overload { losing: 0.05, ..Overload::default() };
+    let severe = Overload { losing: 0.6, ..Overload::default() };
+    for (lost, expected) in [
+        (4.0, [false, false]),
+        (35.0, [true, false]),
+        (61.0, [true, true]),
+        (35.0, [true, true]),
+        (29.0, [true, false]),
+        (35.0, [true, false]),
+        (2.0, [false, false]),
+    ] {
+        host.meter("shop/home refused.queue_full sum", lost);
+        let mut turn = Turn::new(&mut host, &mut memory, "law");
+        let judged = [mild, severe].map(|bounds| turn.overloaded("shop", &bounds).expect("it is there"));
+        assert_eq!(judged, expected, "{lost}");
     }
-    assert!(matches!(
-        turn.overloaded("shop/x", &Overload::default()),
-        Err(HostError::TooMany { max: 256, .. })
-    ));
-    assert_eq!(turn.overloaded("shop/7", &Overload::default()), Ok(false));
+}
+
+#[test]
+fn bounds_that_are_never_asked_again_are_forgotten() {
+    let (mut host, mut memory) = (Table::new(), Memory::default());
+    healthy(&mut host);
+    let first = Overload { losing: 0.25, ..Overload::default() };
+    let mut ask = |host: &mut Table, bounds: &Overload, lost: f64| {
+        host.pass(Duration::from_secs(1));
+        host.meter("shop/home refused.queue_full sum", lost);
+        Turn::new(host, &mut memory, "law").overloaded("shop", bounds)
+    };
+    assert_eq!(ask(&mut host, &first, 30.0), Ok(true));
+    for n in 1..=255 {
+        assert_eq!(ask(&mut host, &Overload { losing: 1e-6 * f64::from(n), ..first }, 30.0), Ok(true));
+    }
+    assert_eq!(ask(&mut host, &first, 20.0), Ok(true), "between the bound and its half");
+    for n in 300..600 {
+        assert_eq!(ask(&mut host, &Overload { losing: 1e-6 * f64::from(n), ..first }, 30.0), Ok(true));
+    }
+    assert_eq!(ask(&mut host, &first, 20.0), Ok(false), "it has to begin anew");
 }
 
 /// A class with 100 arrivals, all started and answered at once.
@@ -411,6 +444,7 @@ fn each_sign_of_overload_begins_above_its_bound_and_ends_below_half_of_it() {
         // 10 % and 5 % of 100.
         ("refused.queue_full sum", 11.0, 6.0, 5.0),
         ("refused.wait_too_long sum", 11.0, 6.0, 5.0),
+        ("refused.horizon_full sum", 11.0, 6.0, 5.0),
         ("left sum", 11.0, 6.0, 5.0),
         ("abandoned sum", 11.0, 6.0, 5.0),
         // Half and a quarter unanswered of 100.
@@ -431,6 +465,20 @@ fn each_sign_of_overload_begins_above_its_bound_and_ends_below_half_of_it() {
         }
     }
     assert!(Overload::default().judge(&Table::new(), "park", false).is_err());
+}
+
+/// The page and the law in Python name each refusal that counts as one for load.
+#[test]
+fn every_refusal_for_load_is_named_where_losing_is_explained() {
+    let page = include_str!("../../../../docs/controllers.md");
+    let losing = page.lines().find(|line| line.starts_with("| **losing** |")).expect("a row of its own");
+    let python = include_str!("../../../../examples/controllers/home_limit.py");
+    for refusal in Refusal::ALL.iter().filter(|refusal| refusal.is_overload()) {
+        if *refusal != Refusal::IngressRate {
+            assert!(losing.contains(&format!("`{}`", refusal.name())), "{}", refusal.name());
+            assert!(python.contains(&format!("\"{}\"", refusal.name())), "{}", refusal.name());
+        }
+    }
 }
 
 #[test]

@@ -11,6 +11,8 @@ use crate::{
 
 /// Knobs a controller may hold at once.
 const HELD_MAX: usize = 256;
+/// Overloaded scopes, each by its bounds, that are known to have been so.
+const OVERLOADED_MAX: usize = 256;
 /// Lines a turn may put into the log; the rest is dropped and counted.
 const LINES_MAX: u32 = 32;
 /// Bytes of such a line; the rest is cut off.
@@ -22,9 +24,12 @@ const EXTREMES_OF: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     held: BTreeMap<String, Held>,
-    /// Whether a scope was overloaded when last judged.
-    pub(super) overloaded: BTreeMap<String, bool>,
+    /// What was overloaded when last judged, and when that was.
+    overloaded: BTreeMap<Judged, Timestamp>,
 }
+
+/// A scope and the bounds it is judged by: window, then the bits of `least`, `late`, `losing` and `behind`.
+type Judged = (String, Duration, [u64; 4]);
 
 /// A knob that a controller has changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -125,19 +130,31 @@ impl<'t> Turn<'t> {
         self.host.measure(&Measure { scope, meter, window, stat, of: Some(EXTREMES_OF) })
     }
 
-    /// Whether a scope is overloaded, see [`Overload`].
+    /// Whether a scope is overloaded, see [`Overload`]. Whether it was, when last judged by the same bounds, is known of the
+    /// last 256 that were.
     ///
     /// # Errors
     ///
     /// [`HostError`] if there is no such application or class.
     pub fn overloaded(&mut self, scope: &str, bounds: &Overload) -> Result<bool, HostError> {
-        if !self.memory.overloaded.contains_key(scope) && self.memory.overloaded.len() >= HELD_MAX {
-            return Err(HostError::TooMany { what: "scopes asked whether overloaded", max: HELD_MAX });
+        let Overload { window, least, late, losing, behind } = *bounds;
+        let judged = (scope.to_owned(), window, [least, late, losing, behind].map(f64::to_bits));
+        let at = self.now();
+        let known = &mut self.memory.overloaded;
+        let is_overloaded = bounds.judge(self.host, scope, known.contains_key(&judged))?;
+        if !is_overloaded {
+            known.remove(&judged);
+            return Ok(false);
         }
-        let before = self.memory.overloaded.get(scope).copied().unwrap_or(false);
-        let now = bounds.judge(self.host, scope, before)?;
-        self.memory.overloaded.insert(scope.to_owned(), now);
-        Ok(now)
+        // A law that computes its bounds anew each time asks each of them once: the oldest give way.
+        if known.len() >= OVERLOADED_MAX
+            && !known.contains_key(&judged)
+            && let Some(oldest) = known.iter().min_by_key(|(_, at)| **at).map(|(judged, _)| judged.clone())
+        {
+            known.remove(&oldest);
+        }
+        known.insert(judged, at);
+        Ok(true)
     }
 
     /// A knob's row and its value, as this turn would leave it.

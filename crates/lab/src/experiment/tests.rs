@@ -164,6 +164,27 @@ fn the_waiting_room_keeps_its_word_in_virtual_time() {
     }
 }
 
+/// A run too short for any estimate counts as one that has not found the capacity; a front that seeks none has no such figure.
+#[test]
+fn a_capacity_that_is_sought_and_never_estimated_was_not_found() {
+    for (algorithm, found) in
+        [("knee_track", Some(f64::INFINITY)), ("power_ratio", Some(f64::INFINITY)), ("fixed", None)]
+    {
+        let text = SOUND.replace(
+            r#"{ "in_flight.limit" = 2, "#,
+            &format!(r#"{{ "in_flight.algorithm" = "{algorithm}", "#),
+        ) + "[run]\nwarm_up = \"0s\"\nmeasured = \"12s\"\n";
+        let text = text.replace("\"10ms\"", "\"1s\"");
+        let experiment = Experiment::parse("mine", &text).expect("sound");
+        let options = crate::simulated::Options { seed: 1, seeds: Some(2), progress: &|_, _| {} };
+        let outcome = crate::simulated::run(&experiment, options).expect("it runs");
+        for metric in ["found_within_5_s", "found_within_3_s", "reached_within_5_s", "reached_within_3_s"] {
+            let value = outcome.estimate(0, 0, metric).map(|estimate| estimate.value);
+            assert_eq!(value, found, "{metric} of {algorithm}");
+        }
+    }
+}
+
 /// What only one kind of run can do is a fault where the other is asked for too, not a figure that never comes.
 #[test]
 fn live_runs_are_asked_for_what_they_can_do_alone() {

@@ -18,8 +18,8 @@ const OVERSHOOT_S: usize = 40;
 /// How long after a change that the front believed in its cost is looked for.
 const AFTER_CHANGE: Duration = Duration::from_secs(10);
 
-/// The table of metrics, filled from a run.
-pub(super) fn figures(result: &RunResult, web: &Web, load: f64) -> Figures {
+/// The table of metrics, filled from a run. `seeks_capacity`: whether the front is one that finds the server's capacity.
+pub(super) fn figures(result: &RunResult, web: &Web, load: f64, seeks_capacity: bool) -> Figures {
     let mut figures = Figures::new();
     let capacity = site::capacity(web);
     let seconds = result.measured.as_secs_f64();
@@ -45,7 +45,7 @@ pub(super) fn figures(result: &RunResult, web: &Web, load: f64) -> Figures {
     if ended > 0 {
         put("broken_share", ratio(visits.broken, ended));
     }
-    of_estimate(&mut put, result, web);
+    of_estimate(&mut put, result, web, seeks_capacity);
     let good: Vec<f64> = result.series.iter().map(tidegate_sim::Row::goodput).collect();
     let offered: Vec<f64> = result.series.iter().map(|row| per_s(row.total().offered, row.length)).collect();
     if let Population::Open { phases, repeat: false, .. } = &web.load.population {
@@ -91,7 +91,7 @@ fn of_returns(put: &mut impl FnMut(&str, f64), total: &Counts) {
 }
 
 /// How long after the last change of the server's speed, or the beginning, the estimate of the capacity and goodput took.
-fn of_estimate(put: &mut impl FnMut(&str, f64), result: &RunResult, web: &Web) {
+fn of_estimate(put: &mut impl FnMut(&str, f64), result: &RunResult, web: &Web, seeks_capacity: bool) {
     let (from, speed) = web.server.speed.last().copied().unwrap_or((Duration::ZERO, 1.0));
     let capacity = site::capacity(web) * speed;
     let within = |share: f64, hold_s: u64| {
@@ -100,7 +100,8 @@ fn of_estimate(put: &mut impl FnMut(&str, f64), result: &RunResult, web: &Web) {
         let found = result.settled(from, hold, &band, |row| row.capacity.unwrap_or(f64::NAN));
         found.map_or(f64::INFINITY, |time| time.as_secs_f64())
     };
-    if result.series.iter().any(|row| row.capacity.is_some()) {
+    // A search that has come to no estimate at all has not found it; left out, it would flatter the mean of the others.
+    if seeks_capacity || result.series.iter().any(|row| row.capacity.is_some()) {
         put("found_within_5_s", within(0.05, 10));
         put("found_within_3_s", within(0.03, 10));
         put("reached_within_5_s", within(0.05, 3));

@@ -143,7 +143,7 @@ fn mistakes_are_told_with_their_line_and_change_nothing() {
         (r#"set("shop/home/queue.max", 3, { lasts = -1 })"#, "lasts: expected a span of time"),
         (r#"get("shop/nowhere/queue.max")"#, "law.lua:3: shop/nowhere/queue.max: there is no such knob"),
         (r#"mean("shop/home", "wibble", "1min")"#, "\"wibble\" is no meter of a class"),
-        (r#"mean("shop/nowhere", "goodput", "1min")"#, "\"shop/nowhere\" is nothing that is measured"),
+        (r#"mean("shop/nowhere", "goodput", "1min")"#, "there is no class \"nowhere\""),
         (
             r#"mean("shop/home", "refused.wibble", "1min")"#,
             "refused has no part \"wibble\": it has ingress_rate, client_rate,",

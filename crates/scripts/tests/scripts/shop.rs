@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_control::{
     Timestamp,
     archive::{Archives, Layout, Reading},
-    controller::{Change, Controller, Host, HostError, Level, Measure, measure},
+    controller::{Change, Controller, Host, HostError, Level, Measure, Parts, measure},
     knobs::{Knob, Scope, Value, Values},
     meters::Meter,
     refusal::Refusal,
@@ -140,7 +140,9 @@ impl Host for Shop {
     }
 
     fn measure(&self, asked: &Measure<'_>) -> Result<Option<f64>, HostError> {
-        measure(&self.archives, |application| self.classes(application).ok(), self.now, asked)
+        let parts =
+            |application: &str| Some(Parts { classes: self.classes(application).ok()?, servers: None });
+        measure(&self.archives, parts, self.now, asked)
     }
 
     fn knob(&self, path: &str) -> Result<(Knob, Value), HostError> {

@@ -2,7 +2,7 @@
 
 use tidegate_control::{
     Timestamp,
-    controller::{self, Change, Controller, Host, HostError, Level, Measure, Standing},
+    controller::{self, Change, Controller, Host, HostError, Level, Measure, Parts, Standing},
     knobs::{Knob, Value},
 };
 
@@ -94,7 +94,9 @@ impl Host for Gateway {
     }
 
     fn measure(&self, measure: &Measure<'_>) -> Result<Option<f64>, HostError> {
-        controller::measure(self.archives(), |application| self.classes(application).ok(), self.now, measure)
+        let parts =
+            |application: &str| Some(Parts { classes: self.classes(application).ok()?, servers: None });
+        controller::measure(self.archives(), parts, self.now, measure)
     }
 
     fn knob(&self, path: &str) -> Result<(Knob, Value), HostError> {

@@ -15,7 +15,7 @@
 //!            above the curve a discovery begins at the present load, below it at c₀; old observations are dropped
 //! ```
 //!
-//! Source: WebQ (2016), section IV: A (power ratio, cubic, epochs), B (coarse and fine), C (cool-down, closeness),
+//! Source: WebQ (IWQoS 2015), section IV: A (power ratio, cubic, epochs), B (coarse and fine), C (cool-down, closeness),
 //! D (changes). α 1.15, β 0.8, δ 0.02, τ 8 s, ε 0.1, N_s 2, N_f 7, c₀ 15/s and the factor of 2 are the paper's, all
 //! of them settings. Where the text is silent:
 //!
