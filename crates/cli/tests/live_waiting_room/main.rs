@@ -4,6 +4,7 @@
 mod browser;
 mod forms;
 mod groups;
+mod offline;
 mod roles;
 #[path = "../support/mod.rs"]
 mod support;

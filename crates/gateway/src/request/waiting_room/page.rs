@@ -17,7 +17,7 @@ macro_rules! policy {
     ($forms:literal) => {
         HeaderValue::from_static(concat!(
             "default-src 'none'; style-src 'sha256-RYuShZRU5ayLrNsa3m3P6PuD0cce7o5dGY3qh0cRflg='; ",
-            "script-src 'sha256-Mmzen1ed/PS/C6vsmbwK0E7uXmDwhVfOnE3EsfQOZ3I='; ",
+            "script-src 'sha256-fqVnrCPMsWhxd6esilWFpqbtIYEeZg/IU0f9TKHs7TQ='; ",
             "connect-src 'self'; base-uri 'none'",
             $forms
         ))
