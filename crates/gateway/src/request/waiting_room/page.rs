@@ -131,6 +131,7 @@ pub(super) fn waiting(language: &Language, wait: &Wait<'_>) -> String {
         }
         Form::Kept(kept) => {
             put(&mut page, &["<p class=\"note\">", language.form_kept, "</p>\n"]);
+            put(&mut page, &["<noscript><p class=\"note\">", language.form_by_hand, "</p></noscript>\n"]);
             kept.write(&mut page, wait.to, language);
         }
         Form::Lost => {
@@ -256,6 +257,7 @@ mod tests {
     fn every_language_says_everything_in_its_direction() {
         for language in &LANGUAGES {
             let page = waiting(language, &wait(&Form::None));
+            assert!(language.form_by_hand.contains(language.form_send), "{} names the button", language.tag);
             for said in [language.title, language.lead, language.entry_at, language.left, language.keep] {
                 assert!(!said.is_empty() && page.contains(said), "{}: {said}", language.tag);
             }
@@ -278,6 +280,9 @@ mod tests {
         let english = &LANGUAGES[0];
         let kept = waiting(english, &wait(&Form::Kept(Kept::url_decode(b"a=1").unwrap())));
         assert!(kept.contains("<form id=\"form\"") && kept.contains(english.form_kept));
+        assert!(
+            kept.contains(&format!("<noscript><p class=\"note\">{}</p></noscript>", english.form_by_hand))
+        );
         let lost = waiting(english, &wait(&Form::Lost));
         assert!(!lost.contains("<form") && lost.contains(english.form_lost));
         assert!(
