@@ -372,6 +372,9 @@ impl WaitingRoom {
         ".ogg",
         ".wasm",
         "/robots.txt",
+        // Browsers ask for these without cookies, so without the pass of the page that names them.
+        ".webmanifest",
+        "/manifest.json",
     ];
 }
 

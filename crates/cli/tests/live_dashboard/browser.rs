@@ -152,6 +152,13 @@ impl Browser {
         self.call("Emulation.setScriptExecutionDisabled", json!({ "value": !run }));
     }
 
+    /// Whether there is a network.
+    pub(crate) fn connect(&mut self, is_connected: bool) {
+        let network = json!({ "offline": !is_connected, "latency": 0,
+                              "downloadThroughput": -1, "uploadThroughput": -1 });
+        self.call("Network.emulateNetworkConditions", network);
+    }
+
     /// The language its user reads, as pages are asked for.
     pub(crate) fn speak(&mut self, language: &str) {
         let headers = json!({ "headers": { "Accept-Language": language } });

@@ -4,6 +4,7 @@
 mod browser;
 mod forms;
 mod groups;
+mod offline;
 mod roles;
 #[path = "../support/mod.rs"]
 mod support;
@@ -412,7 +413,7 @@ fn what_needs_no_place_passes() {
          [[application.shop.rule]]\nclass = \"partners\"\npath = \"/health\"\n",
     );
     let (mut visitor, _) = shop.one_who_waits_long();
-    for path in ["/style.css", "/app.js?v=3", "/health"] {
+    for path in ["/style.css", "/app.js?v=3", "/app.webmanifest", "/manifest.json", "/health"] {
         assert_eq!(visitor.get(path).status, 200, "{path}");
     }
     let preflight = visitor.send("OPTIONS", "/cart", "access-control-request-method: POST\r\n", b"");

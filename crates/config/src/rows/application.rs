@@ -144,7 +144,7 @@ pub(crate) static APPLICATION: Table = Table {
             name: "waiting_room.assets",
             shape: Shape::Texts { each: "the end of a path, such as \".css\"", max: 256 },
             absent: Absent::Means(
-                "the usual endings of style sheets, scripts, fonts, pictures, sound and film",
+                "the usual endings of style sheets, scripts, fonts, pictures, sound, film and manifests of web applications",
             ),
             doc: "GET and HEAD of paths that end so pass the room: what a page needs that was let in.",
         },

@@ -45,24 +45,26 @@
     if (told) put('told', element('left').parentNode.previousElementSibling.textContent + ': ' + span);
     told = mark;
   };
+  const go = () => {
+    if (gone) return;
+    gone = true;
+    if (form) return HTMLFormElement.prototype.submit.call(form);
+    // To the same address and a part of it a browser goes without asking for it.
+    if (hash && body.to.startsWith('/')) {
+      history.replaceState(null, '', body.to + (body.to.includes('?') ? '&' : '?'));
+    }
+    location.replace(body.to + hash);
+  };
   const enter = () => {
     if (gone || called) return;
     called = true;
     if (send) send.disabled = false;
-    if (form) {
-      // The browser says which file is still to be chosen; its visitor sends the form then.
-      const methods = HTMLFormElement.prototype;
-      if (!methods.reportValidity.call(form)) return;
-      gone = true;
-      methods.submit.call(form);
-    } else if (body.to) {
-      gone = true;
-      // To the same address and a part of it a browser goes without asking for it.
-      if (hash && body.to.startsWith('/')) {
-        history.replaceState(null, '', body.to + (body.to.includes('?') ? '&' : '?'));
-      }
-      location.replace(body.to + hash);
-    }
+    // The browser says which file is still to be chosen; its visitor sends the form then.
+    if (form ? !HTMLFormElement.prototype.reportValidity.call(form) : !body.to) return;
+    if (navigator.onLine) return go();
+    // A laptop that has just woken has no network yet: the browser's own page about that would take the place of this one, and of its
+    // form. A browser may say so, too, where it is on the server's own machine.
+    fetch(body.ask, {cache: 'no-store'}).then(go, () => setTimeout(() => { called = false; }, 1000));
   };
   const tick = () => {
     const left = end - Date.now();

@@ -17,7 +17,7 @@ macro_rules! policy {
     ($forms:literal) => {
         HeaderValue::from_static(concat!(
             "default-src 'none'; style-src 'sha256-RYuShZRU5ayLrNsa3m3P6PuD0cce7o5dGY3qh0cRflg='; ",
-            "script-src 'sha256-Mmzen1ed/PS/C6vsmbwK0E7uXmDwhVfOnE3EsfQOZ3I='; ",
+            "script-src 'sha256-fqVnrCPMsWhxd6esilWFpqbtIYEeZg/IU0f9TKHs7TQ='; ",
             "connect-src 'self'; base-uri 'none'",
             $forms
         ))
@@ -131,6 +131,7 @@ pub(super) fn waiting(language: &Language, wait: &Wait<'_>) -> String {
         }
         Form::Kept(kept) => {
             put(&mut page, &["<p class=\"note\">", language.form_kept, "</p>\n"]);
+            put(&mut page, &["<noscript><p class=\"note\">", language.form_by_hand, "</p></noscript>\n"]);
             kept.write(&mut page, wait.to, language);
         }
         Form::Lost => {
@@ -256,6 +257,7 @@ mod tests {
     fn every_language_says_everything_in_its_direction() {
         for language in &LANGUAGES {
             let page = waiting(language, &wait(&Form::None));
+            assert!(language.form_by_hand.contains(language.form_send), "{} names the button", language.tag);
             for said in [language.title, language.lead, language.entry_at, language.left, language.keep] {
                 assert!(!said.is_empty() && page.contains(said), "{}: {said}", language.tag);
             }
@@ -278,6 +280,9 @@ mod tests {
         let english = &LANGUAGES[0];
         let kept = waiting(english, &wait(&Form::Kept(Kept::url_decode(b"a=1").unwrap())));
         assert!(kept.contains("<form id=\"form\"") && kept.contains(english.form_kept));
+        assert!(
+            kept.contains(&format!("<noscript><p class=\"note\">{}</p></noscript>", english.form_by_hand))
+        );
         let lost = waiting(english, &wait(&Form::Lost));
         assert!(!lost.contains("<form") && lost.contains(english.form_lost));
         assert!(
