@@ -15,7 +15,7 @@ use std::{
 
 use bytes::Bytes;
 use rustls::server::{Accepted, Acceptor};
-use tidegate_control::{Refusal, connections::HelloKind};
+use tidegate_control::{Refusal, connections::HelloKind, knobs::HalfClosed};
 use tidegate_hello::{Hello, Reading};
 use tokio_rustls::{Accept, server::TlsStream};
 
@@ -132,7 +132,7 @@ pub(crate) async fn handshake(
             drop(bytes);
             let begin = move || present.begin(accepted, stream, tickets);
             let (begun, asks_again) =
-                handshakes.run(threads_max, begin).await.map_err(|error| error.to_string())?;
+                compute(socket, handshakes, threads_max, begin).await.map_err(|error| error.to_string())?;
             match asks_again {
                 true => answer_again(begun, socket, handshakes, threads_max).await,
                 false => begun.await,
@@ -145,6 +145,20 @@ pub(crate) async fn handshake(
         return Err("the client's certificate has expired since its session began".to_owned());
     }
     Ok(stream)
+}
+
+/// Computes `work` on one of at most `threads_max` threads, unless the client leaves before its turn has come. Who sends nothing
+/// any more cannot end its handshake.
+async fn compute<R: Send + 'static>(
+    socket: &Socket,
+    handshakes: &Handshakes,
+    threads_max: usize,
+    work: impl FnOnce() -> R + Send + 'static,
+) -> io::Result<R> {
+    tokio::select! {
+        computed = handshakes.run(threads_max, work) => computed.map_err(io::Error::other),
+        () = socket.departed(HalfClosed::Gone) => Err(io::Error::other("the client has left")),
+    }
 }
 
 /// Goes on with a handshake that asks for another key share: the second hello is answered, with a signature, on a thread of its
@@ -160,7 +174,7 @@ async fn answer_again(
             let polled = Pin::new(&mut begun).poll(&mut Context::from_waker(Waker::noop()));
             (begun, polled)
         };
-        let (left, polled) = handshakes.run(threads_max, step).await.map_err(io::Error::other)?;
+        let (left, polled) = compute(socket, handshakes, threads_max, step).await?;
         match polled {
             Poll::Ready(stream) => return stream,
             // What there is to be written fits into any socket that nothing has been written to.
@@ -337,7 +351,7 @@ mod tests {
         const PATIENCE: Duration = Duration::from_secs(20);
         const TURNS: usize = 1000;
         let (present, mut client) = ends();
-        let handshakes = Handshakes::default();
+        let handshakes = Handshakes::new(Clock::start());
         let (go, wait) = mpsc::channel::<()>();
         LocalRuntime::new().unwrap().block_on(async {
             let (mut near, far) = UnixStream::pair().unwrap();
@@ -375,6 +389,35 @@ mod tests {
                 assert_eq!(client.handshake_kind(), Some(HandshakeKind::FullWithHelloRetryRequest));
             };
             tokio::time::timeout(PATIENCE, async { tokio::join!(server, client) }).await.expect("in time");
+        });
+    }
+
+    /// Else threads compute for those who have left, and those who come meanwhile leave before their turn, too.
+    #[test]
+    fn who_leaves_before_its_turn_is_waited_for_no_more() {
+        const PATIENCE: Duration = Duration::from_secs(20);
+        let (present, mut client) = ends();
+        let handshakes = Handshakes::new(Clock::start());
+        let (go, wait) = mpsc::channel::<()>();
+        LocalRuntime::new().unwrap().block_on(async {
+            let (mut near, far) = UnixStream::pair().unwrap();
+            let socket = Socket::unix(far);
+            let busy = handshakes.run(1, move || wait.recv().is_ok());
+            let server = async {
+                let scratch = RefCell::new(vec![0; 64 * 1024].into_boxed_slice());
+                let mut buffer = Buffer::new(&socket, &scratch);
+                hello(&mut buffer).await.unwrap();
+                let ended = handshake(buffer, present, HelloKind::New, &handshakes, 1).await;
+                assert_eq!(ended.err().as_deref(), Some("the client has left"));
+                go.send(()).unwrap();
+            };
+            let client = async {
+                say(&mut client, &mut near).await;
+                drop(near);
+            };
+            let all = async { tokio::join!(busy, server, client) };
+            let (was_told, ..) = tokio::time::timeout(PATIENCE, all).await.expect("in time");
+            assert!(was_told.unwrap());
         });
     }
 }
