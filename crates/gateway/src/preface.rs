@@ -1,7 +1,7 @@
 //! What comes before the first request: the PROXY header, the TLS hello and the handshake.
 //!
-//! The hello is read here, in the clear and before any cryptography, so that a connection can be
-//! judged by it; rustls then gets the same bytes. The time all of it may take is bounded by whoever
+//! The hello is read here, in the clear and before any cryptography, to know whether a session is to be
+//! resumed; rustls then gets the same bytes. The time all of it may take is bounded by whoever
 //! calls (`hello.timeout`), the bytes are bounded here.
 
 use std::{
@@ -15,7 +15,7 @@ use std::{
 
 use bytes::Bytes;
 use rustls::server::{Accepted, Acceptor};
-use tidegate_control::{Refusal, connections::HelloKind, knobs::HalfClosed};
+use tidegate_control::knobs::HalfClosed;
 use tidegate_hello::{Hello, Reading};
 use tokio_rustls::{Accept, server::TlsStream};
 
@@ -110,17 +110,17 @@ const PLAIN_HTTP_TO_TLS: &str = "HTTP/1.1 400 Bad Request\r\ncontent-type: text/
 pub(crate) async fn handshake(
     buffer: Buffer<'_>,
     present: Arc<Present>,
-    kind: HelloKind,
+    is_resumable: bool,
     handshakes: &Handshakes,
     threads_max: usize,
 ) -> Result<TlsStream<Rewound>, String> {
     let Buffer { socket, bytes, .. } = buffer;
-    let resumed = match kind {
-        HelloKind::Resumable => {
+    let resumed = match is_resumable {
+        true => {
             let (accepted, stream) = accept(socket, &bytes)?;
             present.resume(accepted, stream)
         }
-        HelloKind::New | HelloKind::Plain => Err(Tickets::Count),
+        false => Err(Tickets::Count),
     };
     let stream = match resumed {
         Ok(begun) => {
@@ -215,24 +215,10 @@ fn accept(socket: &Socket, bytes: &[u8]) -> Result<(Accepted, Rewound), String> 
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(crate) enum Alert {
-    /// Not for this client.
-    AccessDenied = 49,
     /// Not a hello.
     DecodeError = 50,
-    /// Not now.
-    InternalError = 80,
     /// No such name here.
     UnrecognizedName = 112,
-}
-
-impl Alert {
-    /// The alert that says best why a connection is refused.
-    pub(crate) const fn of(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::ClientConnections | Refusal::ClientRate => Self::AccessDenied,
-            _ => Self::InternalError,
-        }
-    }
 }
 
 /// Sends an alert in the clear, if there is room for its seven bytes; the connection is then closed.
@@ -360,7 +346,7 @@ mod tests {
                 let scratch = RefCell::new(vec![0; 64 * 1024].into_boxed_slice());
                 let mut buffer = Buffer::new(&socket, &scratch);
                 hello(&mut buffer).await.unwrap();
-                handshake(buffer, present, HelloKind::New, &handshakes, 1).await.unwrap()
+                handshake(buffer, present, false, &handshakes, 1).await.unwrap()
             };
             let client = async {
                 say(&mut client, &mut near).await;
@@ -407,7 +393,7 @@ mod tests {
                 let scratch = RefCell::new(vec![0; 64 * 1024].into_boxed_slice());
                 let mut buffer = Buffer::new(&socket, &scratch);
                 hello(&mut buffer).await.unwrap();
-                let ended = handshake(buffer, present, HelloKind::New, &handshakes, 1).await;
+                let ended = handshake(buffer, present, false, &handshakes, 1).await;
                 assert_eq!(ended.err().as_deref(), Some("the client has left"));
                 go.send(()).unwrap();
             };

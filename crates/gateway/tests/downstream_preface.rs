@@ -197,15 +197,15 @@ fn plain_http_on_a_tls_port_is_told_so() {
 }
 
 #[test]
-fn a_refusal_at_the_hello_is_an_alert_without_cryptography() {
+fn a_client_that_says_nothing_has_only_so_many_connections_either() {
     let tls = Tls::new("connections.per_client.max = 1\n", "");
-    let config = client_config(&tls, &[]);
-    let mut first = tls.client(&config, "one.example");
-    assert_eq!(get(&mut first, "/").status, 200);
-    let mut second = tls.connect();
-    second.write_all(&hello_bytes(&config)).unwrap();
-    // Fatal, access denied.
-    assert_eq!(rest(&mut second), [0x15, 3, 3, 0, 2, 2, 49]);
+    let silent = tls.connect();
+    eventually("counted", || tls.bed.shared.with_connections(|c, _| c.open()) == 1);
+    assert_eq!(rest(&mut tls.connect()), b"");
+    drop(silent);
+    eventually("given back", || tls.bed.shared.with_connections(|c, _| c.open()) == 0);
+    let mut second = tls.client(&client_config(&tls, &[]), "one.example");
+    assert_eq!(get(&mut second, "/").status, 200);
 }
 
 #[test]
