@@ -148,6 +148,16 @@ fn a_hello_that_does_not_come_in_time_ends_the_connection() {
 }
 
 #[test]
+fn a_handshake_that_is_not_done_in_time_has_failed() {
+    let tls = Tls::new("hello.timeout = \"1s\"\n", "");
+    let mut client = tls.connect();
+    client.write_all(&hello_bytes(&client_config(&tls, &[]))).unwrap();
+    rest(&mut client);
+    eventually("counted", || count(&tls.bed, Meter::HANDSHAKES) == 1);
+    assert_eq!(count(&tls.bed, Meter::BROKEN_PREFACES), 0);
+}
+
+#[test]
 fn a_hello_cut_anywhere_is_a_hello() {
     let tls = Tls::new("", "");
     let config = client_config(&tls, &[]);

@@ -219,7 +219,8 @@ pub(crate) async fn serve(worker: Rc<Worker>, accepted: Accepted, serving: Arc<S
         return http1::serve_plain(worker, connection, Bytes::new()).await;
     }
     registered.pulse().enter(pulse::Phase::Waiting);
-    let preface = Box::pin(secure(&worker, &serving, &socket, &mut origin, &mut place));
+    let mut has_hello = false;
+    let preface = Box::pin(secure(&worker, &serving, &socket, &mut origin, &mut place, &mut has_hello));
     let (tls, stream) = match tokio::time::timeout(worker.limits().hello_timeout, preface).await {
         Ok(Ok(opened)) => opened,
         Ok(Err(Unopened::Refused(refusal))) => {
@@ -241,7 +242,11 @@ pub(crate) async fn serve(worker: Rc<Worker>, accepted: Accepted, serving: Arc<S
             return;
         }
         Err(_) => {
-            host.add(Meter::BROKEN_PREFACES, 1);
+            match has_hello {
+                // Its turn on a thread may not have come, which is no fault of the client's.
+                true => host.add_labelled(Meter::HANDSHAKES, Handshake::Failed as usize, 1),
+                false => host.add(Meter::BROKEN_PREFACES, 1),
+            }
             return socket.reset_on_close();
         }
     };
@@ -305,6 +310,7 @@ async fn secure(
     socket: &Socket,
     origin: &mut Origin,
     place: &mut Place,
+    has_hello: &mut bool,
 ) -> Result<(Option<TlsFacts>, Opened), Unopened> {
     let mut buffer = preface::Buffer::new(socket, &worker.scratch);
     if serving.listener.proxy_protocol {
@@ -329,6 +335,7 @@ async fn secure(
         return Ok((None, Opened::Plain(buffer.into_bytes())));
     };
     let hello = preface::hello(&mut buffer).await?;
+    *has_hello = true;
     let present = tls.present();
     let is_resumable = tidegate_hello::resumable(&hello, |ticket| present.opens(ticket));
     if let Some(name) = &hello.server_name
