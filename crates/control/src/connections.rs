@@ -26,26 +26,6 @@ impl ConnectionSettings {
     }
 }
 
-/// What a connection's preface shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConnectionFacts {
-    /// A hash, with a secret seed, of the client's network prefix.
-    pub client: u64,
-    /// How it begins.
-    pub tls: HelloKind,
-}
-
-/// How a connection begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum HelloKind {
-    /// Without TLS.
-    Plain,
-    /// A hello for a new session: a full handshake.
-    New,
-    /// A hello with a session that this server may be able to resume.
-    Resumable,
-}
-
 /// The answer to a connection.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +40,9 @@ pub enum Judgement {
 ///
 /// A connection holds one place of `max` from accept on, so that those that dawdle over their
 /// preface are bounded too: [`Connections::accept`] takes the place before anything is read,
-/// [`Connections::arrive`] judges what the preface showed, and then [`Connections::depart`], or
-/// [`Connections::abandon`] before that judgement, gives the place back. A refusal holds none.
+/// [`Connections::arrive`] judges it once its client is known (at once, but for a PROXY header), and then
+/// [`Connections::depart`], or [`Connections::abandon`] before that judgement, gives the place back. A refusal
+/// holds none. A client is known by a hash, with a secret seed, of its network prefix.
 ///
 /// Lowered bounds close nothing; they refuse newcomers until enough have gone.
 ///
@@ -74,12 +55,11 @@ pub enum Judgement {
 ///
 /// let now = Timestamp::EPOCH;
 /// let mut connections = Connections::new(ConnectionSettings { max: 3, per_client_max: Some(1) });
-/// let facts = |client| ConnectionFacts { client, tls: HelloKind::New };
 /// assert_eq!(connections.accept(), Judgement::In);
-/// assert_eq!(connections.arrive(now, &facts(1)), Judgement::In);
+/// assert_eq!(connections.arrive(now, 1), Judgement::In);
 /// // A second of the same client: its place is free again.
 /// assert_eq!(connections.accept(), Judgement::In);
-/// assert_eq!(connections.arrive(now, &facts(1)), Judgement::Refuse(Refusal::ClientConnections));
+/// assert_eq!(connections.arrive(now, 1), Judgement::Refuse(Refusal::ClientConnections));
 /// assert_eq!((connections.open(), connections.in_preface()), (1, 0));
 /// ```
 #[derive(Clone, Debug)]
@@ -118,21 +98,21 @@ impl Connections {
         Judgement::In
     }
 
-    /// An accepted connection's preface is complete: whether it is let in. One that was not
+    /// An accepted connection's client is known: whether it is let in. One that was not
     /// announced by [`Connections::accept`] is accepted now.
-    pub fn arrive(&mut self, _now: Timestamp, facts: &ConnectionFacts) -> Judgement {
+    pub fn arrive(&mut self, _now: Timestamp, client: u64) -> Judgement {
         if self.in_preface == 0
             && let refused @ Judgement::Refuse(_) = self.accept()
         {
             return refused;
         }
         self.in_preface -= 1;
-        match self.clients.use_entry(facts.client) {
+        match self.clients.use_entry(client) {
             Some(count) if self.settings.per_client_max.is_some_and(|max| *count >= max) => {
                 return Judgement::Refuse(Refusal::ClientConnections);
             }
             Some(count) => *count += 1,
-            None => self.clients.insert(facts.client, 1),
+            None => self.clients.insert(client, 1),
         }
         self.open += 1;
         Judgement::In

@@ -167,7 +167,7 @@ impl Gateway {
             let opened = Open::new(listener, workers, &mut inherited, &ticketer);
             open.push(opened.inspect_err(|_| inherited.say_unclaimed(&settings.listeners))?);
         }
-        let process = Arc::new(Process::default());
+        let process = Arc::new(Process::new(*shared.clock()));
         let access_log = AccessLog::start(settings.access_log.as_ref()).map_err(StartError::AccessLog)?;
         let (ready, mut readied) = mpsc::channel(1);
         let mut workers = Vec::new();

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_control::{
-    Refusal,
-    connections::{ConnectionFacts, HelloKind, Judgement},
-};
+use tidegate_control::{Refusal, connections::Judgement};
 use tidegate_runtime::Shared;
 
 /// A place; given back when dropped.
@@ -15,7 +12,7 @@ pub(crate) struct Place {
 }
 
 enum Held {
-    /// Accepted, its preface not complete.
+    /// Accepted, its client not known.
     Preface,
     /// Let in, under this client.
     Open(u64),
@@ -36,14 +33,13 @@ impl Place {
         }
     }
 
-    /// Asks whether the connection is let in, its preface read.
+    /// Asks whether the connection is let in, its client known.
     ///
     /// # Errors
     ///
     /// The reason, when it is not; its place is given back.
-    pub(crate) fn arrive(&mut self, client: u64, tls: HelloKind) -> Result<(), Refusal> {
-        let facts = ConnectionFacts { client, tls };
-        match self.shared.with_connections(|connections, now| connections.arrive(now, &facts)) {
+    pub(crate) fn arrive(&mut self, client: u64) -> Result<(), Refusal> {
+        match self.shared.with_connections(|connections, now| connections.arrive(now, client)) {
             Judgement::In => {
                 self.held = Held::Open(client);
                 Ok(())

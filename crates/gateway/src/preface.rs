@@ -1,7 +1,7 @@
 //! What comes before the first request: the PROXY header, the TLS hello and the handshake.
 //!
-//! The hello is read here, in the clear and before any cryptography, so that a connection can be
-//! judged by it; rustls then gets the same bytes. The time all of it may take is bounded by whoever
+//! The hello is read here, in the clear and before any cryptography, to know whether a session is to be
+//! resumed; rustls then gets the same bytes. The time all of it may take is bounded by whoever
 //! calls (`hello.timeout`), the bytes are bounded here.
 
 use std::{
@@ -15,7 +15,7 @@ use std::{
 
 use bytes::Bytes;
 use rustls::server::{Accepted, Acceptor};
-use tidegate_control::{Refusal, connections::HelloKind};
+use tidegate_control::knobs::HalfClosed;
 use tidegate_hello::{Hello, Reading};
 use tokio_rustls::{Accept, server::TlsStream};
 
@@ -110,17 +110,17 @@ const PLAIN_HTTP_TO_TLS: &str = "HTTP/1.1 400 Bad Request\r\ncontent-type: text/
 pub(crate) async fn handshake(
     buffer: Buffer<'_>,
     present: Arc<Present>,
-    kind: HelloKind,
+    is_resumable: bool,
     handshakes: &Handshakes,
     threads_max: usize,
 ) -> Result<TlsStream<Rewound>, String> {
     let Buffer { socket, bytes, .. } = buffer;
-    let resumed = match kind {
-        HelloKind::Resumable => {
+    let resumed = match is_resumable {
+        true => {
             let (accepted, stream) = accept(socket, &bytes)?;
             present.resume(accepted, stream)
         }
-        HelloKind::New | HelloKind::Plain => Err(Tickets::Count),
+        false => Err(Tickets::Count),
     };
     let stream = match resumed {
         Ok(begun) => {
@@ -132,7 +132,7 @@ pub(crate) async fn handshake(
             drop(bytes);
             let begin = move || present.begin(accepted, stream, tickets);
             let (begun, asks_again) =
-                handshakes.run(threads_max, begin).await.map_err(|error| error.to_string())?;
+                compute(socket, handshakes, threads_max, begin).await.map_err(|error| error.to_string())?;
             match asks_again {
                 true => answer_again(begun, socket, handshakes, threads_max).await,
                 false => begun.await,
@@ -145,6 +145,20 @@ pub(crate) async fn handshake(
         return Err("the client's certificate has expired since its session began".to_owned());
     }
     Ok(stream)
+}
+
+/// Computes `work` on one of at most `threads_max` threads, unless the client leaves before its turn has come. Who sends nothing
+/// any more cannot end its handshake.
+async fn compute<R: Send + 'static>(
+    socket: &Socket,
+    handshakes: &Handshakes,
+    threads_max: usize,
+    work: impl FnOnce() -> R + Send + 'static,
+) -> io::Result<R> {
+    tokio::select! {
+        computed = handshakes.run(threads_max, work) => computed.map_err(io::Error::other),
+        () = socket.departed(HalfClosed::Gone) => Err(io::Error::other("the client has left")),
+    }
 }
 
 /// Goes on with a handshake that asks for another key share: the second hello is answered, with a signature, on a thread of its
@@ -160,7 +174,7 @@ async fn answer_again(
             let polled = Pin::new(&mut begun).poll(&mut Context::from_waker(Waker::noop()));
             (begun, polled)
         };
-        let (left, polled) = handshakes.run(threads_max, step).await.map_err(io::Error::other)?;
+        let (left, polled) = compute(socket, handshakes, threads_max, step).await?;
         match polled {
             Poll::Ready(stream) => return stream,
             // What there is to be written fits into any socket that nothing has been written to.
@@ -201,24 +215,10 @@ fn accept(socket: &Socket, bytes: &[u8]) -> Result<(Accepted, Rewound), String> 
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(crate) enum Alert {
-    /// Not for this client.
-    AccessDenied = 49,
     /// Not a hello.
     DecodeError = 50,
-    /// Not now.
-    InternalError = 80,
     /// No such name here.
     UnrecognizedName = 112,
-}
-
-impl Alert {
-    /// The alert that says best why a connection is refused.
-    pub(crate) const fn of(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::ClientConnections | Refusal::ClientRate => Self::AccessDenied,
-            _ => Self::InternalError,
-        }
-    }
 }
 
 /// Sends an alert in the clear, if there is room for its seven bytes; the connection is then closed.
@@ -337,7 +337,7 @@ mod tests {
         const PATIENCE: Duration = Duration::from_secs(20);
         const TURNS: usize = 1000;
         let (present, mut client) = ends();
-        let handshakes = Handshakes::default();
+        let handshakes = Handshakes::new(Clock::start());
         let (go, wait) = mpsc::channel::<()>();
         LocalRuntime::new().unwrap().block_on(async {
             let (mut near, far) = UnixStream::pair().unwrap();
@@ -346,7 +346,7 @@ mod tests {
                 let scratch = RefCell::new(vec![0; 64 * 1024].into_boxed_slice());
                 let mut buffer = Buffer::new(&socket, &scratch);
                 hello(&mut buffer).await.unwrap();
-                handshake(buffer, present, HelloKind::New, &handshakes, 1).await.unwrap()
+                handshake(buffer, present, false, &handshakes, 1).await.unwrap()
             };
             let client = async {
                 say(&mut client, &mut near).await;
@@ -375,6 +375,35 @@ mod tests {
                 assert_eq!(client.handshake_kind(), Some(HandshakeKind::FullWithHelloRetryRequest));
             };
             tokio::time::timeout(PATIENCE, async { tokio::join!(server, client) }).await.expect("in time");
+        });
+    }
+
+    /// Else threads compute for those who have left, and those who come meanwhile leave before their turn, too.
+    #[test]
+    fn who_leaves_before_its_turn_is_waited_for_no_more() {
+        const PATIENCE: Duration = Duration::from_secs(20);
+        let (present, mut client) = ends();
+        let handshakes = Handshakes::new(Clock::start());
+        let (go, wait) = mpsc::channel::<()>();
+        LocalRuntime::new().unwrap().block_on(async {
+            let (mut near, far) = UnixStream::pair().unwrap();
+            let socket = Socket::unix(far);
+            let busy = handshakes.run(1, move || wait.recv().is_ok());
+            let server = async {
+                let scratch = RefCell::new(vec![0; 64 * 1024].into_boxed_slice());
+                let mut buffer = Buffer::new(&socket, &scratch);
+                hello(&mut buffer).await.unwrap();
+                let ended = handshake(buffer, present, false, &handshakes, 1).await;
+                assert_eq!(ended.err().as_deref(), Some("the client has left"));
+                go.send(()).unwrap();
+            };
+            let client = async {
+                say(&mut client, &mut near).await;
+                drop(near);
+            };
+            let all = async { tokio::join!(busy, server, client) };
+            let (was_told, ..) = tokio::time::timeout(PATIENCE, all).await.expect("in time");
+            assert!(was_told.unwrap());
         });
     }
 }

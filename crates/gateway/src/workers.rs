@@ -19,7 +19,7 @@ use foldhash::quality::RandomState;
 use socket2::{SockAddr, SockRef};
 use tidegate_config::Address;
 use tidegate_control::{ApplicationId, Timestamp, capacity::CapacityEvent, meters::Meter};
-use tidegate_runtime::{Application, Core, Shared, Subject};
+use tidegate_runtime::{Application, Clock, Core, Shared, Subject};
 use tokio::{
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
     runtime::{Builder, LocalOptions, LocalRuntime},
@@ -71,12 +71,23 @@ pub(crate) struct Worker {
 }
 
 /// What the workers of a process share beside [`Shared`].
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Process {
     connections: AtomicU64,
     handshakes: Handshakes,
     /// Seeded anew in each process, so that nobody outside can aim at a client's entry.
     hasher: RandomState,
+}
+
+impl Process {
+    /// Of a process that begins.
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self {
+            connections: AtomicU64::default(),
+            handshakes: Handshakes::new(clock),
+            hasher: RandomState::default(),
+        }
+    }
 }
 
 /// What a worker is told.

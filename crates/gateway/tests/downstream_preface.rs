@@ -148,6 +148,16 @@ fn a_hello_that_does_not_come_in_time_ends_the_connection() {
 }
 
 #[test]
+fn a_handshake_that_is_not_done_in_time_has_failed() {
+    let tls = Tls::new("hello.timeout = \"1s\"\n", "");
+    let mut client = tls.connect();
+    client.write_all(&hello_bytes(&client_config(&tls, &[]))).unwrap();
+    rest(&mut client);
+    eventually("counted", || count(&tls.bed, Meter::HANDSHAKES) == 1);
+    assert_eq!(count(&tls.bed, Meter::BROKEN_PREFACES), 0);
+}
+
+#[test]
 fn a_hello_cut_anywhere_is_a_hello() {
     let tls = Tls::new("", "");
     let config = client_config(&tls, &[]);
@@ -197,15 +207,15 @@ fn plain_http_on_a_tls_port_is_told_so() {
 }
 
 #[test]
-fn a_refusal_at_the_hello_is_an_alert_without_cryptography() {
+fn a_client_that_says_nothing_has_only_so_many_connections_either() {
     let tls = Tls::new("connections.per_client.max = 1\n", "");
-    let config = client_config(&tls, &[]);
-    let mut first = tls.client(&config, "one.example");
-    assert_eq!(get(&mut first, "/").status, 200);
-    let mut second = tls.connect();
-    second.write_all(&hello_bytes(&config)).unwrap();
-    // Fatal, access denied.
-    assert_eq!(rest(&mut second), [0x15, 3, 3, 0, 2, 2, 49]);
+    let silent = tls.connect();
+    eventually("counted", || tls.bed.shared.with_connections(|c, _| c.open()) == 1);
+    assert_eq!(rest(&mut tls.connect()), b"");
+    drop(silent);
+    eventually("given back", || tls.bed.shared.with_connections(|c, _| c.open()) == 0);
+    let mut second = tls.client(&client_config(&tls, &[]), "one.example");
+    assert_eq!(get(&mut second, "/").status, 200);
 }
 
 #[test]

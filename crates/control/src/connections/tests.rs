@@ -49,8 +49,7 @@ proptest! {
                         Judgement::In
                     };
                     in_preface = in_preface.saturating_sub(1);
-                    let facts = ConnectionFacts { client, tls: HelloKind::Plain };
-                    prop_assert_eq!(connections.arrive(now, &facts), expected);
+                    prop_assert_eq!(connections.arrive(now, client), expected);
                 }
                 Operation::Abandon => {
                     in_preface = in_preface.saturating_sub(1);

@@ -113,7 +113,7 @@ knobs! {
         HELLO_TIMEOUT: Span = "hello.timeout", span(MS, HOUR), Value::Span(Duration::from_secs(5)),
             "Time from accept until PROXY header, TLS hello and TLS handshake are complete; and from then until a client of HTTP/2 has begun to speak it.";
         TLS_HANDSHAKES_MAX: Option<u64> = "tls.handshakes.max", count(1, 1024), Value::None,
-            "Full TLS handshakes computed at once, on threads of their own, so that they hold up no request; further ones wait within hello.timeout. none: one for every two worker threads.";
+            "Full TLS handshakes computed at once, on threads of their own, so that they hold up no request; further ones wait within hello.timeout, the newest first while a newcomer would wait 100 ms or longer in order of arrival. none: one for every two worker threads.";
         HEAD_TIMEOUT: Span = "head.timeout", span(MS, HOUR), Value::Span(Duration::from_secs(10)),
             "Time from a request's first byte until its head is complete, over HTTP/1.";
         KEEP_ALIVE_TIMEOUT: Span = "keep_alive.timeout", span(MS, HOUR), Value::Span(Duration::from_secs(60)),

@@ -30,7 +30,7 @@ use std::time::Duration;
 pub use codel::Codel;
 use deadlines::Deadlines;
 pub(crate) use table::{Entry, NIL, Newcomer, Phase, WaitTable};
-use turnover::Turnover;
+pub use turnover::Turnover;
 
 use crate::{Timestamp, knobs::Discipline};
 
@@ -60,9 +60,9 @@ pub struct QueueSettings {
     pub codel: Option<(Duration, Duration)>,
 }
 
-/// How a request leaves the queue.
+/// How one leaves a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub enum Exit {
     /// It starts.
     Started,
     /// It is refused, or its client has left.

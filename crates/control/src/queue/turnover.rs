@@ -1,4 +1,6 @@
 //! How long a queue takes to turn over: what a newcomer would wait in order of arrival.
+//!
+//! Of the classes' queues, and of the gateway's TLS handshakes, by which adaptive LIFO turns.
 
 use std::time::Duration;
 
@@ -10,7 +12,7 @@ use crate::Timestamp;
 /// next is followed from that moment. So a queue that is never empty but moves fast (more clients than
 /// the limit, each at once asking again) is told from one that stands.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turnover {
+pub struct Turnover {
     since: Timestamp,
     /// How many have to start.
     ahead: usize,
@@ -20,12 +22,13 @@ pub(super) struct Turnover {
 
 impl Turnover {
     /// The first comes to an empty queue.
-    pub(super) const fn new(now: Timestamp) -> Self {
+    #[must_use]
+    pub const fn new(now: Timestamp) -> Self {
         Self { since: now, ahead: 1, last: Duration::ZERO }
     }
 
     /// One has left the queue, `left` remain.
-    pub(super) fn removed(&mut self, exit: Exit, left: usize, now: Timestamp) {
+    pub fn removed(&mut self, exit: Exit, left: usize, now: Timestamp) {
         self.ahead = (self.ahead - usize::from(exit == Exit::Started)).min(left);
         if self.ahead == 0 {
             *self = Self { since: now, ahead: left, last: now.since(self.since) };
@@ -33,12 +36,14 @@ impl Turnover {
     }
 
     /// Whether the queue takes `span` or longer to turn over: the last time, or already this time.
-    pub(super) fn at_least(&self, span: Duration, now: Timestamp) -> bool {
+    #[must_use]
+    pub fn at_least(&self, span: Duration, now: Timestamp) -> bool {
         self.last >= span || self.since + span <= now
     }
 
     /// Since when the present one is followed.
-    pub(super) const fn since(&self) -> Timestamp {
+    #[must_use]
+    pub const fn since(&self) -> Timestamp {
         self.since
     }
 }

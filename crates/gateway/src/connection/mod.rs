@@ -25,7 +25,6 @@ use http::{HeaderMap, StatusCode};
 use tidegate_config::Listener;
 use tidegate_control::{
     Refusal,
-    connections::HelloKind,
     knobs::HalfClosed,
     meters::{Handshake, Meter},
 };
@@ -209,15 +208,19 @@ pub(crate) async fn serve(worker: Rc<Worker>, accepted: Accepted, serving: Arc<S
     let registered = worker.pulses.register();
     let Accepted { socket, peer, local } = accepted;
     let mut origin = Origin { peer, client: peer, local, is_known: true };
+    // Judged before anything is read: else a client that says nothing could hold all places for `hello.timeout`.
+    if !serving.listener.proxy_protocol
+        && let Err(refusal) = place.arrive(worker.client_hash(peer))
+    {
+        return refuse(&worker, &socket, refusal);
+    }
     if serving.tls.is_none() && !serving.listener.proxy_protocol {
-        if let Err(refusal) = place.arrive(worker.client_hash(peer), HelloKind::Plain) {
-            return refuse(&worker, &socket, refusal);
-        }
         let connection = Connection::new(&worker, &serving.listener, origin, None, socket, registered, place);
         return http1::serve_plain(worker, connection, Bytes::new()).await;
     }
     registered.pulse().enter(pulse::Phase::Waiting);
-    let preface = Box::pin(secure(&worker, &serving, &socket, &mut origin, &mut place));
+    let mut has_hello = false;
+    let preface = Box::pin(secure(&worker, &serving, &socket, &mut origin, &mut place, &mut has_hello));
     let (tls, stream) = match tokio::time::timeout(worker.limits().hello_timeout, preface).await {
         Ok(Ok(opened)) => opened,
         Ok(Err(Unopened::Refused(refusal))) => {
@@ -239,7 +242,11 @@ pub(crate) async fn serve(worker: Rc<Worker>, accepted: Accepted, serving: Arc<S
             return;
         }
         Err(_) => {
-            host.add(Meter::BROKEN_PREFACES, 1);
+            match has_hello {
+                // Its turn on a thread may not have come, which is no fault of the client's.
+                true => host.add_labelled(Meter::HANDSHAKES, Handshake::Failed as usize, 1),
+                false => host.add(Meter::BROKEN_PREFACES, 1),
+            }
             return socket.reset_on_close();
         }
     };
@@ -296,13 +303,14 @@ impl From<preface::Broken> for Unopened {
     }
 }
 
-/// Reads the preface, asks whether the connection is let in, and does the TLS handshake.
+/// Reads the preface, asks whether a client that a PROXY header names is let in, and does the TLS handshake.
 async fn secure(
     worker: &Worker,
     serving: &Serving,
     socket: &Socket,
     origin: &mut Origin,
     place: &mut Place,
+    has_hello: &mut bool,
 ) -> Result<(Option<TlsFacts>, Opened), Unopened> {
     let mut buffer = preface::Buffer::new(socket, &worker.scratch);
     if serving.listener.proxy_protocol {
@@ -318,25 +326,18 @@ async fn secure(
             Speaker::Unknown => origin.is_known = false,
             Speaker::Balancer => {}
         }
-    }
-    let client = worker.client_hash(origin.client);
-    let Some(tls) = &serving.tls else {
-        place.arrive(client, HelloKind::Plain).map_err(|refusal| {
+        place.arrive(worker.client_hash(origin.client)).map_err(|refusal| {
             socket.reset_on_close();
             Unopened::Refused(refusal)
         })?;
+    }
+    let Some(tls) = &serving.tls else {
         return Ok((None, Opened::Plain(buffer.into_bytes())));
     };
     let hello = preface::hello(&mut buffer).await?;
+    *has_hello = true;
     let present = tls.present();
-    let kind = match tidegate_hello::resumable(&hello, |ticket| present.opens(ticket)) {
-        true => HelloKind::Resumable,
-        false => HelloKind::New,
-    };
-    if let Err(refusal) = place.arrive(client, kind) {
-        preface::alert(socket, preface::Alert::of(refusal));
-        return Err(Unopened::Refused(refusal));
-    }
+    let is_resumable = tidegate_hello::resumable(&hello, |ticket| present.opens(ticket));
     if let Some(name) = &hello.server_name
         && serving.listener.application.is_none()
         && worker.core.view().application_for_host(name).is_none()
@@ -345,7 +346,8 @@ async fn secure(
         return Err(Unopened::Handshake { reason: format!("no application serves {name:?}"), begun: false });
     }
     drop(hello);
-    let handshake = preface::handshake(buffer, present, kind, worker.handshakes(), worker.handshakes_max());
+    let handshake =
+        preface::handshake(buffer, present, is_resumable, worker.handshakes(), worker.handshakes_max());
     let stream = handshake.await.map_err(|reason| Unopened::Handshake { reason, begun: true })?;
     let facts = crate::tls::facts(stream.get_ref().1);
     let kind = crate::tls::handshake(&facts);

@@ -2,38 +2,47 @@
 //!
 //! On a worker a flood of new sessions would hold up every request of that core. Here a bounded
 //! number is computed at once, beside the workers, as fair as the system's scheduler is; further ones
-//! wait their turn, and are skipped if their client has left or `hello.timeout` has passed. What
-//! comes back goes on where it came from.
+//! wait their turn, until their client has left or `hello.timeout` has passed. They take turns as requests
+//! do in the queue of a class: first come, first served while that is fast, and the newest first while it is not, since
+//! in order of arrival each would be computed about when its client gives up. What comes back goes on where it came from.
 
 use std::{
-    collections::VecDeque,
+    collections::BTreeMap,
     io,
     panic::{self, AssertUnwindSafe},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use tidegate_control::queue::{Exit, Turnover};
+use tidegate_runtime::Clock;
 use tokio::sync::oneshot;
 
 /// A thread that has had nothing to do for this long ends.
 const IDLE: Duration = Duration::from_secs(10);
 
+/// The newest go first while a newcomer would wait for this long in order of arrival: the default of `queue.stands_after`.
+const STANDS_AFTER: Duration = Duration::from_millis(100);
+
 /// The handshakes of a process that wait to be computed, and the threads that do so. Cheap to clone.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Handshakes {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
+    clock: Clock,
     state: Mutex<State>,
     wanted: Condvar,
 }
 
-#[derive(Default)]
 struct State {
-    /// Bounded by the connections there may be.
-    jobs: VecDeque<Job>,
+    /// In the order in which they came. Bounded by the connections there may be.
+    jobs: BTreeMap<u64, Job>,
+    /// Jobs that ever came.
+    submitted: u64,
+    turnover: Turnover,
     threads: usize,
     idle: usize,
     /// Threads there may be, as was said last.
@@ -42,6 +51,12 @@ struct State {
 }
 
 type Job = Box<dyn FnOnce() + Send>;
+
+/// A job's place among those that wait, which is given up when this is dropped.
+struct Waiting {
+    shared: Arc<Shared>,
+    number: u64,
+}
 
 /// Why a computation came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +70,20 @@ pub(crate) enum Undone {
 }
 
 impl Handshakes {
+    /// None, and no thread.
+    pub(crate) fn new(clock: Clock) -> Self {
+        let state = State {
+            jobs: BTreeMap::new(),
+            submitted: 0,
+            turnover: Turnover::new(clock.now()),
+            threads: 0,
+            idle: 0,
+            threads_max: 1,
+            started: 0,
+        };
+        Self { shared: Arc::new(Shared { clock, state: Mutex::new(state), wanted: Condvar::new() }) }
+    }
+
     /// Computes `work` on one of at most `threads_max` threads. Dropped before its turn has come, it
     /// is never begun.
     pub(crate) async fn run<R: Send + 'static>(
@@ -64,19 +93,23 @@ impl Handshakes {
     ) -> Result<R, Undone> {
         let (sender, result) = oneshot::channel();
         let job = move || {
-            if !sender.is_closed() {
-                // Whoever waited may leave meanwhile.
-                let _ = sender.send(work());
-            }
+            // Whoever waited may leave meanwhile.
+            let _ = sender.send(work());
         };
-        self.submit(threads_max.max(1), Box::new(job))?;
+        let _waiting = self.submit(threads_max.max(1), Box::new(job))?;
         result.await.map_err(|_| Undone::Panicked)
     }
 
-    fn submit(&self, threads_max: usize, job: Job) -> io::Result<()> {
+    fn submit(&self, threads_max: usize, job: Job) -> io::Result<Waiting> {
         let mut state = self.shared.lock();
         state.threads_max = threads_max;
-        state.jobs.push_back(job);
+        if state.jobs.is_empty() {
+            state.turnover = Turnover::new(self.shared.clock.now());
+        }
+        let number = state.submitted;
+        state.submitted += 1;
+        state.jobs.insert(number, job);
+        let waiting = Waiting { shared: Arc::clone(&self.shared), number };
         if state.jobs.len() > state.idle && state.threads < threads_max {
             let shared = Arc::clone(&self.shared);
             let name = format!("tidegate-tls-{}", state.started);
@@ -89,14 +122,14 @@ impl Handshakes {
                 // Those that run come to it.
                 Err(error) if state.threads > 0 => tracing::warn!(%error, "no further thread for handshakes"),
                 Err(error) => {
-                    state.jobs.pop_back();
+                    drop(state);
                     return Err(error);
                 }
             }
         }
         drop(state);
         self.shared.wanted.notify_one();
-        Ok(())
+        Ok(waiting)
     }
 }
 
@@ -120,9 +153,11 @@ impl Shared {
         loop {
             if state.threads > state.threads_max {
                 state.threads -= 1;
+                // It may be this one that was woken for a job.
+                self.wanted.notify_one();
                 return None;
             }
-            if let Some(job) = state.jobs.pop_front() {
+            if let Some(job) = state.take_next(&self.clock) {
                 return Some(job);
             }
             state.idle += 1;
@@ -135,6 +170,33 @@ impl Shared {
                 return None;
             }
         }
+    }
+}
+
+impl State {
+    /// Takes out the job whose turn it is.
+    fn take_next(&mut self, clock: &Clock) -> Option<Job> {
+        let now = clock.now();
+        let (_, job) = match self.turnover.at_least(STANDS_AFTER, now) {
+            true => self.jobs.pop_last(),
+            false => self.jobs.pop_first(),
+        }?;
+        self.turnover.removed(Exit::Started, self.jobs.len(), now);
+        Some(job)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        let job = state.jobs.remove(&self.number);
+        if job.is_some() {
+            let left = state.jobs.len();
+            state.turnover.removed(Exit::Gone, left, self.shared.clock.now());
+        }
+        drop(state);
+        // Outside of the lock: it holds a connection.
+        drop(job);
     }
 }
 
@@ -161,7 +223,7 @@ mod tests {
 
     #[test]
     fn no_more_run_at_once_than_may() {
-        let handshakes = Handshakes::default();
+        let handshakes = Handshakes::new(Clock::start());
         let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let job = |n: usize| {
             let (running, most) = (Arc::clone(&running), Arc::clone(&most));
@@ -186,7 +248,7 @@ mod tests {
 
     #[test]
     fn who_has_left_before_its_turn_costs_nothing_and_a_panic_ends_its_job_only() {
-        let handshakes = Handshakes::default();
+        let handshakes = Handshakes::new(Clock::start());
         let (go, wait) = mpsc::channel::<()>();
         run(async {
             let mut first = Box::pin(handshakes.run(1, move || wait.recv().is_ok()));
@@ -200,6 +262,97 @@ mod tests {
             assert!(matches!(fails, Err(Undone::Panicked)));
             assert_eq!(handshakes.run(1, || 6).await.unwrap(), 6);
             assert_eq!(handshakes.shared.lock().started, 1);
+        });
+    }
+
+    /// What a job that keeps its thread busy does, and what ends it.
+    fn busy() -> (impl FnOnce() -> bool + Send + 'static, oneshot::Receiver<()>, mpsc::Sender<()>) {
+        let (begin, begun) = oneshot::channel();
+        let (go, wait) = mpsc::channel::<()>();
+        let work = move || {
+            let _ = begin.send(());
+            wait.recv().is_ok()
+        };
+        (work, begun, go)
+    }
+
+    /// In order of arrival each would be computed about when its client gives up, and nobody would be served.
+    #[test]
+    fn the_newest_goes_first_once_they_wait_for_long_and_the_oldest_before() {
+        for (wait, expected) in [(Duration::ZERO, [1, 2, 3]), (STANDS_AFTER, [3, 2, 1])] {
+            let handshakes = Handshakes::new(Clock::start());
+            let (done, order) = mpsc::channel();
+            run(async {
+                let (work, begun, go) = busy();
+                let mut first = Box::pin(handshakes.run(1, work));
+                assert!(futures_poll(&mut first).is_pending());
+                begun.await.unwrap();
+                let mut others: Vec<_> = three(&handshakes, &done).into_iter().map(Box::pin).collect();
+                assert!(others.iter_mut().all(|other| futures_poll(other).is_pending()));
+                tokio::time::sleep(wait).await;
+                go.send(()).unwrap();
+                assert!(first.await.unwrap());
+                for other in others {
+                    other.await.unwrap();
+                }
+            });
+            assert_eq!(order.try_iter().collect::<Vec<_>>(), expected);
+        }
+    }
+
+    fn three(
+        handshakes: &Handshakes,
+        done: &mpsc::Sender<u32>,
+    ) -> Vec<impl Future<Output = Result<(), Undone>>> {
+        [1, 2, 3]
+            .map(|n| {
+                let done = done.clone();
+                handshakes.run(1, move || done.send(n).unwrap())
+            })
+            .into()
+    }
+
+    /// It held its connection until its turn would have come.
+    #[test]
+    fn who_leaves_while_others_wait_leaves_nothing_behind() {
+        let handshakes = Handshakes::new(Clock::start());
+        run(async {
+            let (work, begun, go) = busy();
+            let mut first = Box::pin(handshakes.run(1, work));
+            assert!(futures_poll(&mut first).is_pending());
+            begun.await.unwrap();
+            let connection = Arc::new(());
+            let held = Arc::clone(&connection);
+            let mut second = Box::pin(handshakes.run(1, move || drop(held)));
+            assert!(futures_poll(&mut second).is_pending());
+            drop(second);
+            assert_eq!(Arc::strong_count(&connection), 1);
+            assert!(handshakes.shared.lock().jobs.is_empty());
+            go.send(()).unwrap();
+            assert!(first.await.unwrap());
+        });
+    }
+
+    /// Before, the thread that was woken for the job ended without it, and the job waited for the other one's idleness to end.
+    #[test]
+    fn a_job_is_not_lost_to_a_thread_that_is_one_too_many() {
+        let handshakes = Handshakes::new(Clock::start());
+        run(async {
+            let (one, one_begun, one_goes) = busy();
+            let (two, two_begun, two_goes) = busy();
+            let mut first = Box::pin(handshakes.run(2, one));
+            let mut second = Box::pin(handshakes.run(2, two));
+            assert!(futures_poll(&mut first).is_pending() && futures_poll(&mut second).is_pending());
+            one_begun.await.unwrap();
+            two_begun.await.unwrap();
+            one_goes.send(()).unwrap();
+            two_goes.send(()).unwrap();
+            assert!(first.await.unwrap() && second.await.unwrap());
+            while handshakes.shared.lock().idle < 2 {
+                tokio::task::yield_now().await;
+            }
+            let computed = tokio::time::timeout(IDLE / 2, handshakes.run(1, || 5)).await;
+            assert_eq!(computed.expect("before the threads end for want of work").unwrap(), 5);
         });
     }
 
