@@ -14,7 +14,10 @@ use std::{
     time::Duration,
 };
 
-use tidegate_control::queue::{Exit, Turnover};
+use tidegate_control::{
+    Timestamp,
+    queue::{Exit, Turnover},
+};
 use tidegate_runtime::Clock;
 use tokio::sync::oneshot;
 
@@ -72,16 +75,8 @@ pub(crate) enum Undone {
 impl Handshakes {
     /// None, and no thread.
     pub(crate) fn new(clock: Clock) -> Self {
-        let state = State {
-            jobs: BTreeMap::new(),
-            submitted: 0,
-            turnover: Turnover::new(clock.now()),
-            threads: 0,
-            idle: 0,
-            threads_max: 1,
-            started: 0,
-        };
-        Self { shared: Arc::new(Shared { clock, state: Mutex::new(state), wanted: Condvar::new() }) }
+        let state = Mutex::new(State::new(clock.now()));
+        Self { shared: Arc::new(Shared { clock, state, wanted: Condvar::new() }) }
     }
 
     /// Computes `work` on one of at most `threads_max` threads. Dropped before its turn has come, it
@@ -103,12 +98,7 @@ impl Handshakes {
     fn submit(&self, threads_max: usize, job: Job) -> io::Result<Waiting> {
         let mut state = self.shared.lock();
         state.threads_max = threads_max;
-        if state.jobs.is_empty() {
-            state.turnover = Turnover::new(self.shared.clock.now());
-        }
-        let number = state.submitted;
-        state.submitted += 1;
-        state.jobs.insert(number, job);
+        let number = state.add(self.shared.clock.now(), job);
         let waiting = Waiting { shared: Arc::clone(&self.shared), number };
         if state.jobs.len() > state.idle && state.threads < threads_max {
             let shared = Arc::clone(&self.shared);
@@ -157,7 +147,7 @@ impl Shared {
                 self.wanted.notify_one();
                 return None;
             }
-            if let Some(job) = state.take_next(&self.clock) {
+            if let Some(job) = state.take_next(self.clock.now()) {
                 return Some(job);
             }
             state.idle += 1;
@@ -174,9 +164,31 @@ impl Shared {
 }
 
 impl State {
+    fn new(now: Timestamp) -> Self {
+        Self {
+            jobs: BTreeMap::new(),
+            submitted: 0,
+            turnover: Turnover::new(now),
+            threads: 0,
+            idle: 0,
+            threads_max: 1,
+            started: 0,
+        }
+    }
+
+    /// One more job that waits; answers its number.
+    fn add(&mut self, now: Timestamp, job: Job) -> u64 {
+        if self.jobs.is_empty() {
+            self.turnover = Turnover::new(now);
+        }
+        let number = self.submitted;
+        self.submitted += 1;
+        self.jobs.insert(number, job);
+        number
+    }
+
     /// Takes out the job whose turn it is.
-    fn take_next(&mut self, clock: &Clock) -> Option<Job> {
-        let now = clock.now();
+    fn take_next(&mut self, now: Timestamp) -> Option<Job> {
         let (_, job) = match self.turnover.at_least(STANDS_AFTER, now) {
             true => self.jobs.pop_last(),
             false => self.jobs.pop_first(),
@@ -279,37 +291,19 @@ mod tests {
     /// In order of arrival each would be computed about when its client gives up, and nobody would be served.
     #[test]
     fn the_newest_goes_first_once_they_wait_for_long_and_the_oldest_before() {
-        for (wait, expected) in [(Duration::ZERO, [1, 2, 3]), (STANDS_AFTER, [3, 2, 1])] {
-            let handshakes = Handshakes::new(Clock::start());
+        let came = Timestamp::from_nanos(1_000_000_000);
+        for (wait, expected) in [(STANDS_AFTER / 2, [1, 2, 3]), (STANDS_AFTER, [3, 2, 1])] {
             let (done, order) = mpsc::channel();
-            run(async {
-                let (work, begun, go) = busy();
-                let mut first = Box::pin(handshakes.run(1, work));
-                assert!(futures_poll(&mut first).is_pending());
-                begun.await.unwrap();
-                let mut others: Vec<_> = three(&handshakes, &done).into_iter().map(Box::pin).collect();
-                assert!(others.iter_mut().all(|other| futures_poll(other).is_pending()));
-                tokio::time::sleep(wait).await;
-                go.send(()).unwrap();
-                assert!(first.await.unwrap());
-                for other in others {
-                    other.await.unwrap();
-                }
-            });
+            let mut state = State::new(came);
+            for n in [1, 2, 3] {
+                let done = done.clone();
+                state.add(came, Box::new(move || done.send(n).unwrap()));
+            }
+            while let Some(job) = state.take_next(came + wait) {
+                job();
+            }
             assert_eq!(order.try_iter().collect::<Vec<_>>(), expected);
         }
-    }
-
-    fn three(
-        handshakes: &Handshakes,
-        done: &mpsc::Sender<u32>,
-    ) -> Vec<impl Future<Output = Result<(), Undone>>> {
-        [1, 2, 3]
-            .map(|n| {
-                let done = done.clone();
-                handshakes.run(1, move || done.send(n).unwrap())
-            })
-            .into()
     }
 
     /// It held its connection until its turn would have come.
