@@ -15,7 +15,8 @@
 //!
 //! What passes the limit (the top priority) can keep the server full at a probe, too: over 1.05 of the limit in flight, nine
 //! tenths of the capacity departing. Longer times than are known are a queue then, and are no sample: the limit would grow with the
-//! queue of those who pass it, and let more of the others in before them.
+//! queue of those who pass it, and let more of the others in before them. So it is where `in_flight.min` is above the limit that a probe
+//! would have.
 //!
 //! After a fall the full probe comes at once, although it gives work away: before a server of 10 requests a second with a knee of
 //! ten it had 2 to 4 in flight for ten seconds and more. To keep the limit until the estimate is good was tried: it is right where
@@ -24,7 +25,7 @@
 //! The estimate that fell was too high then, and with it the knee: what had shown the turn to light requests was taken for proof of
 //! a second rise. That is mended, and the trial not repeated since.
 
-use super::{Area, KneeTrack, LOW, Mode};
+use super::{Area, KneeTrack, LIMIT_FIRST, LOW, Mode};
 
 /// Departures after which older low samples fade.
 const MEMORY: f64 = 600.0;
@@ -80,9 +81,32 @@ impl KneeTrack {
         let nothing = self.low.departed.sum() <= 0.0;
         let knee = if nothing { (self.level / 2.0).max(1.0) } else { self.find_knee() };
         self.knee = Some(knee);
-        let own = if nothing { knee } else { self.own_knee(knee) };
-        self.set_level((LOW * own).min(0.8 * self.level_cap).floor().max(1.0));
+        self.set_level(self.low_level(knee));
         self.begin(Mode::Low, t);
+    }
+
+    /// The limit of a probe, wherever `in_flight.min` is.
+    fn low_level(&self, knee: f64) -> f64 {
+        let own = if self.low.departed.sum() <= 0.0 { knee } else { self.own_knee(knee) };
+        (LOW * own).min(0.8 * self.level_cap).floor().max(1.0)
+    }
+
+    /// `in_flight.min` was higher, so many requests. A search that it held up begins where others do, and response times that may have
+    /// been measured in a queue are looked at again.
+    pub(super) fn leave_minimum(&mut self, before: f64) {
+        let first = LIMIT_FIRST.min(f64::from(self.bounds.initial));
+        if self.costs.is_some() {
+            if self.knee.is_some_and(|knee| before > self.low_level(knee)) {
+                self.schedule.low = self.last;
+            }
+        } else if self.level <= before && self.level > first {
+            self.steps.clear();
+            self.set_level(first);
+            self.begin(Mode::Start, self.last);
+        }
+        if self.mode == Mode::Base && self.costs.is_some() {
+            self.set_base_level();
+        }
     }
 
     /// Of a knee by a floor that says more than the server can do, what it can: with a queue in it the response time, and with
@@ -139,12 +163,13 @@ impl KneeTrack {
         self.go_base(t);
     }
 
-    /// Whether there was a queue in the probe, since what passes the limit has kept the server full.
+    /// Whether there was a queue in the probe, since what passes the limit, or `in_flight.min`, has kept the server full.
     fn is_full_all_the_same(&self, seconds: f64) -> bool {
         let Area { departed, in_flight_s } = &self.block.area;
         let known: f64 = (0..self.classes).map(|class| departed[class] * self.unqueued(class)).sum();
+        let level = self.knee.map_or(self.level, |knee| self.low_level(knee).min(self.level));
         self.low.departed.sum() > 0.0
-            && in_flight_s.sum() > PASSED * self.level * seconds
+            && in_flight_s.sum() > PASSED * level * seconds
             && in_flight_s.sum() > known
             && self.work(departed) > NEARLY_ALL * self.saturated_rho() * seconds
     }

@@ -473,9 +473,13 @@ impl Limit for KneeTrack {
     }
 
     fn set_bounds(&mut self, bounds: LimitBounds) {
+        let lowest = self.level_min();
         self.bounds = bounds;
         self.level_cap = self.level_cap.min(self.level_max());
         self.set_level(self.level);
+        if self.level_min() < lowest {
+            self.leave_minimum(lowest);
+        }
     }
 }
 
