@@ -565,3 +565,33 @@ fn a_search_that_a_minimum_held_up_begins_below_once_that_is_gone() {
     bound(&mut bench, 1, 1000);
     assert_eq!(bench.admission.levels().limit, 8);
 }
+
+/// Capacity and limit before a maximum of 1, and 2 s after it is gone again; what `meanwhile` does goes on under it.
+fn over_a_maximum(meanwhile: impl Fn(&mut Bench)) -> [(f64, u32); 2] {
+    let mut bench = Bench::new(Algorithm::KneeTrack, 40, None);
+    bench.service = 200 * MS;
+    let state = |bench: &Bench| (bench.per_s().unwrap(), bench.admission.levels().limit);
+    bench.run(40);
+    let before = state(&bench);
+    bound(&mut bench, 1, 1);
+    meanwhile(&mut bench);
+    bench.run(20);
+    assert!(near(bench.per_s(), 5.0, 0.1), "one in flight: {:?}", bench.per_s());
+    bound(&mut bench, 1, 1000);
+    bench.run(2);
+    [before, state(&bench)]
+}
+
+#[test]
+fn what_was_found_before_a_maximum_holds_again_after_it() {
+    let [(before, limit), (after, limit_after)] = over_a_maximum(|_| ());
+    assert!(near(Some(before), 200.0, 0.05) && near(Some(after), 200.0, 0.08), "{before}, {after}");
+    assert!(limit_after + 4 >= limit, "{limit}, {limit_after}");
+
+    let halved = |bench: &mut Bench| {
+        bench.workers = 20;
+        bench.admission.resize(bench.now, 0.5);
+    };
+    let [_, (after, _)] = over_a_maximum(halved);
+    assert!(near(Some(after), 100.0, 0.1), "half of the servers: {after}");
+}

@@ -205,6 +205,8 @@ pub struct KneeTrack {
     work_rate: f64,
     proof_ticks: u32,
     proof: Proof,
+    /// What had been found when `in_flight.max` was set below its limit.
+    above_maximum: Option<Found>,
     /// Growth of the slots while too little waits.
     boost: f64,
     events: VecDeque<CapacityEvent>,
@@ -303,6 +305,7 @@ impl KneeTrack {
             work_rate: 0.0,
             proof_ticks: 0,
             proof: Proof::default(),
+            above_maximum: None,
             boost: 1.0,
             events: VecDeque::with_capacity(EVENTS_MAX),
         };
@@ -408,6 +411,9 @@ impl KneeTrack {
         work.shorten(1.0);
         self.counted = Counted::of(work);
         self.level_cap = (self.level_cap * factor).clamp(1.0, self.level_max());
+        if let Some(found) = &mut self.above_maximum {
+            found.speed_up(factor);
+        }
         self.forget_windows();
         self.note(Cause::Servers, before);
         self.set_base_level();
@@ -473,12 +479,18 @@ impl Limit for KneeTrack {
     }
 
     fn set_bounds(&mut self, bounds: LimitBounds) {
-        let lowest = self.level_min();
+        let (lowest, highest) = (self.level_min(), self.level_max());
+        let found = self.found();
         self.bounds = bounds;
         self.level_cap = self.level_cap.min(self.level_max());
         self.set_level(self.level);
         if self.level_min() < lowest {
             self.leave_minimum(lowest);
+        }
+        if self.level_max() < highest {
+            self.keep_above_maximum(found);
+        } else if self.level_max() > highest {
+            self.leave_maximum(highest);
         }
     }
 }
