@@ -373,7 +373,13 @@ impl KneeTrack {
     pub fn set_capacity_bounds(&mut self, bounds: CapacityBounds) {
         self.capacity_bounds = bounds;
         if self.mode == Mode::Base && self.costs.is_some() {
+            let before = self.level;
             self.set_base_level();
+            if self.level > before + 1.0 {
+                // Until it has settled, what departs is that of the limit before.
+                self.is_full = false;
+                self.begin(Mode::Base, self.last);
+            }
         }
     }
 
@@ -415,6 +421,8 @@ impl KneeTrack {
             found.speed_up(factor);
         }
         self.forget_windows();
+        // Until the new limit has settled, what departs is that of the one before.
+        self.is_full = false;
         self.note(Cause::Servers, before);
         self.set_base_level();
         self.begin(Mode::Base, self.last);
