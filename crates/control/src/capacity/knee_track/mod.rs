@@ -599,7 +599,8 @@ impl KneeTrack {
             (self.saturation.holds, self.saturation.since) = (true, t);
             // While nothing is known of the response time, or what is known is in doubt, the limit could only follow the queue.
             let is_routine = self.mode == Mode::Low && self.low_repeats == 0;
-            if is_routine || self.mode == Mode::Up {
+            // Up and tight compare with what departed just before them.
+            if is_routine || matches!(self.mode, Mode::Up | Mode::Tight) {
                 self.mode = Mode::Base;
                 self.set_base_level();
             }
