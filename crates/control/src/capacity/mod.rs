@@ -129,7 +129,7 @@ pub enum Cause {
     Told,
     /// Somebody gave the capacity or took it back, or what was given for a time has ended.
     Given,
-    /// What a process before this one had found has been taken over.
+    /// What was found before has been taken over: by a process before this one, or before `in_flight.max` held the limit below it.
     Restored,
 }
 

@@ -522,3 +522,76 @@ fn headroom_that_is_the_least_already_is_seldom_tried_without() {
     assert!(without_ms > 0, "the response time without a queue is still measured");
     assert!(without_ms < 6_000, "{without_ms} ms of a minute were spent without headroom");
 }
+
+/// A setting of `in_flight.min` and `in_flight.max` while it runs.
+fn bound(bench: &mut Bench, min: u32, max: u32) {
+    let limit = LimitBounds { initial: 20, min, max };
+    let settings = AdmissionSettings { limit, ..Bench::settings(Algorithm::KneeTrack, None) };
+    bench.admission.configure(bench.now, &settings);
+}
+
+#[test]
+fn a_minimum_far_above_the_knee_leaves_nothing_behind() {
+    // Of what was known, nothing is taken for a response time without a queue meanwhile.
+    let mut bench = Bench::new(Algorithm::KneeTrack, 4, None);
+    bench.run(20);
+    bound(&mut bench, 60, 1000);
+    assert_eq!(bench.admission.levels().limit, 60);
+    bench.run(30);
+    bound(&mut bench, 1, 1000);
+    bench.run(2);
+    let limit = bench.admission.levels().limit;
+    assert!(limit <= 9, "4 workers: {limit}");
+    assert!(near(bench.per_s(), 200.0, 0.05), "{:?}", bench.per_s());
+
+    // Where nothing was, it was a queue, and is soon looked at again.
+    let mut bench = Bench::new(Algorithm::KneeTrack, 4, None);
+    bound(&mut bench, 60, 1000);
+    bench.run(30);
+    bound(&mut bench, 1, 1000);
+    bench.run(30);
+    let limit = bench.admission.levels().limit;
+    assert!(limit <= 12, "4 workers: {limit}");
+}
+
+#[test]
+fn a_search_that_a_minimum_held_up_begins_below_once_that_is_gone() {
+    let mut bench = Bench::new(Algorithm::KneeTrack, 1, None);
+    bound(&mut bench, 60, 1000);
+    bench.run(1);
+    bench.service = Duration::from_secs(1000);
+    bench.run(1);
+    assert_eq!((bench.per_s(), bench.admission.levels().limit), (None, 60));
+    bound(&mut bench, 1, 1000);
+    assert_eq!(bench.admission.levels().limit, 8);
+}
+
+/// Capacity and limit before a maximum of 1, and 2 s after it is gone again; what `meanwhile` does goes on under it.
+fn over_a_maximum(meanwhile: impl Fn(&mut Bench)) -> [(f64, u32); 2] {
+    let mut bench = Bench::new(Algorithm::KneeTrack, 40, None);
+    bench.service = 200 * MS;
+    let state = |bench: &Bench| (bench.per_s().unwrap(), bench.admission.levels().limit);
+    bench.run(40);
+    let before = state(&bench);
+    bound(&mut bench, 1, 1);
+    meanwhile(&mut bench);
+    bench.run(20);
+    assert!(near(bench.per_s(), 5.0, 0.1), "one in flight: {:?}", bench.per_s());
+    bound(&mut bench, 1, 1000);
+    bench.run(2);
+    [before, state(&bench)]
+}
+
+#[test]
+fn what_was_found_before_a_maximum_holds_again_after_it() {
+    let [(before, limit), (after, limit_after)] = over_a_maximum(|_| ());
+    assert!(near(Some(before), 200.0, 0.05) && near(Some(after), 200.0, 0.08), "{before}, {after}");
+    assert!(limit_after + 4 >= limit, "{limit}, {limit_after}");
+
+    let halved = |bench: &mut Bench| {
+        bench.workers = 20;
+        bench.admission.resize(bench.now, 0.5);
+    };
+    let [_, (after, _)] = over_a_maximum(halved);
+    assert!(near(Some(after), 100.0, 0.1), "half of the servers: {after}");
+}

@@ -192,3 +192,45 @@ impl KneeTrack {
         PerClass::all(level * seconds / self.classes as f64, self.classes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{Area, costs::Costs},
+        *,
+    };
+    use crate::{capacity::CapacityBounds, limit::LimitBounds};
+
+    /// Before a server of 100/s and a second each: what is known in the first 0.9 s after something has let in more, while 100 a
+    /// second depart as before.
+    fn known_after(more: impl Fn(&mut KneeTrack)) -> f64 {
+        let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+        knee.costs = Some(Costs::new(PerClass::all(0.01, 1), 1));
+        knee.counted = Counted::of(Span { departed: PerClass::all(400.0, 1), seconds: 4.0 });
+        knee.low = Area { departed: PerClass::all(100.0, 1), in_flight_s: PerClass::all(100.0, 1) };
+        (knee.mode, knee.settling, knee.response, knee.is_full) = (Mode::Base, None, 1.0, true);
+        (knee.saturation.holds, knee.saturation.since) = (true, -100.0);
+        (knee.schedule.low, knee.schedule.up) = (1000.0, 1000.0);
+        knee.set_base_level();
+        more(&mut knee);
+        for tick in 1..=45 {
+            knee.tick_departed = PerClass::all(100.0 * TICK, 1);
+            knee.tick(f64::from(tick) * TICK, knee.level, true);
+        }
+        knee.capacity().unwrap_or(0.0)
+    }
+
+    #[test]
+    fn what_departs_before_a_higher_limit_has_settled_is_no_fall() {
+        let added = known_after(|knee| knee.resize(2.0));
+        assert!((added - 200.0).abs() < 1.0, "as many servers again: {added}");
+
+        let ceiling = |per_s| CapacityBounds { floor: None, ceiling: per_s };
+        let freed = known_after(|knee| {
+            knee.counted = Counted::of(Span { departed: PerClass::all(800.0, 1), seconds: 4.0 });
+            knee.set_capacity_bounds(ceiling(Some(100.0)));
+            knee.set_capacity_bounds(ceiling(None));
+        });
+        assert!((freed - 200.0).abs() < 1.0, "a ceiling is gone: {freed}");
+    }
+}

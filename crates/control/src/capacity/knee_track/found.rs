@@ -1,5 +1,5 @@
-//! What was found, to begin with in another process: from costs, response times without a queue and headroom follow capacity
-//! and limit.
+//! What was found, to begin with in another process, or once `in_flight.max` no longer holds the limit below it: from costs,
+//! response times without a queue and headroom follow capacity and limit.
 //!
 //! The server may be another one by then. So what was found counts like `200·F` departures, an error of 7 %: what departs soon
 //! counts more, a change is noticed as at any time, and a look upwards comes soon, as after a search.
@@ -55,6 +55,13 @@ impl Found {
             && self.known().any(|(_, class)| class.part > 0.0)
     }
 
+    /// The servers are `factor` times what they were.
+    pub(super) fn speed_up(&mut self, factor: f64) {
+        for class in self.classes.iter_mut().flatten() {
+            class.cost_s /= factor;
+        }
+    }
+
     fn known(&self) -> impl Iterator<Item = (usize, &FoundClass)> {
         self.classes.iter().enumerate().filter_map(|(place, class)| Some((place, class.as_ref()?)))
     }
@@ -92,7 +99,7 @@ impl KneeTrack {
         Some(Found { headroom, dispersion, classes }).filter(Found::is_sound)
     }
 
-    /// Begins with what another process has found, in place of a search. What is not [sound](Found::is_sound) changes nothing.
+    /// Begins with what was found before, in place of a search. What is not [sound](Found::is_sound) changes nothing.
     pub fn restore(&mut self, found: &Found) {
         if !found.is_sound() {
             return;
@@ -121,11 +128,33 @@ impl KneeTrack {
         self.response = in_flight_s.sum() / LOW_COUNTED;
         self.steps.clear();
         self.forget_windows();
+        self.is_full = false;
         self.level_cap = self.level_max();
         self.set_base_level();
         self.level_cap = (1.25 * self.level).max(4.0);
         self.schedule.anew(self.last, self.response);
         self.begin(Mode::Base, self.last);
         self.note(Cause::Restored, before);
+    }
+
+    /// `in_flight.max` is lower now: keeps what has been `found` if its limit is above that.
+    pub(super) fn keep_above_maximum(&mut self, found: Option<Found>) {
+        let wanted = self.level_at(self.find_knee(), self.headroom.beta);
+        if self.above_maximum.is_none() && wanted > self.level_max() {
+            self.above_maximum = found;
+        }
+    }
+
+    /// `in_flight.max` is higher now than `before`, in requests. Goes on with what had been found when it was set below that limit; where
+    /// nothing had, and looks upwards went no further, the next one comes soon.
+    pub(super) fn leave_maximum(&mut self, before: f64) {
+        if let Some(found) = self.above_maximum.take() {
+            self.restore(&found);
+            if self.level >= self.level_max() {
+                self.above_maximum = Some(found);
+            }
+        } else if self.costs.is_some() && 2.0 * self.level > before {
+            self.schedule.anew(self.last, self.response);
+        }
     }
 }

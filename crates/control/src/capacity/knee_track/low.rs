@@ -10,9 +10,13 @@
 //! every `max(5 s, 60·(2·rt + 0.15 s))` of lasting saturation, takes `12·F`; if it contradicts what is known
 //! (over 3 standard deviations and 15 %), a full one follows.
 //!
+//! Where a full probe has more than tripled the knee (the server may have been busy with what was left from before), or the knee came out
+//! lower after the last repetition still, the next routine probe comes after `max(5 s, 10·(2·R + 0.15 s))`, with the probe's own `R`.
+//!
 //! What passes the limit (the top priority) can keep the server full at a probe, too: over 1.05 of the limit in flight, nine
 //! tenths of the capacity departing. Longer times than are known are a queue then, and are no sample: the limit would grow with the
-//! queue of those who pass it, and let more of the others in before them.
+//! queue of those who pass it, and let more of the others in before them. So it is where `in_flight.min` is above the limit that a probe
+//! would have.
 //!
 //! After a fall the full probe comes at once, although it gives work away: before a server of 10 requests a second with a knee of
 //! ten it had 2 to 4 in flight for ten seconds and more. To keep the limit until the estimate is good was tried: it is right where
@@ -21,12 +25,18 @@
 //! The estimate that fell was too high then, and with it the knee: what had shown the turn to light requests was taken for proof of
 //! a second rise. That is mended, and the trial not repeated since.
 
-use super::{Area, KneeTrack, LOW, Mode};
+use super::{Area, KneeTrack, LIMIT_FIRST, LOW, Mode};
 
 /// Departures after which older low samples fade.
 const MEMORY: f64 = 600.0;
 /// A knee this much below the one the probe's limit was made from: there was a queue in it.
 const REPEAT: f64 = 0.8;
+/// A knee this much above it: the server may have been busy with what it still had to do from before.
+const LONGER: f64 = 3.0;
+/// Probes' lengths from one to the next.
+const SPACING: f64 = 60.0;
+/// And where the last one is to be looked at again soon.
+const SPACING_SOON: f64 = 10.0;
 /// Departures for which what was known counts after a change.
 const LITTLE: f64 = 8.0;
 /// Over so many times the limit in flight, and of the capacity this part departs: what passes the limit keeps the server full.
@@ -71,9 +81,32 @@ impl KneeTrack {
         let nothing = self.low.departed.sum() <= 0.0;
         let knee = if nothing { (self.level / 2.0).max(1.0) } else { self.find_knee() };
         self.knee = Some(knee);
-        let own = if nothing { knee } else { self.own_knee(knee) };
-        self.set_level((LOW * own).min(0.8 * self.level_cap).floor().max(1.0));
+        self.set_level(self.low_level(knee));
         self.begin(Mode::Low, t);
+    }
+
+    /// The limit of a probe, wherever `in_flight.min` is.
+    fn low_level(&self, knee: f64) -> f64 {
+        let own = if self.low.departed.sum() <= 0.0 { knee } else { self.own_knee(knee) };
+        (LOW * own).min(0.8 * self.level_cap).floor().max(1.0)
+    }
+
+    /// `in_flight.min` was higher, so many requests. A search that it held up begins where others do, and response times that may have
+    /// been measured in a queue are looked at again.
+    pub(super) fn leave_minimum(&mut self, before: f64) {
+        let first = LIMIT_FIRST.min(f64::from(self.bounds.initial));
+        if self.costs.is_some() {
+            if self.knee.is_some_and(|knee| before > self.low_level(knee)) {
+                self.schedule.low = self.last;
+            }
+        } else if self.level <= before && self.level > first {
+            self.steps.clear();
+            self.set_level(first);
+            self.begin(Mode::Start, self.last);
+        }
+        if self.mode == Mode::Base && self.costs.is_some() {
+            self.set_base_level();
+        }
     }
 
     /// Of a knee by a floor that says more than the server can do, what it can: with a queue in it the response time, and with
@@ -117,21 +150,26 @@ impl KneeTrack {
             self.go_low(t, self.low_repeats - 1);
             return;
         }
+        let is_in_doubt = full && (new < REPEAT * old || new > LONGER * old);
         self.end_low(t);
+        if is_in_doubt {
+            self.schedule.low = t + spacing(SPACING_SOON, response);
+        }
     }
 
     /// Back to base; the next one comes after a while.
     fn end_low(&mut self, t: f64) {
-        self.schedule.low = t + (60.0 * (2.0 * self.response + 0.15)).max(5.0);
+        self.schedule.low = t + spacing(SPACING, self.response);
         self.go_base(t);
     }
 
-    /// Whether there was a queue in the probe, since what passes the limit has kept the server full.
+    /// Whether there was a queue in the probe, since what passes the limit, or `in_flight.min`, has kept the server full.
     fn is_full_all_the_same(&self, seconds: f64) -> bool {
         let Area { departed, in_flight_s } = &self.block.area;
         let known: f64 = (0..self.classes).map(|class| departed[class] * self.unqueued(class)).sum();
+        let level = self.knee.map_or(self.level, |knee| self.low_level(knee).min(self.level));
         self.low.departed.sum() > 0.0
-            && in_flight_s.sum() > PASSED * self.level * seconds
+            && in_flight_s.sum() > PASSED * level * seconds
             && in_flight_s.sum() > known
             && self.work(departed) > NEARLY_ALL * self.saturated_rho() * seconds
     }
@@ -155,5 +193,44 @@ impl KneeTrack {
         self.schedule.up = self.schedule.up.max(t + 0.5);
         self.set_base_level();
         self.begin(Mode::Base, t);
+    }
+}
+
+/// Seconds from one probe to the next.
+fn spacing(lengths: f64, response: f64) -> f64 {
+    (lengths * (2.0 * response + 0.15)).max(5.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{Block, PerClass, costs::Costs},
+        *,
+    };
+    use crate::limit::LimitBounds;
+
+    /// Seconds from a full probe, in which requests took so long, to the next look, where they took 10 ms before.
+    fn next_after(response_s: f64) -> f64 {
+        let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+        let area = |response_s: f64| Area {
+            departed: PerClass::all(100.0, 1),
+            in_flight_s: PerClass::all(100.0 * response_s, 1),
+        };
+        knee.costs = Some(Costs::new(PerClass::all(0.01, 1), 1));
+        (knee.low, knee.knee) = (area(0.01), Some(4.0));
+        (knee.mode, knee.low_repeats, knee.settling) = (Mode::Low, 1, None);
+        (knee.level, knee.response) = (2.0, 2.0 * response_s);
+        knee.block = Block { area: area(response_s), ..Block::default() };
+        knee.tick_low(100.0, 100.0);
+        assert_eq!(knee.mode, Mode::Base);
+        knee.schedule.low - 100.0
+    }
+
+    #[test]
+    fn response_times_that_have_become_much_longer_are_soon_looked_at_again() {
+        // By its own response times, not by those of what was there before.
+        let (longer, hardly) = (next_after(5.0), next_after(0.06));
+        assert!((longer - 10.0 * (2.0 * 5.0 + 0.15)).abs() < 1e-6, "{longer}");
+        assert!((hardly - 40.0 * (2.0 * 0.12 + 0.15)).abs() < 1e-6, "{hardly}");
     }
 }

@@ -205,6 +205,8 @@ pub struct KneeTrack {
     work_rate: f64,
     proof_ticks: u32,
     proof: Proof,
+    /// What had been found when `in_flight.max` was set below its limit.
+    above_maximum: Option<Found>,
     /// Growth of the slots while too little waits.
     boost: f64,
     events: VecDeque<CapacityEvent>,
@@ -303,6 +305,7 @@ impl KneeTrack {
             work_rate: 0.0,
             proof_ticks: 0,
             proof: Proof::default(),
+            above_maximum: None,
             boost: 1.0,
             events: VecDeque::with_capacity(EVENTS_MAX),
         };
@@ -370,7 +373,13 @@ impl KneeTrack {
     pub fn set_capacity_bounds(&mut self, bounds: CapacityBounds) {
         self.capacity_bounds = bounds;
         if self.mode == Mode::Base && self.costs.is_some() {
+            let before = self.level;
             self.set_base_level();
+            if self.level > before + 1.0 {
+                // Until it has settled, what departs is that of the limit before.
+                self.is_full = false;
+                self.begin(Mode::Base, self.last);
+            }
         }
     }
 
@@ -408,7 +417,12 @@ impl KneeTrack {
         work.shorten(1.0);
         self.counted = Counted::of(work);
         self.level_cap = (self.level_cap * factor).clamp(1.0, self.level_max());
+        if let Some(found) = &mut self.above_maximum {
+            found.speed_up(factor);
+        }
         self.forget_windows();
+        // Until the new limit has settled, what departs is that of the one before.
+        self.is_full = false;
         self.note(Cause::Servers, before);
         self.set_base_level();
         self.begin(Mode::Base, self.last);
@@ -473,9 +487,19 @@ impl Limit for KneeTrack {
     }
 
     fn set_bounds(&mut self, bounds: LimitBounds) {
+        let (lowest, highest) = (self.level_min(), self.level_max());
+        let found = self.found();
         self.bounds = bounds;
         self.level_cap = self.level_cap.min(self.level_max());
         self.set_level(self.level);
+        if self.level_min() < lowest {
+            self.leave_minimum(lowest);
+        }
+        if self.level_max() < highest {
+            self.keep_above_maximum(found);
+        } else if self.level_max() > highest {
+            self.leave_maximum(highest);
+        }
     }
 }
 
@@ -575,7 +599,8 @@ impl KneeTrack {
             (self.saturation.holds, self.saturation.since) = (true, t);
             // While nothing is known of the response time, or what is known is in doubt, the limit could only follow the queue.
             let is_routine = self.mode == Mode::Low && self.low_repeats == 0;
-            if is_routine || self.mode == Mode::Up {
+            // Up and tight compare with what departed just before them.
+            if is_routine || matches!(self.mode, Mode::Up | Mode::Tight) {
                 self.mode = Mode::Base;
                 self.set_base_level();
             }

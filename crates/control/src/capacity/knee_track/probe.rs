@@ -269,3 +269,25 @@ impl KneeTrack {
         self.costs.as_ref().map_or(0.0, |costs| costs.work(departed))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{PerClass, costs::Costs},
+        *,
+    };
+    use crate::limit::LimitBounds;
+
+    /// A break may have been long, and the server is another one, or has a queue that nobody held back.
+    #[test]
+    fn a_probe_ends_with_the_load_since_it_compares_with_what_was_before() {
+        for mode in [Mode::Up, Mode::Tight] {
+            let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+            knee.costs = Some(Costs::new(PerClass::all(0.01, 1), 1));
+            (knee.mode, knee.settling, knee.saturation.holds) = (mode, None, true);
+            knee.pause(10.0);
+            knee.tick(20.0, 1.0, true);
+            assert_eq!(knee.mode, Mode::Base, "after {mode:?}");
+        }
+    }
+}
