@@ -231,6 +231,6 @@ mod tests {
         // By its own response times, not by those of what was there before.
         let (longer, hardly) = (next_after(5.0), next_after(0.06));
         assert!((longer - 10.0 * (2.0 * 5.0 + 0.15)).abs() < 1e-6, "{longer}");
-        assert!((hardly - 40.0 * (2.0 * 0.12 + 0.15)).abs() < 1e-6, "{hardly}");
+        assert!((hardly - 60.0 * (2.0 * 0.12 + 0.15)).abs() < 1e-6, "{hardly}");
     }
 }
