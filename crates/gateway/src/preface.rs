@@ -282,6 +282,9 @@ mod tests {
         }
     }
 
+    /// After this a test has failed.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
     /// What we serve with, and a client that offers a share of [`Foreign`] first.
     fn ends() -> (Arc<Present>, ClientConnection) {
         let directory = tempfile::tempdir().unwrap();
@@ -331,10 +334,21 @@ mod tests {
         }
     }
 
+    /// Serves a new session, of which one at a time is computed.
+    async fn shake(
+        socket: &Socket,
+        present: Arc<Present>,
+        handshakes: &Handshakes,
+    ) -> Result<TlsStream<Rewound>, String> {
+        let scratch = RefCell::new(vec![0; 64 * 1024].into_boxed_slice());
+        let mut buffer = Buffer::new(socket, &scratch);
+        hello(&mut buffer).await.unwrap();
+        handshake(buffer, present, false, handshakes, 1).await
+    }
+
     /// Else whoever asks for that would have the worker make all signatures.
     #[test]
     fn the_answer_to_a_second_hello_waits_for_a_thread_too() {
-        const PATIENCE: Duration = Duration::from_secs(20);
         const TURNS: usize = 1000;
         let (present, mut client) = ends();
         let handshakes = Handshakes::new(Clock::start());
@@ -342,12 +356,7 @@ mod tests {
         LocalRuntime::new().unwrap().block_on(async {
             let (mut near, far) = UnixStream::pair().unwrap();
             let socket = Socket::unix(far);
-            let server = async {
-                let scratch = RefCell::new(vec![0; 64 * 1024].into_boxed_slice());
-                let mut buffer = Buffer::new(&socket, &scratch);
-                hello(&mut buffer).await.unwrap();
-                handshake(buffer, present, false, &handshakes, 1).await.unwrap()
-            };
+            let server = async { shake(&socket, present, &handshakes).await.unwrap() };
             let client = async {
                 say(&mut client, &mut near).await;
                 hear(&mut client, &mut near).await;
@@ -381,7 +390,6 @@ mod tests {
     /// Else threads compute for those who have left, and those who come meanwhile leave before their turn, too.
     #[test]
     fn who_leaves_before_its_turn_is_waited_for_no_more() {
-        const PATIENCE: Duration = Duration::from_secs(20);
         let (present, mut client) = ends();
         let handshakes = Handshakes::new(Clock::start());
         let (go, wait) = mpsc::channel::<()>();
@@ -390,10 +398,7 @@ mod tests {
             let socket = Socket::unix(far);
             let busy = handshakes.run(1, move || wait.recv().is_ok());
             let server = async {
-                let scratch = RefCell::new(vec![0; 64 * 1024].into_boxed_slice());
-                let mut buffer = Buffer::new(&socket, &scratch);
-                hello(&mut buffer).await.unwrap();
-                let ended = handshake(buffer, present, false, &handshakes, 1).await;
+                let ended = shake(&socket, present, &handshakes).await;
                 assert_eq!(ended.err().as_deref(), Some("the client has left"));
                 go.send(()).unwrap();
             };
