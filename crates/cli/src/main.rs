@@ -121,9 +121,14 @@ struct Check {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    logging::start(arguments.log);
-    match arguments.command.run() {
+    let done = match Arguments::try_parse() {
+        Ok(arguments) => {
+            logging::start(arguments.log);
+            arguments.command.run()
+        }
+        Err(answer) => output::answer(&answer),
+    };
+    match done {
         Ok(code) => code,
         Err(failure) => {
             // Who has closed standard error still has the code.

@@ -48,6 +48,9 @@ fn a_full_disk_is_told_and_a_reader_that_has_gone_is_no_fault() {
         &["check", "--print", file],
         &["lab", "list"],
         &["lab", "swarm", "--seeds", "1"],
+        &["--version"],
+        &["--help"],
+        &["load", "--help"],
     ] {
         let full = File::options().write(true).open("/dev/full").expect("a full device");
         let (code, said) = ended(arguments, full);
