@@ -98,14 +98,14 @@ impl Processes {
         let inodes: BTreeMap<(ApplicationId, ServerId), BTreeSet<u64>> =
             self.servers.iter().map(|(key, watched)| (*key, listening(&watched.endpoint))).collect();
         let all: BTreeSet<u64> = inodes.values().flatten().copied().collect();
-        if all.is_empty() {
-            return;
-        }
-        for (pid, held) in holders(&all) {
-            for (key, watched) in &mut self.servers {
-                if inodes.get(key).is_some_and(|inodes| !inodes.is_disjoint(&held)) {
-                    watched.join(pid);
-                }
+        let holders = if all.is_empty() { BTreeMap::new() } else { holders(&all) };
+        for (key, watched) in &mut self.servers {
+            let of_server =
+                |held: &BTreeSet<u64>| inodes.get(key).is_some_and(|inodes| !inodes.is_disjoint(held));
+            // Who listens no more is at another work: a parent that has handed its socket on, or a server that was moved.
+            watched.processes.retain(|pid, _| holders.get(pid).is_some_and(of_server));
+            for (pid, _) in holders.iter().filter(|(_, held)| of_server(held)) {
+                watched.join(*pid);
             }
         }
     }
@@ -236,8 +236,8 @@ fn listens_at(line: &str, path: &Path) -> Option<u64> {
 }
 
 /// The processes that hold any of these sockets, each with those it holds.
-fn holders(inodes: &BTreeSet<u64>) -> Vec<(u32, BTreeSet<u64>)> {
-    let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
+fn holders(inodes: &BTreeSet<u64>) -> BTreeMap<u32, BTreeSet<u64>> {
+    let Ok(processes) = fs::read_dir("/proc") else { return BTreeMap::new() };
     let pids = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     pids.take(PROCESSES_MAX)
         .filter_map(|pid| {
@@ -310,12 +310,32 @@ mod tests {
             let inodes = listening(&endpoint);
             assert_eq!(inodes.len(), 1, "{endpoint}");
             let found = holders(&inodes);
-            assert!(found.iter().any(|(pid, _)| *pid == std::process::id()), "{endpoint}: {found:?}");
+            assert!(found.contains_key(&std::process::id()), "{endpoint}: {found:?}");
         }
         let mut watched = Watched::new(Endpoint::Unix("/".into()));
         watched.join(std::process::id());
         watched.look();
         assert!(watched.memory_bytes > 0 && watched.processes.len() == 1);
+    }
+
+    #[test]
+    fn a_process_that_listens_no_more_is_counted_no_more() {
+        let first = TcpListener::bind("127.0.0.1:0").unwrap();
+        let second = TcpListener::bind("127.0.0.1:0").unwrap();
+        let key = |server| (ApplicationId(0), ServerId(server));
+        let wanted: BTreeMap<_, _> = [(0, &first), (1, &second)]
+            .map(|(server, socket)| (key(server), Endpoint::Tcp(socket.local_addr().unwrap())))
+            .into();
+        let mut processes = Processes::default();
+        let mut look = |after| {
+            processes.look(Timestamp::EPOCH + after, wanted.clone());
+            [0, 1].map(|server| processes.memory_bytes(key(server).0, key(server).1).is_some())
+        };
+        assert_eq!(look(Duration::ZERO), [true, true]);
+        drop(first);
+        assert_eq!(look(SEARCH_AGAIN), [false, true]);
+        drop(second);
+        assert_eq!(look(SEARCH_AGAIN * 2), [false, false]);
     }
 
     #[test]
