@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A server never seen has the mean `x` per weight of those that are known. A server that comes back has what
-//! it had when it went. The total is measured where all requests depart; only its parts come from here, so that an error of
+//! it had when it went. Weights are shares among peers: where those that stay all have other ones, it is said in these what the
+//! others weigh. The total is measured where all requests depart; only its parts come from here, so that an error of
 //! the shares is one of the moment and is measured away.
 
 use crate::ServerId;
@@ -55,15 +56,17 @@ impl ServerShares {
     #[must_use]
     pub fn set(&mut self, in_service: &[(ServerId, f64)]) -> f64 {
         let first = self.servers.is_empty();
-        let per_weight = self.per_weight();
+        let new = |id| in_service.iter().find(|(other, _)| *other == id).map(|(_, weight)| sound(*weight));
+        let scale = self.scale(new);
         for server in &mut self.servers {
-            (server.was_in_service, server.in_service) = (server.in_service, false);
+            let weight = new(server.id);
+            (server.was_in_service, server.in_service) = (server.in_service, weight.is_some());
+            server.weight = weight.unwrap_or(server.weight * scale);
         }
+        let per_weight = self.per_weight();
         for &(id, weight) in in_service {
-            let weight = if weight.is_finite() && weight > 0.0 { weight } else { f64::MIN_POSITIVE };
-            if let Some(server) = self.servers.iter_mut().find(|server| server.id == id) {
-                (server.weight, server.in_service) = (weight, true);
-            } else {
+            if !self.servers.iter().any(|server| server.id == id) {
+                let weight = sound(weight);
                 let departed = per_weight * weight;
                 self.servers.push(Server { id, weight, departed, in_service: true, was_in_service: false });
             }
@@ -103,18 +106,57 @@ impl ServerShares {
         self.servers.iter().filter(|server| which(server)).map(part).sum()
     }
 
-    /// Mean departures for a unit of weight, of the servers in service.
+    /// How many times what they weighed those weigh now that stay in service; 1 where none stays.
+    fn scale(&self, new: impl Fn(ServerId) -> Option<f64>) -> f64 {
+        let stay = self.servers.iter().filter(|server| server.in_service);
+        let (before, after) = stay
+            .filter_map(|server| Some((server.weight, new(server.id)?)))
+            .fold((0.0, 0.0), |sum, (before, after)| (sum.0 + before, sum.1 + after));
+        if before > 0.0 { after / before } else { 1.0 }
+    }
+
+    /// Mean departures for a unit of weight, of the servers that were in service.
     fn per_weight(&self) -> f64 {
-        let known = self.servers.iter().filter(|server| server.in_service);
+        let known = self.servers.iter().filter(|server| server.was_in_service);
         let (departed, weight) =
             known.fold((0.0, 0.0), |sum, server| (sum.0 + server.departed, sum.1 + server.weight));
         if weight > 0.0 { departed / weight } else { 0.0 }
     }
 }
 
+/// A weight as it counts.
+fn sound(weight: f64) -> f64 {
+    if weight.is_finite() && weight > 0.0 { weight } else { f64::MIN_POSITIVE }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A file in which `weight = 1` is gone, and a server is new or another one lost.
+    #[test]
+    fn other_weights_for_all_change_nothing() {
+        let (a, b, c) = (ServerId(0), ServerId(1), ServerId(2));
+        for departed in [0, 3000] {
+            let two_at_1 = || {
+                let mut shares = ServerShares::default();
+                let _ = shares.set(&[(a, 1.0), (b, 1.0)]);
+                shares.departed(a, departed);
+                shares.departed(b, departed);
+                shares
+            };
+            let factors =
+                [&[(a, 100.0), (b, 100.0), (c, 100.0)][..], &[(a, 100.0), (c, 100.0)], &[(a, 100.0)]]
+                    .map(|servers| two_at_1().set(servers));
+            assert!(
+                factors
+                    .iter()
+                    .zip([1.5, 1.0, 0.5])
+                    .all(|(factor, expected)| (factor - expected).abs() < 1e-9),
+                "added, replaced, lost: {factors:?}"
+            );
+        }
+    }
 
     /// As behind a name that stands for other addresses after each release: the prior stays what it is.
     #[test]
