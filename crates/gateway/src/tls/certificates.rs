@@ -15,8 +15,9 @@ use tidegate_config::{Certificate, read_pem};
 use super::{TlsError, WithChain, comparable};
 
 /// The certificates of a listener by the names in them: an exact name goes before a wildcard, and
-/// the first certificate serves whoever asks for no name or one that none has. Where several have
-/// the same name (an ECDSA and an RSA one), the first that the client can verify is taken.
+/// the first certificate serves whoever asks for no name or one that none has, as do those that have
+/// its names. Where several have the same name (an ECDSA and an RSA one), the first that the client can
+/// verify is taken.
 #[derive(Debug)]
 pub(super) struct Certificates {
     /// As they are written, with the settings they were read by.
@@ -25,12 +26,14 @@ pub(super) struct Certificates {
     /// By the part behind `*`, dot included.
     wildcard: HashMap<String, Vec<Arc<Pair>>>,
     first: Arc<Pair>,
+    /// Others with the names of the first.
+    like_first: Vec<Arc<Pair>>,
 }
 
 /// A certificate and its key.
 #[derive(Debug)]
 struct Pair {
-    /// The DNS names in it, lower case.
+    /// The DNS names in it, lower case, in order.
     names: Vec<String>,
     signing: Arc<CertifiedKey>,
     /// The same with a key that signs nothing.
@@ -58,7 +61,9 @@ impl Pair {
 
 fn dns_names(leaf: &CertificateDer<'_>) -> Result<Vec<String>, webpki::Error> {
     let leaf = webpki::EndEntityCert::try_from(leaf)?;
-    Ok(leaf.valid_dns_names().map(str::to_ascii_lowercase).collect())
+    let mut names: Vec<_> = leaf.valid_dns_names().map(str::to_ascii_lowercase).collect();
+    names.sort_unstable();
+    Ok(names)
 }
 
 impl Certificates {
@@ -123,7 +128,9 @@ impl Certificates {
                 names.entry(name.to_owned()).or_insert_with(Vec::new).push(Arc::clone(pair));
             }
         }
-        Ok(Self { pairs, exact, wildcard, first })
+        let is_like_first = |pair: &&Arc<Pair>| !pair.names.is_empty() && pair.names == first.names;
+        let like_first = pairs.iter().skip(1).map(|(_, pair)| pair).filter(is_like_first).cloned().collect();
+        Ok(Self { pairs, exact, wildcard, first, like_first })
     }
 
     fn find(&self, name: &str) -> Option<&[Arc<Pair>]> {
@@ -139,10 +146,11 @@ impl Certificates {
 
 impl Certificates {
     fn choose(&self, hello: &ClientHello<'_>) -> &Pair {
-        let pairs = hello.server_name().and_then(|name| self.find(name)).unwrap_or_default();
-        let verifiable =
-            pairs.iter().find(|pair| pair.signing.key.choose_scheme(hello.signature_schemes()).is_some());
-        verifiable.unwrap_or(&self.first)
+        let named = hello.server_name().and_then(|name| self.find(name)).unwrap_or_default();
+        let unnamed = [&self.first].into_iter().chain(&self.like_first);
+        let is_verifiable =
+            |pair: &&Arc<Pair>| pair.signing.key.choose_scheme(hello.signature_schemes()).is_some();
+        named.iter().chain(unnamed).find(is_verifiable).unwrap_or(&self.first)
     }
 }
 
@@ -206,9 +214,23 @@ fn read_pair(files: &Certificate, provider: &CryptoProvider) -> Result<Certified
             format!("no private key in PEM (PKCS#8, PKCS#1 or SEC1, not encrypted): {error}"),
         )
     })?;
-    CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
+    let pair = CertifiedKey::from_der(chain.clone(), key.clone_key(), provider);
+    pair.map_err(|error| match error {
         rustls::Error::InconsistentKeys(_) => {
-            TlsError::Mismatch { chain: files.chain.clone(), key: files.key.clone() }
+            let is_its_own = |certificate: &CertificateDer<'static>| {
+                CertifiedKey::from_der(vec![certificate.clone()], key.clone_key(), provider).is_ok()
+            };
+            match chain.iter().position(is_its_own) {
+                Some(at) => malformed(
+                    &files.chain,
+                    format!(
+                        "the private key in {} is that of certificate {}: write that one first, then its issuer's",
+                        files.key.display(),
+                        at + 1
+                    ),
+                ),
+                None => TlsError::Mismatch { chain: files.chain.clone(), key: files.key.clone() },
+            }
         }
         rustls::Error::InvalidCertificate(error) => malformed(&files.chain, unusable(&error)),
         error => malformed(
@@ -253,4 +275,91 @@ fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
 
 fn malformed(path: &Path, problem: String) -> TlsError {
     TlsError::Malformed { path: path.to_owned(), problem }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519};
+    use rustls::{
+        ClientConfig, ClientConnection,
+        crypto::{WebPkiSupportedAlgorithms, aws_lc_rs::default_provider},
+        server::Acceptor,
+    };
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// Files of a certificate that is signed by itself.
+    fn issued(
+        directory: &TempDir,
+        name: &str,
+        host: &str,
+        kind: &'static rcgen::SignatureAlgorithm,
+    ) -> Certificate {
+        let [chain, key] = ["pem", "key"].map(|end| directory.path().join(format!("{name}.{end}")));
+        let own_key = KeyPair::generate_for(kind).unwrap();
+        let params = CertificateParams::new(vec![host.to_owned()]).unwrap();
+        fs::write(&chain, params.self_signed(&own_key).unwrap().pem()).unwrap();
+        fs::write(&key, own_key.serialize_pem()).unwrap();
+        Certificate { chain, key }
+    }
+
+    /// The first flight of a client that sends no name and verifies signatures of one kind.
+    fn nameless_hello(kind: SignatureScheme) -> Vec<u8> {
+        let mut provider = default_provider();
+        let WebPkiSupportedAlgorithms { all, mapping } = provider.signature_verification_algorithms;
+        let mapping: Vec<_> = mapping.iter().filter(|(scheme, _)| *scheme == kind).copied().collect();
+        provider.signature_verification_algorithms =
+            WebPkiSupportedAlgorithms { all, mapping: mapping.leak() };
+        let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(RootCertStore::empty())
+            .with_no_client_auth();
+        config.enable_sni = false;
+        let name = "one.example".try_into().unwrap();
+        let mut bytes = Vec::new();
+        ClientConnection::new(Arc::new(config), name).unwrap().write_tls(&mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn who_asks_for_no_name_gets_that_of_the_first_names_certificates_that_he_can_verify() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = [
+            issued(&directory, "first", "one.example", &PKCS_ECDSA_P256_SHA256),
+            issued(&directory, "other", "two.example", &PKCS_ED25519),
+            issued(&directory, "same", "one.example", &PKCS_ED25519),
+        ];
+        let served = |files: &[Certificate], kind| {
+            let certificates = Certificates::read(files, &default_provider()).unwrap();
+            let mut acceptor = Acceptor::default();
+            acceptor.read_tls(&mut &nameless_hello(kind)[..]).unwrap();
+            let accepted = acceptor.accept().unwrap().unwrap();
+            let chain = &certificates.choose(&accepted.client_hello()).signing.cert;
+            files.iter().position(|files| read_certificates(&files.chain).unwrap() == *chain)
+        };
+        assert_eq!(served(&files, SignatureScheme::ECDSA_NISTP256_SHA256), Some(0));
+        assert_eq!(served(&files, SignatureScheme::ED25519), Some(2));
+        assert_eq!(served(&files[..2], SignatureScheme::ED25519), Some(0), "none has the first's names");
+    }
+
+    #[test]
+    fn a_chain_that_does_not_begin_with_the_keys_certificate_is_told_with_its_mend() {
+        let directory = tempfile::tempdir().unwrap();
+        let [files, other] =
+            ["own", "other"].map(|name| issued(&directory, name, "one.example", &PKCS_ED25519));
+        let read = || Pair::read(&files, &default_provider()).map(drop).map_err(|error| error.to_string());
+        let [own, other] = [&files, &other].map(|files| fs::read(&files.chain).unwrap());
+        fs::write(&files.chain, [&other[..], &own].concat()).unwrap();
+        let said = read().unwrap_err();
+        assert!(
+            said.ends_with("own.key is that of certificate 2: write that one first, then its issuer's"),
+            "{said}"
+        );
+        fs::write(&files.chain, &other).unwrap();
+        assert!(read().unwrap_err().contains("not that of the certificate"));
+    }
 }

@@ -13,7 +13,9 @@ use crate::http1::{Decoder, Room, ends_here, is_name, members, name, number};
 
 /// Bytes and fields of a response's head.
 pub(super) const HEAD_MAX: usize = 64 * 1024;
-const FIELDS_MAX: usize = 100;
+const FIELDS_MAX: usize = 1000;
+/// Fields there is room for without asking for memory.
+const FIELDS_ON_STACK: usize = 100;
 
 /// Takes a head of HTTP/1 out of what was read; `None` while it is not whole.
 ///
@@ -21,14 +23,24 @@ const FIELDS_MAX: usize = 100;
 /// no bytes that no field may have. `Connection: keep-alive` is left out: it says nothing here, most servers write
 /// it, and it would only have to be taken out again.
 pub(super) fn parse(input: &mut BytesMut, room: &mut Room) -> Result<Option<Response<()>>, String> {
-    let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
+    let mut fields = [const { MaybeUninit::uninit() }; FIELDS_ON_STACK];
+    let mut more_fields;
     let mut head = httparse::Response::new(&mut []);
-    let parsed =
-        httparse::ParserConfig::default().parse_response_with_uninit_headers(&mut head, input, &mut fields);
-    let len = match parsed.map_err(|error| format!("no response of HTTP: {error}"))? {
-        httparse::Status::Complete(len) if len <= HEAD_MAX => len,
-        httparse::Status::Partial if input.len() < HEAD_MAX => return Ok(None),
-        _ => return Err(format!("a head of more than {HEAD_MAX} bytes")),
+    let parser = httparse::ParserConfig::default();
+    let mut parsed = parser.parse_response_with_uninit_headers(&mut head, input, &mut fields);
+    if parsed == Err(httparse::Error::TooManyHeaders) {
+        more_fields = vec![MaybeUninit::uninit(); FIELDS_MAX];
+        head = httparse::Response::new(&mut []);
+        parsed = parser.parse_response_with_uninit_headers(&mut head, input, &mut more_fields);
+    }
+    let len = match parsed {
+        Ok(httparse::Status::Complete(len)) if len <= HEAD_MAX => len,
+        Ok(httparse::Status::Partial) if input.len() < HEAD_MAX => return Ok(None),
+        Ok(_) => return Err(format!("a head of more than {HEAD_MAX} bytes")),
+        Err(httparse::Error::TooManyHeaders) => {
+            return Err(format!("a head of more than {FIELDS_MAX} fields"));
+        }
+        Err(error) => return Err(format!("no response of HTTP: {error}")),
     };
     let status = head.code.and_then(|code| StatusCode::from_u16(code).ok()).ok_or("no status of HTTP")?;
     let version = if head.version == Some(1) { Version::HTTP_11 } else { Version::HTTP_10 };
@@ -210,6 +222,21 @@ mod tests {
         assert_eq!((&head.headers()["empty"], &rest[..]), (&HeaderValue::from_static(""), &b"body"[..]));
         assert!(parsed(b"HTTP/1.1 200 OK\r\na: 1\r\n").0.unwrap().is_none());
         assert!(parsed(b"HTTP/1.1 099 x\r\n\r\n").0.is_err());
+    }
+
+    #[test]
+    fn a_head_may_have_a_thousand_fields_and_no_more() {
+        let of = |fields| {
+            let fields: String = (0..fields).map(|at| format!("x-{at}: {at}\r\n")).collect();
+            parsed(format!("HTTP/1.1 200 OK\r\n{fields}\r\nbody").as_bytes())
+        };
+        for fields in [100, 101, 1000] {
+            let (head, rest) = of(fields);
+            let head = head.unwrap().unwrap();
+            assert_eq!((head.headers().len(), &rest[..]), (fields, &b"body"[..]));
+            assert_eq!(head.headers()["x-99"], "99");
+        }
+        assert_eq!(of(1001).0.unwrap_err(), "a head of more than 1000 fields");
     }
 
     #[test]
