@@ -8,6 +8,8 @@ import work
 CONNECTIONS = 64
 # Requests a second of the open loop: what each of the proxies can do with one core, and leave some of it.
 STEADY = 5000
+# New TLS sessions a second: two to three times what a core can let in with RSA-2048.
+FLOOD = 3000
 # Requests that are let through at once where the others are to wait.
 AT_ONCE = 8
 
@@ -26,6 +28,7 @@ def all_cells(effort):
     rate = [("cpu_us", "µs CPU a request", 2), ("per_s", "requests/s", 0), ("p99_ms", "ms p99", 2)]
     at_rate = [("cpu_us", "µs CPU a request", 2), ("p99_ms", "ms p99", 2)]
     each = [("cpu_us", "µs CPU a connection", 1)]
+    flooded = [("begun_pct", "% of the visits completed", 0), ("per_s", "newcomers served a second", 0)]
     memory = [("kib", "KiB a connection", 2)]
     tls13, tls12 = ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_2
 
@@ -37,6 +40,9 @@ def all_cells(effort):
 
     def connections(kind, version, resumed):
         return lambda run: _handshakes(run, run.server.ports[kind], effort.handshakes, version, resumed)
+
+    def flood(kind):
+        return lambda run: _flood(run, kind, effort.seconds)
 
     def idle(kind, protocol):
         return lambda run: _idle(run, kind, protocol, effort.idle)
@@ -67,6 +73,7 @@ def all_cells(effort):
         Cell("full-p256", "full handshake, P-256, TLS 1.3, and a request", each, connections("p256", tls13, False)),
         Cell("resumed-13", "resumed, TLS 1.3, and a request", each, connections("rsa", tls13, True)),
         Cell("resumed-12", "resumed, TLS 1.2, and a request", each, connections("rsa", tls12, True)),
+        Cell("flood-rsa", f"{FLOOD} new TLS sessions/s (RSA-2048) and visits begun before", flooded, flood("rsa")),
         Cell("idle-plain", "idle HTTP/1.1, plain", memory, idle("plain", "plain")),
         Cell("idle-tls", "idle HTTP/1.1, TLS 1.3", memory, idle("p256", "tls")),
         Cell("idle-h2c", "idle HTTP/2, plain", memory, idle("h2c", "h2c")),
@@ -156,6 +163,14 @@ def _handshakes(run, port, count, version, resumed):
     spent_ns = run.server.cpu_ns() - before
     run.check()
     return {"cpu_us": spent_ns / 1000 / done["connections"]}
+
+
+def _flood(run, kind, seconds):
+    """A fresh proxy: what another cell's connections left behind would be in the way."""
+    with run.stand.proxy(run.name) as server:
+        figures = work.flood(run.stand.tidegate, server.ports[kind], FLOOD, seconds, run.stand.other_cores)
+        Run(run.name, run.stand, server).check()
+        return figures
 
 
 def _idle(run, kind, protocol, count):

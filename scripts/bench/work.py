@@ -9,6 +9,7 @@ import resource
 import socket
 import ssl
 import subprocess
+import tempfile
 
 from stand import NAME, SIZES
 
@@ -66,17 +67,61 @@ def keep_alive(url, seconds, connections, on_cores, accept=None, refused=False):
 def open_loop(tidegate, url, per_s, seconds, on_cores):
     """Requests that start when they are due, whether or not others have their answers (`tidegate load`); how many,
     and the latency at the 99th percentile from when each was due."""
-    command = [tidegate, "load", url, "--arrivals", f"poisson:{per_s}/s", "--duration", f"{seconds}s", "--json"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, preexec_fn=lambda: os.sched_setaffinity(0, on_cores)
-    )
-    try:
-        total = json.loads(done.stdout)["total"]
-    except (ValueError, KeyError) as error:
-        raise Failed(f"tidegate load said nothing usable: {done.stderr[-300:]}") from error
+    arguments = [url, "--arrivals", f"poisson:{per_s}/s", "--duration", f"{seconds}s"]
+    total = _total(_load(tidegate, arguments, on_cores))
     if not total["good"] or total["good"] != total["offered"]:
         raise Failed(f"{total['good']} good answers to {total['offered']} requests")
     return {"requests": total["good"], "seconds": seconds, "p99_ms": total["good_latency_ms"]["p99"]}
+
+
+def flood(tidegate, port, per_s, seconds, on_cores):
+    """So many new TLS sessions a second, each with a request, beside visits that had begun before: of these, each with a request
+    about every half second and a new connection for every second one, resumed, the share that came to its end; of the new
+    ones those served a second, once a queue has had the time to build up. Clients have a patience of 2 s."""
+    url, begin_s, patience_s = f"https://127.0.0.1:{port}/1k", 2, 2
+    aside_s = begin_s + 2 * patience_s
+    span_s = aside_s + seconds + patience_s
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as plan:
+        plan.write(f"""
+url = "{url}"
+duration = "{span_s}s"
+drain = "30s"
+requests_per_connection = 2
+tls.insecure = true
+[[class]]
+name = "begun"
+arrivals = "20/s:{begin_s}s"
+[class.sessions]
+entry = "Page"
+think = "500ms"
+interactions_max = {2 * (span_s - begin_s)}
+page.Page = {{ path = "/1k", next = {{ Page = 1.0 }} }}
+""")
+        plan.flush()
+        begun = _load(tidegate, ["--plan", plan.name], on_cores)
+        new = [url, "--insecure", "--no-resume", "--new-connections"]
+        new += ["--arrivals", f"poisson:0/s:{begin_s}s,{per_s}/s:{span_s - begin_s}s", "--duration", f"{span_s}s"]
+        came = _load(tidegate, [*new, "--warmup", f"{aside_s}s", "--cooldown", f"{patience_s}s"], on_cores)
+        visits, came = _total(begun)["sessions"], _total(came)
+    return {"begun_pct": 100 * visits["completed"] / visits["started"], "per_s": came["goodput_per_s"]}
+
+
+def _load(tidegate, arguments, on_cores):
+    """Starts `tidegate load`."""
+    return subprocess.Popen(
+        [tidegate, "load", *arguments, "--json"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: os.sched_setaffinity(0, on_cores),
+    )
+
+
+def _total(load):
+    """What it says of all its requests, once it has ended."""
+    said, complaint = load.communicate()
+    try:
+        return json.loads(said)["total"]
+    except (ValueError, KeyError) as error:
+        raise Failed(f"tidegate load said nothing usable: {complaint[-300:]}") from error
 
 
 def handshakes(port, count, version, resumed, on_cores):

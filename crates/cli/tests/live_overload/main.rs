@@ -10,6 +10,7 @@
 //! that binary which is measured, as the release, in place of the debug build.
 
 mod frontier;
+mod sessions;
 #[path = "../support/mod.rs"]
 mod support;
 mod turnover;
@@ -128,14 +129,7 @@ impl Bench {
     }
 
     fn with(gateway: bool, knobs: &str) -> Self {
-        let origin = Origin::start(&Settings {
-            cost: COST,
-            costs: COSTS.map(|(path, cost)| (path.to_owned(), cost)).to_vec(),
-            worker_cpus: vec![ORIGIN_CPU],
-            thread_cpus: vec![REST_CPU],
-            ..Settings::default()
-        })
-        .expect("start the origin");
+        let origin = bench_origin();
         let gateway = gateway.then(|| {
             let listen = free_address();
             let configuration = format!(
@@ -159,6 +153,18 @@ impl Bench {
         let plan = Plan::new(self.url()).seed(seed).cpus(vec![REST_CPU]);
         plan.warmup(aside).cooldown(aside).duration(aside + span + aside)
     }
+}
+
+/// One request at a time on a processor of its own.
+fn bench_origin() -> Origin {
+    Origin::start(&Settings {
+        cost: COST,
+        costs: COSTS.map(|(path, cost)| (path.to_owned(), cost)).to_vec(),
+        worker_cpus: vec![ORIGIN_CPU],
+        thread_cpus: vec![REST_CPU],
+        ..Settings::default()
+    })
+    .expect("start the origin")
 }
 
 /// How much is run.

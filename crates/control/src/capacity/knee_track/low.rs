@@ -13,6 +13,9 @@
 //! Where a full probe has more than tripled the knee (the server may have been busy with what was left from before), or the knee came out
 //! lower after the last repetition still, the next routine probe comes after `max(5 s, 10·(2·R + 0.15 s))`, with the probe's own `R`.
 //!
+//! Where of half of the mix nothing is known without a queue, since a class is new, a full probe begins at half of the limit, as where
+//! nothing is known at all: by the response times of the other classes the knee may be a tenth of what it is.
+//!
 //! What passes the limit (the top priority) can keep the server full at a probe, too: over 1.05 of the limit in flight, nine
 //! tenths of the capacity departing. Longer times than are known are a queue then, and are no sample: the limit would grow with the
 //! queue of those who pass it, and let more of the others in before them. So it is where `in_flight.min` is above the limit that a probe
@@ -78,16 +81,23 @@ impl KneeTrack {
     /// A low probe: full if `repeats` is not 0.
     pub(super) fn go_low(&mut self, t: f64, repeats: u32) {
         self.low_repeats = repeats;
-        let nothing = self.low.departed.sum() <= 0.0;
-        let knee = if nothing { (self.level / 2.0).max(1.0) } else { self.find_knee() };
+        let knee = if self.knows_unqueued() { self.find_knee() } else { (self.level / 2.0).max(1.0) };
         self.knee = Some(knee);
         self.set_level(self.low_level(knee));
         self.begin(Mode::Low, t);
     }
 
+    /// Whether response times without a queue are known of at least half of the present mix. Of a class that is new they are not, and
+    /// a knee by those of the others may be a tenth of what it is.
+    fn knows_unqueued(&self) -> bool {
+        let known = (0..self.classes).filter(|class| self.low.departed[*class] >= 1.0);
+        let of_mix: f64 = known.map(|class| self.mix[class]).sum();
+        self.low.departed.sum() > 0.0 && of_mix >= 0.5 * self.mix.sum()
+    }
+
     /// The limit of a probe, wherever `in_flight.min` is.
     fn low_level(&self, knee: f64) -> f64 {
-        let own = if self.low.departed.sum() <= 0.0 { knee } else { self.own_knee(knee) };
+        let own = if self.knows_unqueued() { self.own_knee(knee) } else { knee };
         (LOW * own).min(0.8 * self.level_cap).floor().max(1.0)
     }
 
@@ -204,7 +214,7 @@ fn spacing(lengths: f64, response: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{Block, PerClass, costs::Costs},
+        super::{Block, Counted, PerClass, Span, costs::Costs},
         *,
     };
     use crate::limit::LimitBounds;
@@ -232,5 +242,26 @@ mod tests {
         let (longer, hardly) = (next_after(5.0), next_after(0.06));
         assert!((longer - 10.0 * (2.0 * 5.0 + 0.15)).abs() < 1e-6, "{longer}");
         assert!((hardly - 60.0 * (2.0 * 0.12 + 0.15)).abs() < 1e-6, "{hardly}");
+    }
+
+    /// Before 20 workers, where nobody asks for what takes a tenth of a second any more, but for what takes a second and is new: the limit
+    /// of the probe after the fall.
+    #[test]
+    fn a_probe_after_a_fall_goes_by_no_response_times_of_other_classes() {
+        let level = |mix: [f64; 2]| {
+            let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+            knee.make_place(1);
+            knee.costs = Some(Costs::new(PerClass::all(1.0, 2), 2));
+            (knee.level, knee.level_cap) = (24.0, 1000.0);
+            let mut departed = PerClass::ZERO;
+            departed[0] = 100.0;
+            knee.low = Area { departed, in_flight_s: departed.scaled(0.1) };
+            knee.counted = Counted::of(Span { departed: departed.scaled(0.2), seconds: 1.0 });
+            (knee.mix[0], knee.mix[1]) = (mix[0], mix[1]);
+            knee.go_low(100.0, 3);
+            knee.level
+        };
+        assert_eq!(level([1.0, 0.0]), 1.0, "20 a second of a tenth of a second each");
+        assert_eq!(level([0.0, 1.0]), 7.0, "six tenths of half of what is in flight");
     }
 }

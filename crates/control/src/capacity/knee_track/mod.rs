@@ -372,7 +372,9 @@ impl KneeTrack {
     /// Bounds of the capacity, from now on.
     pub fn set_capacity_bounds(&mut self, bounds: CapacityBounds) {
         self.capacity_bounds = bounds;
-        if self.mode == Mode::Base && self.costs.is_some() {
+        if self.is_probe_far_above_base() {
+            self.go_base(self.last);
+        } else if self.mode == Mode::Base && self.costs.is_some() {
             let before = self.level;
             self.set_base_level();
             if self.level > before + 1.0 {

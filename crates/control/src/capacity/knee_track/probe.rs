@@ -24,6 +24,8 @@ const ELASTICITY: f64 = 0.3;
 const PROPORTION: f64 = 0.5;
 /// Seconds from one look upwards to the next, once nothing is new.
 const UP_GAP: f64 = 5.0;
+/// No probe looks at so many times the limit of base.
+const FAR_ABOVE: f64 = 3.0;
 const BETA_MIN: f64 = 0.5;
 const BETA_MAX: f64 = 8.0;
 /// Where the headroom does not pay and is the least already, a tight probe can only find that it pays after all: the next one comes
@@ -170,6 +172,12 @@ impl KneeTrack {
         };
     }
 
+    /// Whether the limit is so far above that of base that it goes by a capacity which was given and is given no more.
+    pub(super) fn is_probe_far_above_base(&self) -> bool {
+        matches!(self.mode, Mode::Up | Mode::Tight)
+            && self.level > FAR_ABOVE * self.level_at(self.find_knee(), self.headroom.beta)
+    }
+
     pub(super) fn tick_up(&mut self, t: f64, seconds: f64) {
         let departed = self.block.area.departed;
         let count = departed.sum();
@@ -276,7 +284,7 @@ mod tests {
         super::{PerClass, costs::Costs},
         *,
     };
-    use crate::limit::LimitBounds;
+    use crate::{capacity::CapacityBounds, limit::LimitBounds};
 
     /// A break may have been long, and the server is another one, or has a queue that nobody held back.
     #[test]
@@ -288,6 +296,29 @@ mod tests {
             knee.pause(10.0);
             knee.tick(20.0, 1.0, true);
             assert_eq!(knee.mode, Mode::Base, "after {mode:?}");
+        }
+    }
+
+    /// Somebody gave ten times the capacity and takes it back, or gives what it is once more, while a probe looks upwards from there.
+    #[test]
+    fn a_probe_from_a_capacity_that_is_given_no_more_ends() {
+        for (then, mode) in [(None, Mode::Base), (Some(1000.0), Mode::Up)] {
+            let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+            let mut costs = Costs::new(PerClass::all(0.01, 1), 1);
+            costs.learn(&PerClass::all(1000.0, 1), 10.0, 1.0);
+            knee.costs = Some(costs);
+            knee.counted = Counted::of(Span { departed: PerClass::all(1000.0, 1), seconds: 10.0 });
+            knee.low =
+                super::super::Area { departed: PerClass::all(100.0, 1), in_flight_s: PerClass::all(10.0, 1) };
+            (knee.level_cap, knee.settling) = (1000.0, None);
+            knee.set_capacity_bounds(CapacityBounds { floor: Some(1000.0), ceiling: None });
+            knee.set_base_level();
+            let given = knee.level;
+            knee.set_level(1.5 * given);
+            knee.begin(Mode::Up, 20.0);
+            knee.set_capacity_bounds(CapacityBounds { floor: then, ceiling: None });
+            assert_eq!(knee.mode, mode);
+            assert_eq!(knee.level < 0.2 * given, then.is_none(), "{} of {given}", knee.level);
         }
     }
 }
