@@ -244,12 +244,13 @@ impl RoomSnapshot {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
         let mut put = |number: u64| out.extend_from_slice(&number.to_le_bytes());
+        let work = |work: Work| work.min(WORK_MAX);
         put(self.at.as_nanos());
         put(super::room::nanos(self.slot));
-        put(self.budget);
-        let [of_all, of_lanes @ ..] = self.issued_work_lately;
+        put(work(self.budget));
+        let [of_all, of_lanes @ ..] = self.issued_work_lately.map(work);
         put(of_all);
-        put(self.over);
+        put(work(self.over));
         put(self.follow.0.to_bits());
         put(self.follow.1.to_bits());
         put(self.no_shows.len() as u64);
@@ -262,7 +263,7 @@ impl RoomSnapshot {
             put(row.number);
             put(u64::from(row.people));
             put(row.lanes.len() as u64);
-            row.lanes.iter().for_each(|work| put(*work));
+            row.lanes.iter().for_each(|lane| put(work(*lane)));
             put(row.classes.len() as u64);
             row.classes.iter().for_each(|(made, unseen)| put(u64::from(*made) << 32 | u64::from(*unseen)));
         }
@@ -272,10 +273,11 @@ impl RoomSnapshot {
             put(round.key.as_nanos());
             put(round.closes.as_nanos());
             put(u64::from(round.order == RoomOrder::InOrder));
-            put(self.work_of(round));
+            put(work(self.work_of(round)));
             put(round.people);
             let drawn = round.drawn.unwrap_or(Stretch::even(u64::MAX, 0));
-            [drawn.slot, drawn.budget, drawn.more_from, drawn.more].into_iter().for_each(&mut put);
+            let drawn = [drawn.slot, work(drawn.budget), drawn.more_from, work(drawn.more)];
+            drawn.into_iter().for_each(&mut put);
         }
         put(of_lanes.len() as u64);
         of_lanes.into_iter().for_each(&mut put);
@@ -380,6 +382,10 @@ impl RoomSnapshot {
     }
 }
 
+/// The most work that is written of one thing, which still adds up with a horizon of others: before a capacity of billions a second a
+/// slot may have more.
+const WORK_MAX: Work = 1 << 44;
+
 struct Reader<'b> {
     all: usize,
     rest: &'b [u8],
@@ -405,10 +411,9 @@ impl Reader<'_> {
         if nanos < 1_000_000 { Err(self.damaged()) } else { Ok(Duration::from_nanos(nanos)) }
     }
 
-    /// Work that still adds up with a horizon of others.
     fn work(&mut self) -> Result<Work, SnapshotFault> {
         let work = self.number()?;
-        if work > 1 << 44 { Err(self.damaged()) } else { Ok(work) }
+        if work > WORK_MAX { Err(self.damaged()) } else { Ok(work) }
     }
 
     fn small(&mut self) -> Result<u32, SnapshotFault> {

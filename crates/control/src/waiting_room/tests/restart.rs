@@ -35,6 +35,25 @@ fn what_is_promised_survives_the_process() {
     assert_eq!(of(1, &[&bytes[1..33], &bytes[41..end - 8 * LANES_MAX]]), read);
 }
 
+/// Who is drawn while no capacity is known is laid into one slot that takes any number, and of a longer one two and a half times that.
+#[test]
+fn doors_that_opened_without_a_capacity_survive_longer_slots_and_the_process() {
+    let settings = RoomSettings { method: RoomMethod::Event, opens_at: Some(s(1.0)), ..settings() };
+    let mut room = Room::new(&settings, [1, 2], START);
+    room.observe(START, Capacity::default(), std::iter::empty());
+    let lots = ask(&mut room, START, 14);
+    room.observe(s(1.0), Capacity::default(), std::iter::empty());
+    let longer = RoomSettings { slot: Duration::from_millis(2500), ..settings };
+    room.configure(s(2.0), &longer);
+    let bytes = room.snapshot(s(2.0)).to_bytes();
+    let mut next = Room::new(&longer, [3, 4], s(3.0));
+    next.observe(s(3.0), Capacity::default(), std::iter::empty());
+    next.restore(s(3.0), &RoomSnapshot::from_bytes(&bytes).expect("what was written reads back"));
+    for lot in &lots {
+        assert_eq!(how(next.come_back(s(3.5), ONE, lot)), Some(How::Unconcerned));
+    }
+}
+
 #[test]
 fn the_second_that_was_not_written_protects_each_class_with_a_share() {
     for shares in [[0.5, 0.5], [0.2, 0.3]] {
