@@ -103,7 +103,11 @@ page.Page = {{ path = "/1k", next = {{ Page = 1.0 }} }}
         new += ["--arrivals", f"poisson:0/s:{begin_s}s,{per_s}/s:{span_s - begin_s}s", "--duration", f"{span_s}s"]
         came = _load(tidegate, [*new, "--warmup", f"{aside_s}s", "--cooldown", f"{patience_s}s"], on_cores)
         visits, came = _total(begun)["sessions"], _total(came)
-    return {"begun_pct": 100 * visits["completed"] / visits["started"], "per_s": came["goodput_per_s"]}
+    # Whoever thinks when the run ends has lost nothing.
+    ended = visits["started"] - visits["unfinished"]
+    if not ended:
+        raise Failed("no visit has ended")
+    return {"begun_pct": 100 * visits["completed"] / ended, "per_s": came["goodput_per_s"]}
 
 
 def _load(tidegate, arguments, on_cores):
