@@ -1,7 +1,7 @@
 //! Sessions that have begun beside newcomers: three times what the application can do of visitors who come once, each with a full
 //! TLS handshake, and people in the midst of their visits. `examples/sessions.toml` is what lets the latter finish.
 
-use std::{sync::PoisonError, thread, time::Duration};
+use std::{sync::PoisonError, thread};
 
 use serde_json::json;
 use tidegate_load::Plan;

@@ -87,8 +87,7 @@ impl KneeTrack {
         self.begin(Mode::Low, t);
     }
 
-    /// Whether response times without a queue are known of at least half of the present mix. Of a class that is new they are not, and
-    /// a knee by those of the others may be a tenth of what it is.
+    /// Whether response times without a queue are known of at least half of the present mix.
     fn knows_unqueued(&self) -> bool {
         let known = (0..self.classes).filter(|class| self.low.departed[*class] >= 1.0);
         let of_mix: f64 = known.map(|class| self.mix[class]).sum();

@@ -281,7 +281,7 @@ impl KneeTrack {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{PerClass, costs::Costs},
+        super::{Area, PerClass, costs::Costs},
         *,
     };
     use crate::{capacity::CapacityBounds, limit::LimitBounds};
@@ -308,8 +308,7 @@ mod tests {
             costs.learn(&PerClass::all(1000.0, 1), 10.0, 1.0);
             knee.costs = Some(costs);
             knee.counted = Counted::of(Span { departed: PerClass::all(1000.0, 1), seconds: 10.0 });
-            knee.low =
-                super::super::Area { departed: PerClass::all(100.0, 1), in_flight_s: PerClass::all(10.0, 1) };
+            knee.low = Area { departed: PerClass::all(100.0, 1), in_flight_s: PerClass::all(10.0, 1) };
             (knee.level_cap, knee.settling) = (1000.0, None);
             knee.set_capacity_bounds(CapacityBounds { floor: Some(1000.0), ceiling: None });
             knee.set_base_level();
