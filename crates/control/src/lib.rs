@@ -14,7 +14,7 @@
 //!
 //! [`classify`] says what a request is, [`admission`] whether and when it starts, [`balance`]
 //! where it goes. [`knobs`] and [`meters`] are the two tables from which configuration, API,
-//! command line and documentation grow.
+//! command line and documentation grow. [`processors`] divides a host's among its applications.
 
 pub mod admission;
 pub mod archive;
@@ -32,6 +32,7 @@ pub mod knobs;
 pub mod limit;
 pub mod meters;
 pub mod priority_header;
+pub mod processors;
 pub mod queue;
 pub mod refusal;
 pub mod retry_budget;
