@@ -13,6 +13,7 @@ mod logging;
 mod open_files;
 mod output;
 mod process;
+mod processors;
 mod stderr;
 mod token;
 mod top;
@@ -72,6 +73,8 @@ enum Command {
     Top(top::Top),
     /// Tells what happens to a running gateway, as it happens.
     Events(events::Follow),
+    /// Divides the processors of this host among its applications, by need and priority.
+    Processors(processors::Processors),
     /// An auction site, a load beyond its capacity and the gateway between them, on this machine.
     Demo(demo::Demo),
     /// The demo's auction site alone, to set anything before it and load it with sessions.
@@ -153,6 +156,7 @@ impl Command {
             Self::Top(top) => top::run(&top)?,
             Self::Events(follow) => events::follow(&follow)?,
             Self::Check(check) => check::run(&check.config, check.print)?,
+            Self::Processors(asked) => processors::run(&asked)?,
             Self::Demo(demo) => demo::run(&demo)?,
             Self::Auction(auction) => auction::run(auction)?,
             Self::Completions(asked) => completions::print(&asked, Arguments::command())?,

@@ -12,12 +12,15 @@ use tidegate_control::{
     knobs::{Kind, Knob, Scope},
     meters::{Meter, MeterKind, UPSTREAM_ERRORS},
 };
+use tidegate_processors::List;
 
 /// Names in backticks that have the form of ours and belong to systemd, Prometheus or nginx.
 const FOREIGN: &[&str] = &["histogram_quantile", "proxy_next_upstream", "ngx_http_upstream_round_robin.c"];
 
-/// Pages about something of its own, with names of its own: the load generator, the lab, and how code is written.
-const APART: &[&str] = &["docs/load.md", "docs/lab.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+/// Pages about something of its own, with names of its own: the load generator, the lab, the CPU manager, and how code
+/// is written.
+const APART: &[&str] =
+    &["docs/load.md", "docs/lab.md", "docs/processors.md", "CONTRIBUTING.md", "CHANGELOG.md"];
 
 /// What a fragment of configuration is completed with, where it lacks them.
 const LISTENER: &str = "\n[[listener]]\naddress = \"127.0.0.1:8080\"\n";
@@ -112,6 +115,15 @@ fn configurations_in_the_documentation_load() {
             let text = match block.info.as_str() {
                 "toml" => block.text,
                 "toml fragment" => completed(&block.text),
+                "toml processors" => {
+                    let here = List::new(0..4);
+                    if let Err(fault) =
+                        tidegate_processors::Settings::parse(&block.text, &shown(&path), &here)
+                    {
+                        faults.push(fault.to_string());
+                    }
+                    continue;
+                }
                 // Configuration of something else says so: `toml plan`.
                 _ => continue,
             };

@@ -19,6 +19,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("gateway", &["control", "hello", "config", "runtime", "tokens"]),
     ("admin", &["control", "config", "runtime", "store", "scripts", "tokens"]),
     ("telemetry", &["control", "config", "runtime"]),
+    ("processors", &["control", "config"]),
     ("sim", &["control", "scripts"]),
     ("load", &[]),
     ("auction", &[]),

@@ -2,7 +2,7 @@
 //!
 //! [`load()`] reads a configuration file, [`Settings::protect`] makes settings of a URL alone. Both
 //! answer with [`Settings`] in which every value is in range and every name refers to something,
-//! or with [`Faults`]: everything that is wrong, each with place and mend.
+//! or with [`Faults`]: everything that is wrong, each with place and mend. [`section`] reads files of other kinds.
 
 mod choices;
 mod document;
@@ -19,6 +19,7 @@ mod read;
 mod reference;
 mod rows;
 mod schema;
+pub mod section;
 mod settings;
 mod shape;
 

@@ -14,7 +14,7 @@ use super::Halves;
 pub struct Placement {
     /// Those of each application, in its order, by number and ascending.
     pub of: Vec<Vec<u32>>,
-    /// Those nobody has, or of which a half is left, ascending.
+    /// Those nobody has, ascending.
     pub spare: Vec<u32>,
 }
 
@@ -88,7 +88,7 @@ pub fn place(amounts: &[Halves], processors: &[u32], before: &[Vec<u32>]) -> Pla
     };
     Placement {
         of: of.into_iter().map(numbers).collect(),
-        spare: numbers((0..processors.len()).filter(|&slot| load[slot] < 2).collect()),
+        spare: numbers((0..processors.len()).filter(|&slot| load[slot] == 0).collect()),
     }
 }
 
@@ -130,9 +130,7 @@ mod tests {
                     let holders = placed.of.iter().filter(|of| of.contains(processor)).count();
                     prop_assert!(holders <= 2, "{} hold {processor}", holders);
                     sharers += usize::from(holders == 2);
-                    if holders == 0 {
-                        prop_assert!(placed.spare.contains(processor));
-                    }
+                    prop_assert_eq!(placed.spare.contains(processor), holders == 0);
                 }
                 // Only halves share: no more processors than pairs of them.
                 let halves = amounts.iter().filter(|amount| amount.count() % 2 == 1).count();

@@ -5,7 +5,6 @@
 
 pub mod builtin;
 mod read;
-mod section;
 #[cfg(test)]
 mod tests;
 

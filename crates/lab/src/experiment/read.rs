@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use tidegate_config::{ClassWaitingRoom, Fault, Faults, ServerUrl};
+use tidegate_config::{
+    ClassWaitingRoom, Fault, Faults, ServerUrl,
+    section::{Document, Entry, Section, describe},
+};
 use tidegate_control::knobs::{Knob, Scope};
 use tidegate_sim::{Returns, StandardServer};
 use toml::de::{DeTable, DeValue};
@@ -18,7 +21,6 @@ use self::claims::Context;
 use super::{
     Arm, Axis, Class, Experiment, Front, Live, Phase, Population, RunLength, Script, Subject, Template, Web,
     builtin,
-    section::{Document, Entry, Section, describe},
 };
 use crate::{
     baselines::Law,

@@ -1,9 +1,10 @@
 //! What an experiment claims and draws: checks and plots, and that what they refer to is run.
 
+use tidegate_config::section::Section;
+
 use super::{
     super::{
         Arm, BEFORE, Check, Experiment, Front, Mode, Op, Over, OverRuns, Plot, Relative, Span, Subject, Take,
-        section::Section,
     },
     CAPACITIES, class_names,
 };

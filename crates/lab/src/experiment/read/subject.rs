@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use tidegate_config::is_class_name;
+use tidegate_config::{
+    is_class_name,
+    section::{Entry, Section},
+};
 use tidegate_sim::Returns;
 
 use super::{
     super::{
         Class, Load, Page, Phase, Population, Retry, Server, Shape, Subject, Switching, Visit, Web, Work,
-        section::{Entry, Section},
     },
     LOAD_MAX, MEASURED_MAX, SPANS,
 };

@@ -1,4 +1,4 @@
-//! A table of an experiment's file while it is read: typed values, every fault with place and mend.
+//! A table of a TOML file other than the configuration while it is read: typed values, every fault with place and mend.
 //!
 //! Whoever reads a table asks for its keys one by one and ends with [`Section::finish`], which
 //! reports what was written and not asked for. A value at fault is reported and replaced by one in
@@ -11,22 +11,23 @@ use std::{
     time::Duration,
 };
 
-use tidegate_config::{FAULTS_MAX, Fault, Faults, Lines, closest};
 use tidegate_control::knobs::{Kind, Value};
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
 };
 
+use crate::faults::{FAULTS_MAX, Fault, Faults, Lines, closest};
+
 /// The file, and what was found wrong in it.
-pub(crate) struct Document<'t> {
+pub struct Document<'t> {
     origin: &'t str,
     lines: Lines<'t>,
     faults: RefCell<BTreeSet<Fault>>,
 }
 
 /// A table.
-pub(crate) struct Section<'t> {
+pub struct Section<'t> {
     document: &'t Document<'t>,
     key: String,
     span: Range<usize>,
@@ -35,17 +36,18 @@ pub(crate) struct Section<'t> {
 }
 
 /// A value, where a reader has to look at it himself.
-pub(crate) struct Entry<'t> {
+pub struct Entry<'t> {
     document: &'t Document<'t>,
     /// Its full path.
-    pub(crate) key: String,
+    pub key: String,
     span: Range<usize>,
     /// As written.
-    pub(crate) value: &'t DeValue<'t>,
+    pub value: &'t DeValue<'t>,
 }
 
 impl<'t> Document<'t> {
-    pub(crate) fn new(origin: &'t str, text: &'t str, errors: &[toml::de::Error]) -> Self {
+    /// The file called `origin`, with what the TOML parser found wrong in it.
+    pub fn new(origin: &'t str, text: &'t str, errors: &[toml::de::Error]) -> Self {
         let lines = Lines::new(text);
         let faults = errors
             .iter()
@@ -59,13 +61,8 @@ impl<'t> Document<'t> {
         Self { origin, lines, faults: RefCell::new(faults) }
     }
 
-    pub(crate) fn fault(
-        &self,
-        key: &str,
-        span: &Range<usize>,
-        what: impl Into<String>,
-        mend: impl Into<String>,
-    ) {
+    /// Reports a fault of a key, at a place.
+    pub fn fault(&self, key: &str, span: &Range<usize>, what: impl Into<String>, mend: impl Into<String>) {
         let place = Some(self.lines.place(span));
         let fault = Fault { place, key: key.to_owned(), what: what.into(), mend: mend.into() };
         let mut faults = self.faults.borrow_mut();
@@ -74,7 +71,12 @@ impl<'t> Document<'t> {
         }
     }
 
-    pub(crate) fn into_result(self) -> Result<(), Faults> {
+    /// Whether all is well.
+    ///
+    /// # Errors
+    ///
+    /// Every fault that was reported.
+    pub fn into_result(self) -> Result<(), Faults> {
         let faults: Vec<Fault> = self.faults.into_inner().into_iter().collect();
         if faults.is_empty() {
             Ok(())
@@ -85,7 +87,8 @@ impl<'t> Document<'t> {
 }
 
 impl<'t> Section<'t> {
-    pub(crate) fn top(document: &'t Document<'t>, table: &'t Spanned<DeTable<'t>>) -> Self {
+    /// The file's top level.
+    pub fn top(document: &'t Document<'t>, table: &'t Spanned<DeTable<'t>>) -> Self {
         Self::new(document, String::new(), 0..0, table.get_ref())
     }
 
@@ -94,7 +97,7 @@ impl<'t> Section<'t> {
     }
 
     /// Reports keys nobody asked for.
-    pub(crate) fn finish(&self) {
+    pub fn finish(&self) {
         let asked = self.asked.borrow();
         for (name, _) in self.table {
             let written: &str = name.get_ref();
@@ -109,13 +112,13 @@ impl<'t> Section<'t> {
     }
 
     /// Whether the key is written.
-    pub(crate) fn has(&self, key: &'static str) -> bool {
+    pub fn has(&self, key: &'static str) -> bool {
         self.asked.borrow_mut().insert(key);
         self.table.contains_key(key)
     }
 
-    /// Reports a fault of a key: at its value, or else where the table begins.
-    pub(crate) fn fault(&self, key: &str, what: impl Into<String>, mend: impl Into<String>) {
+    /// Reports a fault of a key: at its value, or else where the table begins; with "" of the table itself.
+    pub fn fault(&self, key: &str, what: impl Into<String>, mend: impl Into<String>) {
         let span = self
             .table
             .iter()
@@ -125,47 +128,55 @@ impl<'t> Section<'t> {
     }
 
     /// Reports a key that must be written.
-    pub(crate) fn missing(&self, key: &str, example: &str) {
+    pub fn missing(&self, key: &str, example: &str) {
         self.fault(key, "is missing", format!("write {example}"));
     }
 
-    pub(crate) fn entry(&self, key: &'static str) -> Option<Entry<'t>> {
+    /// The key's value, if it is written.
+    pub fn entry(&self, key: &'static str) -> Option<Entry<'t>> {
         self.asked.borrow_mut().insert(key);
         let (name, value) = self.table.get_key_value(key)?;
         let span = if value.get_ref().is_table() { name.span() } else { value.span() };
         Some(Entry { document: self.document, key: join(&self.key, key), span, value: value.get_ref() })
     }
 
-    pub(crate) fn text(&self, key: &'static str) -> Option<String> {
+    /// A text.
+    pub fn text(&self, key: &'static str) -> Option<String> {
         self.entry(key)?.text()
     }
 
-    pub(crate) fn required_text(&self, key: &'static str, example: &str) -> String {
+    /// A text that must be written; empty where it is not.
+    pub fn required_text(&self, key: &'static str, example: &str) -> String {
         if !self.has(key) {
             self.missing(key, example);
         }
         self.text(key).unwrap_or_default()
     }
 
-    pub(crate) fn texts(&self, key: &'static str) -> Vec<String> {
+    /// A text, or a list of them.
+    pub fn texts(&self, key: &'static str) -> Vec<String> {
         let Some(entry) = self.entry(key) else { return Vec::new() };
         entry.items().iter().filter_map(Entry::text).collect()
     }
 
-    pub(crate) fn number(&self, key: &'static str, range: RangeInclusive<f64>) -> Option<f64> {
+    /// A number of a range.
+    pub fn number(&self, key: &'static str, range: RangeInclusive<f64>) -> Option<f64> {
         self.entry(key)?.number(range)
     }
 
-    pub(crate) fn numbers(&self, key: &'static str, range: RangeInclusive<f64>) -> Vec<f64> {
+    /// A number of a range, or a list of them.
+    pub fn numbers(&self, key: &'static str, range: RangeInclusive<f64>) -> Vec<f64> {
         let Some(entry) = self.entry(key) else { return Vec::new() };
         entry.items().iter().filter_map(|item| item.number(range.clone())).collect()
     }
 
-    pub(crate) fn whole(&self, key: &'static str, range: RangeInclusive<u32>) -> Option<u32> {
+    /// A whole number of a range.
+    pub fn whole(&self, key: &'static str, range: RangeInclusive<u32>) -> Option<u32> {
         self.entry(key)?.whole(range)
     }
 
-    pub(crate) fn flag(&self, key: &'static str) -> Option<bool> {
+    /// true or false.
+    pub fn flag(&self, key: &'static str) -> Option<bool> {
         let entry = self.entry(key)?;
         match entry.value {
             DeValue::Boolean(flag) => Some(*flag),
@@ -173,41 +184,69 @@ impl<'t> Section<'t> {
         }
     }
 
-    pub(crate) fn span(&self, key: &'static str, range: RangeInclusive<Duration>) -> Option<Duration> {
+    /// A span of time of a range, such as "250ms".
+    pub fn span(&self, key: &'static str, range: RangeInclusive<Duration>) -> Option<Duration> {
         self.entry(key)?.span(range)
     }
 
     /// One of a set of names.
-    pub(crate) fn choice<T: Copy>(&self, key: &'static str, names: &[(&'static str, T)]) -> Option<T> {
+    pub fn choice<T: Copy>(&self, key: &'static str, names: &[(&'static str, T)]) -> Option<T> {
         self.entry(key)?.choice(names)
     }
 
-    pub(crate) fn table(&self, key: &'static str) -> Option<Self> {
+    /// A table.
+    pub fn table(&self, key: &'static str) -> Option<Self> {
         self.entry(key)?.section()
     }
 
-    pub(crate) fn tables(&self, key: &'static str) -> Vec<Self> {
+    /// The tables of a table, each with the name it is written under, in the order written.
+    pub fn named_tables(&self, key: &'static str) -> Vec<(String, Self)> {
+        let Some(entry) = self.entry(key) else { return Vec::new() };
+        let DeValue::Table(table) = entry.value else {
+            entry.wrong::<()>("a table of tables");
+            return Vec::new();
+        };
+        let mut found: Vec<_> = table.iter().collect();
+        found.sort_by_key(|(name, _)| name.span().start);
+        let section = |(name, value): (&'t Spanned<_>, &'t Spanned<DeValue<'t>>)| {
+            let name: &str = AsRef::<str>::as_ref(name.get_ref());
+            let entry = Entry {
+                document: self.document,
+                key: join(&entry.key, name),
+                span: value.span(),
+                value: value.get_ref(),
+            };
+            Some((name.to_owned(), entry.section()?))
+        };
+        found.into_iter().filter_map(section).collect()
+    }
+
+    /// A table, or a list of them.
+    pub fn tables(&self, key: &'static str) -> Vec<Self> {
         let Some(entry) = self.entry(key) else { return Vec::new() };
         entry.items().into_iter().filter_map(|item| item.section()).collect()
     }
 }
 
 impl<'t> Entry<'t> {
-    pub(crate) fn fault(&self, what: impl Into<String>, mend: impl Into<String>) {
+    /// Reports a fault of the value.
+    pub fn fault(&self, what: impl Into<String>, mend: impl Into<String>) {
         self.document.fault(&self.key, &self.span, what, mend);
     }
 
     /// Reports that the value is not what was expected.
-    pub(crate) fn wrong<T>(&self, expected: &str) -> Option<T> {
+    pub fn wrong<T>(&self, expected: &str) -> Option<T> {
         self.fault(format!("{} is not allowed here", describe(self.value)), format!("expected {expected}"));
         None
     }
 
-    pub(crate) fn text(&self) -> Option<String> {
+    /// The value as a text.
+    pub fn text(&self) -> Option<String> {
         self.value.as_str().map(str::to_owned).or_else(|| self.wrong("a text in quotes"))
     }
 
-    pub(crate) fn number(&self, range: RangeInclusive<f64>) -> Option<f64> {
+    /// The value as a number of a range.
+    pub fn number(&self, range: RangeInclusive<f64>) -> Option<f64> {
         let number = match self.value {
             DeValue::Float(float) => float.as_str().replace('_', "").parse().ok(),
             DeValue::Integer(integer) if integer.radix() == 10 => {
@@ -220,7 +259,8 @@ impl<'t> Entry<'t> {
             .or_else(|| self.wrong(&format!("a number from {} to {}", range.start(), range.end())))
     }
 
-    pub(crate) fn whole(&self, range: RangeInclusive<u32>) -> Option<u32> {
+    /// The value as a whole number of a range.
+    pub fn whole(&self, range: RangeInclusive<u32>) -> Option<u32> {
         let number = match self.value {
             DeValue::Integer(integer) => u32::from_str_radix(integer.as_str(), integer.radix()).ok(),
             _ => None,
@@ -230,7 +270,8 @@ impl<'t> Entry<'t> {
             .or_else(|| self.wrong(&format!("a whole number from {} to {}", range.start(), range.end())))
     }
 
-    pub(crate) fn span(&self, range: RangeInclusive<Duration>) -> Option<Duration> {
+    /// The value as a span of time of a range.
+    pub fn span(&self, range: RangeInclusive<Duration>) -> Option<Duration> {
         let kind = Kind::Span { min: *range.start(), max: *range.end() };
         match self.value.as_str().map(|text| kind.parse(text)) {
             Some(Ok(Value::Span(span))) if range.contains(&span) => Some(span),
@@ -238,7 +279,8 @@ impl<'t> Entry<'t> {
         }
     }
 
-    pub(crate) fn choice<T: Copy>(&self, names: &[(&'static str, T)]) -> Option<T> {
+    /// The value as one of a set of names.
+    pub fn choice<T: Copy>(&self, names: &[(&'static str, T)]) -> Option<T> {
         let chosen = self.value.as_str().and_then(|text| names.iter().find(|(name, _)| *name == text));
         match chosen {
             Some((_, value)) => Some(*value),
@@ -250,7 +292,7 @@ impl<'t> Entry<'t> {
     }
 
     /// The items of a list; a value that is no list is a list of one.
-    pub(crate) fn items(&self) -> Vec<Self> {
+    pub fn items(&self) -> Vec<Self> {
         let DeValue::Array(items) = self.value else {
             return vec![Self {
                 document: self.document,
@@ -272,7 +314,7 @@ impl<'t> Entry<'t> {
     }
 
     /// Tables flattened to dotted names, so that `a.b = 1` and `"a.b" = 1` are one, in the order written.
-    pub(crate) fn members(&self) -> Vec<(String, Self)> {
+    pub fn members(&self) -> Vec<(String, Self)> {
         let DeValue::Table(table) = self.value else {
             self.wrong::<()>("a table");
             return Vec::new();
@@ -300,7 +342,8 @@ impl<'t> Entry<'t> {
         }
     }
 
-    pub(crate) fn section(&self) -> Option<Section<'t>> {
+    /// The value as a table.
+    pub fn section(&self) -> Option<Section<'t>> {
         match self.value {
             DeValue::Table(table) => {
                 Some(Section::new(self.document, self.key.clone(), self.span.clone(), table))
@@ -311,11 +354,14 @@ impl<'t> Entry<'t> {
 }
 
 fn join(prefix: &str, name: &str) -> String {
-    if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") }
+    match (prefix, name) {
+        ("", key) | (key, "") => key.to_owned(),
+        _ => format!("{prefix}.{name}"),
+    }
 }
 
 /// A value as a fault shows it, cut where it is long.
-pub(crate) fn describe(value: &DeValue<'_>) -> String {
+pub fn describe(value: &DeValue<'_>) -> String {
     const SHOWN: usize = 60;
     let text = match value {
         DeValue::String(text) => format!("\"{}\"", text.escape_debug()),
