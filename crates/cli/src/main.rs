@@ -1,5 +1,6 @@
 //! The one binary: parse, wire, print, exit code.
 
+mod asking;
 mod auction;
 mod check;
 mod client;

@@ -16,7 +16,7 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
 };
 
-use crate::{check, failure::Failure, open_files};
+use crate::{asking::Asking, check, failure::Failure, open_files};
 
 /// How long a new binary may take until it accepts connections.
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -58,6 +58,7 @@ pub(crate) struct Process {
     admin: Option<Admin>,
     controllers: Controllers,
     reporter: Reporter,
+    asking: Asking,
     recording: Recording,
     telemetry: Telemetry,
     runtime: Runtime,
@@ -95,7 +96,8 @@ fn live(settings: Settings, source: Source, mut watch: FileWatch) -> Result<(), 
     let started_with = settings.clone();
     let process = Process::start(settings, runtime)?;
     process.announce(&source);
-    let Process { shared, running, admin, controllers, reporter, recording, telemetry, runtime } = process;
+    let Process { shared, running, admin, controllers, reporter, asking, recording, telemetry, runtime } =
+        process;
     let (listeners_lag, watchdog) = (false, running.watch_over().map_err(Failure::work)?);
     let life = Life {
         shared,
@@ -103,6 +105,7 @@ fn live(settings: Settings, source: Source, mut watch: FileWatch) -> Result<(), 
         admin,
         controllers,
         reporter,
+        asking,
         recording,
         telemetry,
         source,
@@ -152,11 +155,12 @@ impl Process {
         let admin = admin.map_err(Failure::work)?;
         let running = Gateway::start(Arc::clone(&shared), inherited).map_err(Failure::work)?;
         let reporter = Reporter::start(&shared, &recording).map_err(Failure::work)?;
+        let asking = Asking::start(&shared).map_err(Failure::work)?;
         if let Some(admin) = &admin {
             running.set_admin_certificate(admin.certificate());
             admin.set_ready(true);
         }
-        Ok(Self { shared, running, admin, controllers, reporter, recording, telemetry, runtime })
+        Ok(Self { shared, running, admin, controllers, reporter, asking, recording, telemetry, runtime })
     }
 
     /// The URLs at which clients reach the listeners, in the order of the settings.
@@ -189,6 +193,7 @@ impl Process {
             runtime,
             controllers: _controllers,
             reporter: _reporter,
+            asking: _asking,
             recording: _recording,
             telemetry: _telemetry,
             ..
@@ -225,6 +230,7 @@ struct Life {
     admin: Option<Admin>,
     controllers: Controllers,
     reporter: Reporter,
+    asking: Asking,
     /// Ends last, so that what draining counts is written.
     recording: Recording,
     /// Ends last as well.
@@ -347,6 +353,7 @@ impl Life {
         if handed_over {
             self.recording.hand_over();
             self.reporter.stop();
+            self.asking.stop();
             // systemd hears of the new process only.
             drop(self.watchdog.take());
         } else {

@@ -224,6 +224,10 @@ impl Printer {
             self.maybe("waiting_room.report.ca", report.ca.as_deref().map(path));
             self.maybe("waiting_room.report.certificate", report.certificate.as_ref().map(certificate));
         }
+        if let Some(processors) = &application.processors {
+            self.pair("processors.socket", &path(&processors.socket));
+            self.pair("processors.name", &quoted(&processors.name));
+        }
         self.maybe("default_class", application.classes.first().map(|class| quoted(&class.name)));
         self.knobs(&application.values);
         for class in &application.classes {

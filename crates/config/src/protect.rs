@@ -139,6 +139,7 @@ impl Settings {
             rewrites: Vec::new(),
             maintenance_page: None,
             waiting_room: WaitingRoom::default(),
+            processors: None,
         };
         let workers = WorkerGroup { name: "default".to_owned(), threads: None };
         let mut host = Values::defaults(Scope::Host);

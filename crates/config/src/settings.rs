@@ -313,6 +313,17 @@ pub struct Application {
     pub maintenance_page: Option<PathBuf>,
     /// What of its waiting room is no knob.
     pub waiting_room: WaitingRoom,
+    /// The CPU manager that is asked for its processors; `None`: none is.
+    pub processors: Option<Processors>,
+}
+
+/// Where an application's processors are asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Processors {
+    /// The socket of the CPU manager.
+    pub socket: PathBuf,
+    /// The application's name in the manager's file.
+    pub name: String,
 }
 
 /// What of a waiting room is structure; the rest are knobs.

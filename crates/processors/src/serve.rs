@@ -24,15 +24,15 @@ use tokio::{
 use crate::{
     error::Error,
     host::{Holding, Status},
-    socket::{PATIENCE, QUESTION_BYTES_MAX, Question, Refusal},
+    socket::{PROCESSORS_MAX, QUESTION_BYTES_MAX, Question, Refusal},
 };
 
 /// Who asks at once; others wait.
 const ASKING_MAX: usize = 64;
+/// How long who asks may take for a line.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// How long nobody is taken where descriptors have run out.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Most processors that may be asked for.
-const PROCESSORS_MAX: f64 = 1024.0;
 
 /// What the socket and the intervals share.
 #[derive(Debug, Default)]

@@ -88,7 +88,7 @@ impl Settings {
     ///
     /// The file cannot be read, or every fault in it at once, with key path, line and mend.
     pub fn load(path: &Path, here: &List) -> Result<Self, Error> {
-        const MEND: &str = "name the file of \"tidegate processors\"";
+        const MEND: &str = "name a file of the CPU manager";
         let read = |path: &Path| {
             if fs::metadata(path)?.len() > FILE_BYTES_MAX {
                 return Err(io::Error::other(format!("larger than {FILE_BYTES_MAX} bytes")));

@@ -22,12 +22,14 @@ use crate::{
     host::{Holding, Status},
 };
 
+/// Most processors that may be asked for.
+pub const PROCESSORS_MAX: f64 = 1024.0;
 /// Longest question, bytes.
 pub(crate) const QUESTION_BYTES_MAX: usize = 4096;
 /// Longest answer that is read, bytes.
 const ANSWER_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// How long the other side may take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the manager may take to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What may be asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,6 +64,15 @@ pub(crate) struct Refusal {
 /// Nobody answers, or the manager knows no such application.
 pub fn request(socket: &Path, application: &str, processors: f64) -> Result<Holding, Error> {
     ask(socket, &Question::Request { application: application.to_owned(), processors })
+}
+
+/// What an application has.
+///
+/// # Errors
+///
+/// Nobody answers, or the manager knows no such application.
+pub fn assigned(socket: &Path, application: &str) -> Result<Holding, Error> {
+    ask(socket, &Question::Assigned { application: application.to_owned() })
 }
 
 /// What everyone has.

@@ -25,10 +25,20 @@ pub struct ApplicationState {
     heard_keys: Mutex<Vec<ApplicationKey>>,
     awaiting_server: Level,
     lingering: Level,
+    processors: Mutex<Option<Processors>>,
     clients: Mutex<ClientRates>,
     servers: ServerSet,
     classes: Mutex<Vec<config::Class>>,
     clock: Clock,
+}
+
+/// What a CPU manager on this host was asked for and has given.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Processors {
+    /// How many all that is offered would need; `None` while that is not known.
+    pub asked: Option<f64>,
+    /// How many the application has.
+    pub given: f64,
 }
 
 impl ApplicationState {
@@ -47,6 +57,7 @@ impl ApplicationState {
             heard_keys: Mutex::default(),
             awaiting_server: Level::default(),
             lingering: Level::default(),
+            processors: Mutex::default(),
             clients: Mutex::new(ClientRates::new(
                 clock.now(),
                 ClientRateSettings::from_values(&settings.values),
@@ -75,6 +86,17 @@ impl ApplicationState {
             clients.configure(now, ClientRateSettings::from_values(&settings.values))
         });
         classes
+    }
+
+    /// What a CPU manager was asked for and has given; `None` without one.
+    #[must_use]
+    pub fn processors(&self) -> Option<Processors> {
+        *self.processors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what a CPU manager was asked for and has given.
+    pub fn set_processors(&self, processors: Option<Processors>) {
+        *self.processors.lock().unwrap_or_else(PoisonError::into_inner) = processors;
     }
 
     /// What signs and checks its tokens: keys of this process, or those heard of the one that gives times.

@@ -438,7 +438,7 @@ struct Locked {
 
 /// A number of any size as whole thousandths.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
-fn thousandths(number: f64) -> u64 {
+pub(crate) fn thousandths(number: f64) -> u64 {
     (number * 1000.0).round() as u64
 }
 

@@ -29,7 +29,7 @@ mod trust;
 mod waiting_room;
 mod workers;
 
-pub use application::ApplicationState;
+pub use application::{ApplicationState, Processors};
 pub use capacity::FoundCapacity;
 pub use clock::Clock;
 pub use core::{Core, CoreApplication, View};

@@ -2,7 +2,7 @@
 
 use tidegate_control::{ClassId, meters::Meter};
 
-use crate::{Application, HostSample, Shared, Subject};
+use crate::{Application, HostSample, Shared, Subject, gate::thousandths};
 
 /// A subject that is served now.
 #[derive(Clone, Debug)]
@@ -88,6 +88,10 @@ fn of_application(application: &Application, served: &mut Vec<Served>) {
         of_application.extend(standing.next.map(|next| (Meter::ROOM_NEXT, millis(next))));
         let age = standing.reported.map(|reported| state.clock().now().since(reported));
         of_application.extend(age.map(|age| (Meter::ROOM_REPORT_AGE, millis(age))));
+    }
+    if let Some(processors) = state.processors() {
+        of_application.extend(processors.asked.map(|asked| (Meter::PROCESSORS_ASKED, thousandths(asked))));
+        of_application.push((Meter::PROCESSORS_GIVEN, thousandths(processors.given)));
     }
     of_application.extend(levels.capacity.map(|capacity| (Meter::CAPACITY, capacity)));
     served.push(Served {

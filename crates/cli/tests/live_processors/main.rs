@@ -12,7 +12,12 @@ use std::{
 };
 
 use serde_json::Value as Json;
-use support::{Gateway, Start};
+use support::{
+    Gateway, Start,
+    admin::await_metrics,
+    free_address,
+    load::{Connections, Load},
+};
 
 const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
 /// How long what is to come may take on a busy machine.
@@ -398,4 +403,41 @@ fn a_unit_is_given_processors_by_systemd() {
         assert!(has["fault"].as_str().expect("a text").contains("does not run"), "{has}");
         manager.gateway.stop_sound();
     }
+}
+
+/// An application that can use one processor uses no more, whatever is offered; what the gateway refuses shows that more is
+/// needed.
+#[test]
+fn a_gateway_asks_for_what_all_that_is_offered_would_need() {
+    let _turn = TURN.lock();
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    let (origin, listen, admin) = (free_address(), free_address(), free_address());
+    let script = format!("exec {TIDEGATE} load origin --listen {origin} --cost 10ms");
+    let shop = Application::start(directory, "shop", &script);
+    let manager = Manager::start(directory, "", &[("shop-servers", &shop, "")]);
+    let configuration = format!(
+        "admin = \"{admin}\"\n[[listener]]\naddress = \"{listen}\"\n[application.shop]\nservers = [\"http://{origin}\"]\n\
+         in_flight.algorithm = \"fixed\"\nin_flight.limit = 1\nprocessors.socket = \"{}\"\n\
+         processors.name = \"shop-servers\"\n[application.shop.class.default]\nqueue.max = 1\n",
+        socket(directory)
+    );
+    let gateway = Gateway::run(&configuration, &Start::default());
+    // Not asked for anything yet, it is told what it has.
+    await_metrics(admin, "the manager answers", |metrics| metrics.sum("processors_given", &[]) > 0.0);
+    let load = Load::start("crowd", listen, 8, Connections::Kept, "/");
+    let metrics = await_metrics(admin, "more is asked for than there is", |metrics| {
+        metrics.sum("processors_asked", &[]) > 2000.0
+    });
+    assert!(metrics.has("processors_given"));
+    let has = manager.await_holding("shop-servers", "is given all there is", |it| it["given"] == 2.0);
+    assert!(has["used"].as_f64() < Some(1.5), "{has}");
+    assert!(has["asked"].as_f64() > Some(2.0), "{has}");
+    load.stop();
+    manager.gateway.stop_sound();
+    // Without a manager it goes on, and says so once.
+    gateway.log.await_line("no processors can be asked for", 1);
+    await_metrics(admin, "nothing is said of processors", |metrics| !metrics.has("processors_given"));
+    assert_eq!(gateway.log.lines_with("processors").len(), 2, "asked for, and then not");
+    gateway.stop_sound();
 }

@@ -1,6 +1,6 @@
 //! Applications, their classes, servers and edits.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use http::HeaderValue;
 use tidegate_control::{
@@ -14,8 +14,8 @@ use crate::{
     names,
     names::ServerUrl,
     settings::{
-        Application, Class, ClassWaitingRoom, HeaderEdit, ResponseEdit, Rewrite, RoomReport, Server,
-        ServerAddress, Upstream, UpstreamProtocol, UpstreamTls, WaitingRoom,
+        Application, Class, ClassWaitingRoom, HeaderEdit, Processors, ResponseEdit, Rewrite, RoomReport,
+        Server, ServerAddress, Upstream, UpstreamProtocol, UpstreamTls, WaitingRoom,
     },
 };
 
@@ -101,7 +101,25 @@ fn application(name: &str, section: &Section<'_>) -> Application {
         rewrites: rewrites(section),
         maintenance_page: section.file("maintenance_page"),
         waiting_room: waiting_room(section),
+        processors: processors(section, name),
     }
+}
+
+fn processors(section: &Section<'_>, application: &str) -> Option<Processors> {
+    let socket =
+        section.parsed("processors.socket", |text| text.starts_with('/').then(|| PathBuf::from(text)));
+    let name = section.parsed("processors.name", |text| names::is_class_name(text).then(|| text.to_owned()));
+    if section.is_written("processors.name")
+        && !section.is_written("processors.socket")
+        && section.document().is_whole()
+    {
+        section.fault(
+            "processors.socket",
+            "is missing, and so nobody is asked for processors",
+            "write the socket of the CPU manager, such as \"/run/tidegate/processors.sock\"",
+        );
+    }
+    Some(Processors { socket: socket?, name: name.unwrap_or_else(|| application.to_owned()) })
 }
 
 fn waiting_room(section: &Section<'_>) -> WaitingRoom {

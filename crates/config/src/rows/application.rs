@@ -185,6 +185,18 @@ pub(crate) static APPLICATION: Table = Table {
             doc: "Our certificate, by which that admin interface knows us.",
         },
         Row {
+            name: "processors.socket",
+            shape: Shape::Text("a socket's path such as \"/run/tidegate/processors.sock\""),
+            absent: Absent::Means("no CPU manager is asked"),
+            doc: "The CPU manager on this host that is asked for as many processors as all that is offered would need.",
+        },
+        Row {
+            name: "processors.name",
+            shape: Shape::Text("a name"),
+            absent: Absent::Means("the application's name"),
+            doc: "What the application is called in the CPU manager's file.",
+        },
+        Row {
             name: "default_class",
             shape: Shape::Text("the name of a class"),
             absent: Absent::Value("default"),

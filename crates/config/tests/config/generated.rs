@@ -274,12 +274,19 @@ fn application(number: u16) -> impl Strategy<Value = Application> {
     });
     (
         (knobs_of(Scope::Application), classes(), vec(rule(), 0..3), servers, upstream(), client_key()),
-        (header_edits(), response_edits(), rewrites, option::of(file()), waiting_room()),
+        (
+            header_edits(),
+            response_edits(),
+            rewrites,
+            option::of(file()),
+            waiting_room(),
+            option::of(processors()),
+        ),
     )
         .prop_map(
             move |(
                 (values, classes, rules, servers, upstream, client_key),
-                (request_headers, response_headers, rewrites, maintenance_page, waiting_room),
+                (request_headers, response_headers, rewrites, maintenance_page, waiting_room, processors),
             )| Application {
                 name: format!("app-{number}"),
                 hosts: match (number, values.get(keys::MAINTENANCE)) {
@@ -298,8 +305,13 @@ fn application(number: u16) -> impl Strategy<Value = Application> {
                 rewrites,
                 maintenance_page,
                 waiting_room,
+                processors,
             },
         )
+}
+
+fn processors() -> impl Strategy<Value = Processors> {
+    (file(), "[a-z]{1,8}").prop_map(|(socket, name)| Processors { socket, name })
 }
 
 fn waiting_room() -> impl Strategy<Value = WaitingRoom> {

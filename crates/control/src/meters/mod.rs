@@ -252,6 +252,8 @@ meters! {
         IN_FLIGHT_DORMANT = "in_flight_dormant", Level, Weight, "" &[], "Weight in flight that stays much longer than others do, as long polls, and counts no more towards an adaptive limit.";
         CAPACITY = "capacity", Level, None, "" &[], "The capacity found or given, in thousandths of work units per second; a request of the default class is one unit of work.";
         CAPACITY_CHANGES = "capacity_changes", Count, None, "cause" CAUSES, "Times the capacity moved, by cause.";
+        PROCESSORS_ASKED = "processors_asked", Level, None, "" &[], "Processors asked for at the CPU manager for all that is offered, in thousandths; absent without one, and while nothing was served.";
+        PROCESSORS_GIVEN = "processors_given", Level, None, "" &[], "Processors the CPU manager has given the application, in thousandths; absent without one.";
         LONG_STREAMS = "long_streams", Level, None, "" &[], "Upgraded connections and long streams open, and exchanges that wait for slow clients.";
         AWAITING_SERVER = "awaiting_server", Level, None, "" &[], "Requests that hold a permit and wait for a server, since each has its in_flight.max.";
         LINGERING = "lingering", Level, None, "" &[], "Permits of clients that left, held until their server has finished.";

@@ -6,6 +6,8 @@
 //! time used, requests ──► Need ──► Claim ──► allocate ──► Halves ──► place ──► processors of each
 //! ```
 //!
+//! What an application asks for itself, knowing what comes to it, is [`Demand`].
+//!
 //! An amount is counted in halves of a processor ([`Halves`]): two applications may share one, each with a half.
 //! No amount is ever 0, since an application needs a processor to run on, be it idle.
 //!
@@ -13,10 +15,12 @@
 //! Applications in SMP Hosting Platforms", Computer Networks 52, 2008, section 3.1 (the "eDragon CPU Manager").
 
 mod allocation;
+mod demand;
 mod need;
 mod placement;
 
 pub use allocation::{Claim, Policy, Sharing, allocate};
+pub use demand::Demand;
 pub use need::Need;
 pub use placement::{Placement, place};
 
