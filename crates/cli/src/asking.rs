@@ -152,7 +152,7 @@ impl Asked {
         if fault != self.fault {
             match &fault {
                 Some(fault) => tracing::warn!(application = name, "no processors can be asked for: {fault}"),
-                None => tracing::info!(application = name, "processors are asked for"),
+                None => tracing::info!(application = name, "processors can be asked for again"),
             }
             self.fault = fault;
         }

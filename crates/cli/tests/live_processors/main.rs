@@ -12,12 +12,7 @@ use std::{
 };
 
 use serde_json::Value as Json;
-use support::{
-    Gateway, Start,
-    admin::await_metrics,
-    free_address,
-    load::{Connections, Load},
-};
+use support::{Gateway, Start, admin::await_metrics, free_address};
 
 const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
 /// How long what is to come may take on a busy machine.
@@ -69,6 +64,16 @@ impl Drop for Application {
         let group = format!("-{}", self.process.id());
         let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
         let _ = self.process.wait();
+    }
+}
+
+/// A load that ends with the test.
+struct Load(Child);
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -424,20 +429,30 @@ fn a_gateway_asks_for_what_all_that_is_offered_would_need() {
     );
     let gateway = Gateway::run(&configuration, &Start::default());
     // Not asked for anything yet, it is told what it has.
-    await_metrics(admin, "the manager answers", |metrics| metrics.sum("processors_given", &[]) > 0.0);
-    let load = Load::start("crowd", listen, 8, Connections::Kept, "/");
+    await_metrics(admin, "the manager answers", |metrics| metrics.has("application_processors_given"));
+    // Four times what it can do.
+    let url = format!("http://{listen}/");
+    let _load = Load(
+        Command::new(TIDEGATE)
+            .args(["load", &url, "--arrivals", "poisson:400/s", "--duration", "60s", "--warmup", "0s"])
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("start a load"),
+    );
     let metrics = await_metrics(admin, "more is asked for than there is", |metrics| {
-        metrics.sum("processors_asked", &[]) > 2000.0
+        metrics.has("application_processors_asked")
+            && metrics.sum("application_processors_asked", &[]) > 2000.0
     });
-    assert!(metrics.has("processors_given"));
+    assert!(metrics.has("application_processors_given"));
     let has = manager.await_holding("shop-servers", "is given all there is", |it| it["given"] == 2.0);
     assert!(has["used"].as_f64() < Some(1.5), "{has}");
     assert!(has["asked"].as_f64() > Some(2.0), "{has}");
-    load.stop();
     manager.gateway.stop_sound();
     // Without a manager it goes on, and says so once.
     gateway.log.await_line("no processors can be asked for", 1);
-    await_metrics(admin, "nothing is said of processors", |metrics| !metrics.has("processors_given"));
-    assert_eq!(gateway.log.lines_with("processors").len(), 2, "asked for, and then not");
+    await_metrics(admin, "nothing is said of processors", |metrics| {
+        !metrics.has("application_processors_given")
+    });
+    assert_eq!(gateway.log.lines_with("processors").len(), 1);
     gateway.stop_sound();
 }
