@@ -146,15 +146,16 @@ impl Host {
         for (it, application) in self.settings.applications.iter().zip(&mut self.applications) {
             application.interval = interval;
             application.had = application.given;
-            let used = application.threads.used().await;
-            application.runs = used.is_ok();
-            if let Err(error) = &used {
+            let times = application.threads.times().await;
+            application.runs = times.is_ok();
+            if let Err(error) = &times {
                 // What does not run has nothing.
                 application.given = Halves::default();
                 application.tell(&it.name, Some(error));
             }
-            application.used = used.unwrap_or_default();
-            application.need.used(application.used, interval);
+            let times = times.unwrap_or_default();
+            application.used = times.ran;
+            application.need.used(times.ran, times.waited, application.had.processors(), interval);
         }
         let running: Vec<usize> =
             (0..self.applications.len()).filter(|&i| self.applications[i].runs).collect();

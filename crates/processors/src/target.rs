@@ -47,16 +47,16 @@ impl Threads {
         }
     }
 
-    /// Processor time used since this was asked last; nothing when it is asked first, and of what runs anew.
+    /// What they have done since this was asked last; nothing when it is asked first, and of what runs anew.
     ///
     /// # Errors
     ///
     /// The application does not run, or cannot be read.
-    pub(crate) async fn used(&mut self) -> Result<Duration, Error> {
+    pub(crate) async fn times(&mut self) -> Result<Times, Error> {
         match self {
-            Self::Unit(unit) => unit.used().await,
-            Self::Cgroup(cgroup) => cgroup.used(),
-            Self::Tree(tree) => tree.used(),
+            Self::Unit(unit) => unit.times().await,
+            Self::Cgroup(cgroup) => cgroup.times(),
+            Self::Tree(tree) => tree.times(),
         }
     }
 
@@ -86,6 +86,15 @@ impl Threads {
             Self::Tree(tree) => tree.confine(all),
         }
     }
+}
+
+/// What the threads of an application have done in a while, summed over them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Times {
+    /// Time on a processor.
+    pub(crate) ran: Duration,
+    /// Time they could have run and had none; 0 where the kernel does not count it.
+    pub(crate) waited: Duration,
 }
 
 /// A counter that only rises, read now and then.

@@ -1,9 +1,9 @@
-//! How many processors an application needs, by what it uses or by what it asks for.
+//! How many processors an application needs, by what it uses and waits for, or by what it asks for.
 //!
 //! ```text
-//! u(k) = processor time used in interval k / its length
-//! U(k) = max(u(k), a · U(k-1) + (1-a) · u(k)),   a = 0.7
-//! R(k) = what was asked for, while that holds; else U(k) / utilisation
+//! u(k), w(k) = time its threads ran, and waited for a processor, in interval k / its length
+//! r(k) = max(u / utilisation, min(u + w, 1.25 · A))                  A: the processors it had
+//! R(k) = what was asked for, while that holds; else max(r(k), a · R(k-1) + (1-a) · r(k)),   a = 0.7
 //! ```
 //!
 //! Source: Guitart et al. 2008, section 3.2: the smoothing by a = 0.7, and the request `R` of an application for itself.
@@ -11,14 +11,19 @@
 //!
 //! 1. Who asks for nothing is given by what it uses, so that an application need not know of the manager. What is used
 //!    says nothing of what would be used beyond it: therefore `utilisation` leaves room to show more.
-//! 2. A rise counts at once, only a fall is smoothed: too few processors for an interval cost more than too many.
-//! 3. What was asked for ends by itself, so that the request of a process that has died does not hold for ever.
+//! 2. Threads that wait are a need as well: whoever is kept from its processors, be it by somebody the manager does not
+//!    know, uses little and needs more. How much more they do not say, since many threads may wait for one processor's
+//!    work: so it is a quarter more than it had, until it waits no longer.
+//! 3. A rise counts at once, only a fall is smoothed: too few processors for an interval cost more than too many.
+//! 4. What was asked for ends by itself, so that the request of a process that has died does not hold for ever.
 
 use std::time::Duration;
 
 use crate::Timestamp;
 
 const SMOOTHING: f64 = 0.7;
+/// How much more than it had an application needs that waits.
+const GROWTH: f64 = 1.25;
 
 /// The need of one application.
 ///
@@ -27,23 +32,27 @@ const SMOOTHING: f64 = 0.7;
 /// use tidegate_control::{Timestamp, processors::Need};
 ///
 /// let now = Timestamp::EPOCH;
+/// let (second, none) = (Duration::from_secs(1), Duration::ZERO);
 /// let mut need = Need::new(0.8);
-/// need.used(Duration::from_secs(4), Duration::from_secs(2));
 /// // 4 s of processor time in 2 s are 2 processors, which are 80 % of 2.5.
+/// need.used(4 * second, none, 3.0, 2 * second);
 /// assert_eq!(need.processors(now), 2.5);
-/// // Idle: 0.7 · 2 = 1.4 processors, 80 % of 1.75.
-/// need.used(Duration::ZERO, Duration::from_secs(2));
+/// // Idle: 0.7 · 2.5.
+/// need.used(none, none, 3.0, 2 * second);
 /// assert!((need.processors(now) - 1.75).abs() < 1e-9);
+/// // It had two and could use a half of one, while three threads waited: a quarter more than two.
+/// need.used(second, 6 * second, 2.0, 2 * second);
+/// assert_eq!(need.processors(now), 2.5);
 /// // Asked for, until the second 10.
 /// need.ask(3.0, Timestamp::from_nanos(10_000_000_000));
 /// assert_eq!(need.processors(now), 3.0);
-/// assert!((need.processors(Timestamp::from_nanos(10_000_000_000)) - 1.75).abs() < 1e-9);
+/// assert_eq!(need.processors(Timestamp::from_nanos(10_000_000_000)), 2.5);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Need {
     utilisation: f64,
-    /// U, processors.
-    usage: f64,
+    /// R by use, processors.
+    level: f64,
     asked: Option<Asked>,
 }
 
@@ -60,7 +69,7 @@ impl Need {
     ///   the nearest allowed.
     #[must_use]
     pub fn new(utilisation: f64) -> Self {
-        Self { utilisation: utilisation.clamp(0.1, 1.0), usage: 0.0, asked: None }
+        Self { utilisation: utilisation.clamp(0.1, 1.0), level: 0.0, asked: None }
     }
 
     /// Changes the utilisation; what was seen stays.
@@ -68,13 +77,15 @@ impl Need {
         self.utilisation = utilisation.clamp(0.1, 1.0);
     }
 
-    /// Notes the processor time of an interval. An interval without length says nothing.
-    pub fn used(&mut self, time: Duration, interval: Duration) {
+    /// Notes an interval: the time its threads ran, summed over them, the time they waited for a processor, and how many
+    /// processors it had. An interval without length says nothing.
+    pub fn used(&mut self, ran: Duration, waited: Duration, had: f64, interval: Duration) {
         if interval.is_zero() {
             return;
         }
-        let usage = time.as_secs_f64() / interval.as_secs_f64();
-        self.usage = usage.max(SMOOTHING * self.usage + (1.0 - SMOOTHING) * usage);
+        let [ran, waited] = [ran, waited].map(|time| time.as_secs_f64() / interval.as_secs_f64());
+        let need = (ran / self.utilisation).max((ran + waited).min(GROWTH * had));
+        self.level = need.max(SMOOTHING * self.level + (1.0 - SMOOTHING) * need);
     }
 
     /// Asks for so many processors, until the given time; what is no number or below 0 asks for none.
@@ -91,6 +102,6 @@ impl Need {
     /// R, in processors.
     #[must_use]
     pub fn processors(&self, now: Timestamp) -> f64 {
-        self.asked(now).unwrap_or(self.usage / self.utilisation)
+        self.asked(now).unwrap_or(self.level)
     }
 }

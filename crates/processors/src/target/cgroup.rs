@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Counter, tree};
+use super::{Counter, Times, tree::Seen};
 use crate::{error::Error, list::List};
 
 const CPUSET: &str = "cpuset.cpus";
@@ -17,28 +17,29 @@ const HIERARCHIES: (&str, &str) = ("/sys/fs/cgroup/cpuset", "/sys/fs/cgroup/cpua
 #[derive(Debug)]
 pub(crate) struct Cgroup {
     path: PathBuf,
-    time: Counter,
-    /// Where there is no count of the group.
-    processes: tree::Times,
+    ran: Counter,
+    seen: Seen,
 }
 
 impl Cgroup {
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, time: Counter::default(), processes: tree::Times::default() }
+        Self { path, ran: Counter::default(), seen: Seen::default() }
     }
 
-    pub(crate) fn used(&mut self) -> Result<Duration, Error> {
+    pub(crate) fn times(&mut self) -> Result<Times, Error> {
         if !self.path.is_dir() {
-            self.time.forget();
+            self.ran.forget();
             return Err(Error::Absent {
                 what: format!("there is no control group {}", self.path.display()),
                 mend: "start the application, or write the cgroup of one that runs",
             });
         }
-        match total(&self.path) {
-            Some(total) => Ok(self.time.risen(total)),
-            None => Ok(self.processes.used(self.members()?)),
-        }
+        let members = members(&self.path)?;
+        let ran = match total(&self.path) {
+            Some(total) => self.ran.risen(total),
+            None => self.seen.ran(&members),
+        };
+        Ok(Times { ran, waited: self.seen.waited(&members) })
     }
 
     pub(crate) fn confine(&self, processors: &List) -> Result<(), Error> {
@@ -69,21 +70,21 @@ impl Cgroup {
         let mend = if is_v2(&self.path) { MEND_V2 } else { MEND_V1 };
         written.map_err(|source| Error::file(file, source, mend))
     }
+}
 
-    /// The processes in it and in the groups below.
-    fn members(&self) -> Result<Vec<i32>, Error> {
-        let mut found = Vec::new();
-        let mut groups = vec![self.path.clone()];
-        while let Some(group) = groups.pop() {
-            let file = group.join("cgroup.procs");
-            let text = fs::read_to_string(&file)
-                .map_err(|source| Error::file(file, source, "name the directory of a control group"))?;
-            found.extend(text.lines().filter_map(|line| line.parse::<i32>().ok()));
-            let below = fs::read_dir(&group).into_iter().flatten().flatten();
-            groups.extend(below.map(|entry| entry.path()).filter(|path| path.is_dir()));
-        }
-        Ok(found)
+/// The processes in a group and in those below it.
+pub(super) fn members(group: &Path) -> Result<Vec<i32>, Error> {
+    let mut found = Vec::new();
+    let mut groups = vec![group.to_owned()];
+    while let Some(group) = groups.pop() {
+        let file = group.join("cgroup.procs");
+        let text = fs::read_to_string(&file)
+            .map_err(|source| Error::file(file, source, "name the directory of a control group"))?;
+        found.extend(text.lines().filter_map(|line| line.parse::<i32>().ok()));
+        let below = fs::read_dir(&group).into_iter().flatten().flatten();
+        groups.extend(below.map(|entry| entry.path()).filter(|path| path.is_dir()));
     }
+    Ok(found)
 }
 
 /// The group's processor time, where the kernel counts it.
@@ -127,12 +128,12 @@ mod tests {
     fn time_is_what_the_group_has_used_since() {
         let directory = group();
         let mut group = Cgroup::new(directory.path().to_owned());
-        assert_eq!(group.used().expect("is read"), Duration::ZERO);
+        assert_eq!(group.times().expect("is read").ran, Duration::ZERO);
         fs::write(directory.path().join("cpu.stat"), "usage_usec 3500000\n").expect("is written");
-        assert_eq!(group.used().expect("is read"), Duration::from_millis(1500));
+        assert_eq!(group.times().expect("is read").ran, Duration::from_millis(1500));
         // A group made anew counts from 0.
         fs::write(directory.path().join("cpu.stat"), "usage_usec 10\n").expect("is written");
-        assert_eq!(group.used().expect("is read"), Duration::ZERO);
+        assert_eq!(group.times().expect("is read").ran, Duration::ZERO);
     }
 
     #[test]
@@ -155,6 +156,6 @@ mod tests {
         assert!(said.to_string().contains("+cpuset"), "{said}");
         assert!(!file.exists());
         let mut gone = Cgroup::new(directory.path().join("gone"));
-        assert!(matches!(gone.used(), Err(Error::Absent { .. })));
+        assert!(matches!(gone.times(), Err(Error::Absent { .. })));
     }
 }

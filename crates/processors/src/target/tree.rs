@@ -14,6 +14,7 @@ use rustix::{
     thread::{CpuSet, sched_getaffinity, sched_setaffinity},
 };
 
+use super::Times;
 use crate::{error::Error, list::List};
 
 /// Passes over a tree that goes on making threads.
@@ -23,20 +24,26 @@ const PASSES_MAX: usize = 10;
 #[derive(Debug)]
 pub(crate) struct Tree {
     pid_file: PathBuf,
-    times: Times,
+    seen: Seen,
 }
 
-/// What each process had used when it was seen last, by its number and the time it began.
+/// What processes and threads had done when they were seen last.
 #[derive(Debug, Default)]
-pub(super) struct Times(BTreeMap<(i32, u64), Duration>);
+pub(super) struct Seen {
+    /// Time on a processor, by the process's number and the time it began.
+    ran: BTreeMap<(i32, u64), Duration>,
+    /// Time waited for one, by the thread's number.
+    waited: BTreeMap<i32, Duration>,
+}
 
 impl Tree {
     pub(crate) fn new(pid_file: PathBuf) -> Self {
-        Self { pid_file, times: Times::default() }
+        Self { pid_file, seen: Seen::default() }
     }
 
-    pub(crate) fn used(&mut self) -> Result<Duration, Error> {
-        Ok(self.times.used(self.processes()?))
+    pub(crate) fn times(&mut self) -> Result<Times, Error> {
+        let processes = self.processes()?;
+        Ok(Times { ran: self.seen.ran(&processes), waited: self.seen.waited(&processes) })
     }
 
     /// Walks the tree until a pass finds nobody elsewhere: threads are made while it is walked.
@@ -77,23 +84,35 @@ impl Tree {
     }
 }
 
-impl Times {
-    /// What these have used since they were seen last. What one uses after that and before it ends is not counted.
-    pub(super) fn used(&mut self, processes: Vec<i32>) -> Duration {
-        let mut now = BTreeMap::new();
-        let mut used = Duration::ZERO;
-        for stat in processes.into_iter().filter_map(stat) {
-            let time = ticks(stat.utime + stat.stime);
-            let key = (stat.pid, stat.starttime);
-            // One that has begun since has used all of it since.
-            let before =
-                self.0.get(&key).copied().unwrap_or(if self.0.is_empty() { time } else { Duration::ZERO });
-            used += time.saturating_sub(before);
-            now.insert(key, time);
-        }
-        self.0 = now;
-        used
+impl Seen {
+    /// How long these have run since they were seen last. What one runs after that and before it ends is not counted.
+    pub(super) fn ran(&mut self, processes: &[i32]) -> Duration {
+        let stats = processes.iter().filter_map(|process| stat(*process));
+        let times = stats.map(|stat| ((stat.pid, stat.starttime), ticks(stat.utime + stat.stime)));
+        rise(&mut self.ran, times.collect())
     }
+
+    /// How long their threads have waited for a processor since they were seen last.
+    pub(super) fn waited(&mut self, processes: &[i32]) -> Duration {
+        let threads = processes.iter().filter_map(|process| Process::new(*process).ok()?.tasks().ok());
+        let times = threads.flatten().flatten().filter_map(|thread| {
+            Some((thread.tid, Duration::from_nanos(thread.schedstat().ok()?.run_delay)))
+        });
+        rise(&mut self.waited, times.collect())
+    }
+}
+
+/// How much counters have risen since they were seen last. One that is new has risen from nothing, but when all are.
+fn rise<K: Ord>(seen: &mut BTreeMap<K, Duration>, now: BTreeMap<K, Duration>) -> Duration {
+    let all_are_new = seen.is_empty();
+    let risen = now.iter().map(|(key, time)| match seen.get(key) {
+        Some(before) => time.saturating_sub(*before),
+        None if all_are_new => Duration::ZERO,
+        None => *time,
+    });
+    let risen = risen.sum();
+    *seen = now;
+    risen
 }
 
 /// The process and all below it.

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Counter, cgroup};
+use super::{Counter, Times, cgroup, tree::Seen};
 use crate::{error::Error, list::List};
 
 /// How long systemd may take to answer.
@@ -18,22 +18,32 @@ pub(crate) struct Unit {
     name: String,
     /// Where its control group is, once that is known.
     group: Option<PathBuf>,
-    time: Counter,
+    ran: Counter,
+    seen: Seen,
     /// What it was given last.
     given: Option<List>,
 }
 
 impl Unit {
     pub(crate) fn new(name: String) -> Self {
-        Self { name, group: None, time: Counter::default(), given: None }
+        Self { name, group: None, ran: Counter::default(), seen: Seen::default(), given: None }
     }
 
-    pub(crate) async fn used(&mut self) -> Result<Duration, Error> {
+    pub(crate) async fn times(&mut self) -> Result<Times, Error> {
         // A unit that was started again may have another group.
-        if let Some(total) = self.group.as_deref().and_then(cgroup::total) {
-            return Ok(self.time.risen(total));
-        }
-        self.time.forget();
+        let known = self.group.take().and_then(|group| Some((cgroup::total(&group)?, group)));
+        let (total, group) = match known {
+            Some(known) => known,
+            None => self.find().await?,
+        };
+        let members = cgroup::members(&group)?;
+        self.group = Some(group);
+        Ok(Times { ran: self.ran.risen(total), waited: self.seen.waited(&members) })
+    }
+
+    /// Its control group, and the processor time of it.
+    async fn find(&mut self) -> Result<(Duration, PathBuf), Error> {
+        self.ran.forget();
         self.given = None;
         let group = systemctl(&["show", "--property=ControlGroup", "--value", "--", &self.name]).await?;
         let group = group.trim();
@@ -48,8 +58,7 @@ impl Unit {
             what: format!("the unit {} has no processor time in {}", self.name, group.display()),
             mend: "boot with cgroup v2 (systemd.unified_cgroup_hierarchy=1), or write cgroup or pid_file",
         })?;
-        self.group = Some(group);
-        Ok(self.time.risen(total))
+        Ok((total, group))
     }
 
     pub(crate) async fn confine(&mut self, processors: &List) -> Result<(), Error> {
