@@ -33,7 +33,7 @@ pub fn check(file: &Path) -> Result<Settings, Error> {
 }
 
 /// Divides the host's processors as the file says, until SIGTERM or SIGINT; then everyone may run where it might
-/// before. Reads the file anew on SIGHUP; one with faults leaves all as it is. `ready` is called once everything was
+/// before. Reads the file anew on SIGHUP, and takes it up within two intervals; one with faults leaves all as it is. `ready` is called once everything was
 /// divided for the first time.
 ///
 /// # Errors
@@ -82,18 +82,24 @@ async fn live(
     life.end_interval().await;
     ready(life.host.settings());
     let mut ticks = ticks(life.host.settings().interval);
+    let mut changed: Option<Settings> = None;
     loop {
         tokio::select! {
-            _ = ticks.tick() => life.end_interval().await,
+            _ = ticks.tick() => {
+                life.end_interval().await;
+                // With the interval, since a part of one says little of what is needed.
+                if let Some(settings) = changed.take() {
+                    ticks = self::ticks(settings.interval);
+                    life.host.change(settings, here).await;
+                    tracing::info!("{}: taken up", file.display());
+                }
+            }
             _ = hangup.recv() => match Settings::load(file, here) {
                 Ok(settings) => {
                     if settings.socket != life.host.settings().socket {
                         tracing::warn!("{}: another socket is taken up at the next start", file.display());
                     }
-                    ticks = self::ticks(settings.interval);
-                    life.host.change(settings, here).await;
-                    life.end_interval().await;
-                    tracing::info!("{}: taken up", file.display());
+                    changed = Some(settings);
                 }
                 Err(error) => tracing::error!("{error}; what was read before goes on"),
             },
