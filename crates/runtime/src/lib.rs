@@ -30,7 +30,7 @@ mod waiting_room;
 mod workers;
 
 pub use application::ApplicationState;
-pub use capacity::FoundCapacity;
+pub use capacity::{FoundCapacity, FoundServer};
 pub use clock::Clock;
 pub use core::{Core, CoreApplication, View};
 pub use gate::{Ended, Entry, Gate, GateLevels, Held, HeldStream, Waiting};
