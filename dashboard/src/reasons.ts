@@ -47,6 +47,11 @@ const REFUSALS: Record<string, Reason> = {
     name: "doors closed",
     text: "The waiting room takes no newcomers at present.",
   },
+  prefetch: {
+    stage: "room",
+    name: "asked in advance",
+    text: "A browser asked in advance for a page, for which its visitor would have to wait. It took no place.",
+  },
   queue_full: {
     stage: "queue",
     name: "queue full",

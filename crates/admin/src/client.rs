@@ -8,11 +8,11 @@ use std::{
     time::Duration,
 };
 
-use rustls::{ClientConfig, ClientConnection, StreamOwned};
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject};
+use rustls::{ClientConfig, ClientConnection, StreamOwned, sign::SingleCertAndKey};
+use rustls_pki_types::ServerName;
 use serde_json::Value as Json;
-use tidegate_config::{read_file, read_pem};
-use tidegate_runtime::{Trust, TrustError};
+use tidegate_config::{Certificate, read_file};
+use tidegate_runtime::{PemFault, Trust, TrustError, read_certificates, read_pair};
 
 /// How long a stream of events may be silent: it says something every 15 s.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
@@ -266,24 +266,22 @@ impl Client {
 
     fn tls(&self) -> Result<Arc<ClientConfig>, ClientError> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let given = self.ca.as_deref().map(certificates).transpose()?;
+        let given = self.ca.as_deref().map(read_certificates).transpose()?;
         let trust = Trust::new(given, Arc::clone(&provider)).map_err(|error| match &self.ca {
             Some(file) => unusable(file, error),
             None => ClientError::Trust(error),
         })?;
-        let builder = ClientConfig::builder_with_provider(provider)
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|error| self.no_tls(error))?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(trust));
         let config = match &self.certificate {
             None => builder.with_no_client_auth(),
-            Some((chain, key_file)) => {
-                let pem = read_pem(key_file).map_err(|error| unusable(key_file, error))?;
-                let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| unusable(key_file, error))?;
-                builder
-                    .with_client_auth_cert(certificates(chain)?, key)
-                    .map_err(|error| unusable(chain, error))?
+            Some((chain, key)) => {
+                let files = Certificate { chain: chain.clone(), key: key.clone() };
+                let pair = read_pair(&files, &provider)?;
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(pair)))
             }
         };
         Ok(Arc::new(config))
@@ -328,15 +326,10 @@ fn read_token(file: &Path) -> Result<String, ClientError> {
     Ok(token.to_owned())
 }
 
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, ClientError> {
-    let pem = read_pem(file).map_err(|error| unusable(file, error))?;
-    let certificates = CertificateDer::pem_slice_iter(&pem)
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| unusable(file, error))?;
-    if certificates.is_empty() {
-        return Err(unusable(file, "no certificate stands in it: name a PEM file"));
+impl From<PemFault> for ClientError {
+    fn from(PemFault { path, problem }: PemFault) -> Self {
+        unusable(&path, problem)
     }
-    Ok(certificates)
 }
 
 fn unusable(file: &Path, problem: impl std::fmt::Display) -> ClientError {

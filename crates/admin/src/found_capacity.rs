@@ -15,7 +15,7 @@ use tidegate_control::{
     Timestamp,
     capacity::{COST_CLASSES, Found, FoundClass},
 };
-use tidegate_runtime::{Application, FoundCapacity, Shared};
+use tidegate_runtime::{Application, FoundCapacity, FoundServer, Shared};
 use tidegate_store::{capacity_file, read_capacity, write_capacity};
 
 /// The format that this version writes, and the only one so far.
@@ -82,7 +82,7 @@ impl Keeper {
             if before.is_some_and(|before| before.found == found) {
                 continue;
             }
-            let text = found.map(|found| describe(application, &found).to_string());
+            let text = found.as_ref().map(|found| describe(application, found).to_string());
             let done = write_capacity(directory, name, text.as_deref().map(str::as_bytes));
             if done.is_ok() {
                 written.insert(name.clone(), Written { at: now, found });
@@ -102,7 +102,7 @@ impl Keeper {
 }
 
 fn describe(application: &Application, kept: &FoundCapacity) -> Json {
-    let FoundCapacity { found, servers_weight } = kept;
+    let FoundCapacity { found, servers } = kept;
     let classes: Map<String, Json> = application
         .classes
         .iter()
@@ -112,10 +112,14 @@ fn describe(application: &Application, kept: &FoundCapacity) -> Json {
             Some((class.name.clone(), json!({ "cost_s": cost_s, "unqueued_s": unqueued_s, "part": part })))
         })
         .collect();
+    let servers: Vec<Json> = servers
+        .iter()
+        .map(|FoundServer { name, address, weight }| json!({ "name": name, "address": address, "weight": weight }))
+        .collect();
     json!({
         "format": FORMAT,
         "capacity_per_s": found.per_s(),
-        "servers_weight": servers_weight,
+        "servers": servers,
         "headroom": found.headroom,
         "dispersion": found.dispersion,
         "classes": classes,
@@ -150,8 +154,27 @@ fn parse(application: &Application, bytes: &[u8]) -> Result<FoundCapacity, Strin
     if !found.is_sound() {
         return Err("a number is out of its range, or none of its classes is there any more".to_owned());
     }
-    let servers_weight = json["servers_weight"].as_u64().filter(|weight| *weight > 0);
-    Ok(FoundCapacity { found, servers_weight: servers_weight.ok_or("servers_weight is no number above 0")? })
+    Ok(FoundCapacity { found, servers: parse_servers(&json)? })
+}
+
+/// The servers that were in service. An earlier version wrote what they weighed together: that is one server of which nothing is known.
+fn parse_servers(json: &Json) -> Result<Vec<FoundServer>, String> {
+    let weight = |of: &Json, key: &str| {
+        of[key].as_u64().filter(|weight| *weight > 0).ok_or_else(|| format!("{key} is no number above 0"))
+    };
+    let Some(list) = json.get("servers") else {
+        let together = weight(json, "servers_weight")?;
+        return Ok(vec![FoundServer { name: String::new(), address: String::new(), weight: together }]);
+    };
+    let list = list.as_array().filter(|list| !list.is_empty()).ok_or("servers is no list of servers")?;
+    let parse_one = |of: &Json| {
+        let text = |key: &str| of[key].as_str().map(str::to_owned).ok_or_else(|| format!("{key} is no text"));
+        Ok(FoundServer { name: text("name")?, address: text("address")?, weight: weight(of, "weight")? })
+    };
+    let one = |(index, of): (usize, &Json)| {
+        parse_one(of).map_err(|fault: String| format!("servers.{index}.{fault}"))
+    };
+    list.iter().enumerate().map(one).collect()
 }
 
 #[cfg(test)]
@@ -166,7 +189,7 @@ mod tests {
     fn a_file_with_slips_is_taken_over_or_refused() {
         static GATEWAY: LazyLock<Arc<Shared>> = LazyLock::new(gateway);
         let texts = [
-            r#"{"format":1,"servers_weight":3,"headroom":1.1,"dispersion":0.9,"classes":{"default":{"cost_s":0.01,"unqueued_s":0.1,"part":0.75},"search":{"cost_s":0.02,"unqueued_s":0.2,"part":0.25}}}"#,
+            r#"{"format":1,"servers":[{"name":"one","address":"127.0.0.1:8001","weight":3},{"name":"two","address":"[::1]:8001","weight":1}],"headroom":1.1,"dispersion":0.9,"classes":{"default":{"cost_s":0.01,"unqueued_s":0.1,"part":0.75},"search":{"cost_s":0.02,"unqueued_s":0.2,"part":0.25}}}"#,
             r#"{"format":1,"servers_weight":1,"headroom":1,"dispersion":15,"classes":{"search":{"cost_s":1e-6,"unqueued_s":1e-3,"part":1}}}"#,
         ];
         bolero::check!().with_iterations(5_000).with_type::<(usize, Vec<Slip>)>().for_each(
@@ -174,10 +197,13 @@ mod tests {
                 let text = slipped(&texts, *choice, slips);
                 let application = &GATEWAY.snapshot().applications[0];
                 let Ok(kept) = parse(application, text.as_bytes()) else { return };
-                assert!(kept.found.is_sound() && kept.servers_weight > 0, "{text}");
+                assert!(
+                    kept.found.is_sound() && kept.servers.iter().all(|server| server.weight > 0),
+                    "{text}"
+                );
                 let again = parse(application, describe(application, &kept).to_string().as_bytes());
-                assert_eq!(again.map(|again| again.servers_weight), Ok(kept.servers_weight), "{text}");
-                application.state.restore_capacity(kept);
+                assert_eq!(again.as_ref().map(|again| &again.servers), Ok(&kept.servers), "{text}");
+                application.state.restore_capacity(kept.clone());
                 assert_eq!(application.state.found_capacity(), Some(kept));
             },
         );

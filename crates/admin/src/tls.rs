@@ -6,9 +6,11 @@ use aws_lc_rs::digest;
 use rustls::{
     RootCertStore, ServerConfig,
     server::{NoServerSessionStorage, WebPkiClientVerifier},
+    sign::SingleCertAndKey,
 };
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
-use tidegate_config::{AdminTls, Certificate, read_pem};
+use rustls_pki_types::CertificateDer;
+use tidegate_config::{AdminTls, Certificate};
+use tidegate_runtime::{PemFault, read_certificates, read_pair};
 
 /// Files of the admin interface's TLS that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -26,10 +28,8 @@ pub(crate) struct Tls {
 /// Reads the files that `settings` name.
 pub(crate) fn read(settings: &AdminTls) -> Result<Arc<Tls>, AdminTlsError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let chain = certificates(&settings.certificate.chain)?;
-    let key_file = &settings.certificate.key;
-    let pem = read_pem(key_file).map_err(|error| fault(key_file, error))?;
-    let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| fault(key_file, error))?;
+    let pair = read_pair(&settings.certificate, &provider)?;
+    let chain = pair.cert.clone();
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(refused)?;
@@ -37,7 +37,7 @@ pub(crate) fn read(settings: &AdminTls) -> Result<Arc<Tls>, AdminTlsError> {
         None => builder.with_no_client_auth(),
         Some(clients) => {
             let mut roots = RootCertStore::empty();
-            for authority in certificates(&clients.authorities)? {
+            for authority in read_certificates(&clients.authorities)? {
                 roots.add(authority).map_err(|error| fault(&clients.authorities, error))?;
             }
             // Who has none may have a token.
@@ -48,14 +48,7 @@ pub(crate) fn read(settings: &AdminTls) -> Result<Arc<Tls>, AdminTlsError> {
             builder.with_client_cert_verifier(verifier)
         }
     };
-    let mut config = builder.with_single_cert(chain.clone(), key).map_err(|error| match error {
-        rustls::Error::InconsistentKeys(_) => {
-            let chain_file = settings.certificate.chain.display();
-            let problem = format!("the private key is not that of the certificate in {chain_file}");
-            fault(key_file, format!("{problem}; put the pair that belongs together"))
-        }
-        error => fault(&settings.certificate.chain, error),
-    })?;
+    let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(pair)));
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     if settings.clients.is_some() {
         // A session that is resumed does not ask whether the certificate still holds.
@@ -72,19 +65,14 @@ pub(crate) fn fingerprint(session: &rustls::ServerConnection) -> Option<String> 
     Some(hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, AdminTlsError> {
-    let pem = read_pem(file).map_err(|error| fault(file, error))?;
-    match CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>() {
-        Ok(certificates) if certificates.is_empty() => {
-            Err(fault(file, "holds no certificate: write PEM files"))
-        }
-        Ok(certificates) => Ok(certificates),
-        Err(error) => Err(fault(file, error)),
-    }
+fn fault(file: &Path, problem: impl std::fmt::Display) -> AdminTlsError {
+    PemFault { path: file.to_owned(), problem: problem.to_string() }.into()
 }
 
-fn fault(file: &Path, problem: impl std::fmt::Display) -> AdminTlsError {
-    AdminTlsError(format!("{}: {problem}", file.display()))
+impl From<PemFault> for AdminTlsError {
+    fn from(fault: PemFault) -> Self {
+        Self(fault.to_string())
+    }
 }
 
 fn refused(error: rustls::Error) -> AdminTlsError {
@@ -113,6 +101,21 @@ mod tests {
                 key.display(),
                 chain.display()
             )
+        );
+    }
+    #[test]
+    fn a_chain_that_does_not_begin_with_the_keys_certificate_is_told_with_its_mend() {
+        let directory = tempfile::tempdir().unwrap();
+        let (chain, key) = (directory.path().join("chain.pem"), directory.path().join("key.pem"));
+        let made = || rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let (other, own) = (made(), made());
+        fs::write(&chain, other.cert.pem() + &own.cert.pem()).unwrap();
+        fs::write(&key, own.signing_key.serialize_pem()).unwrap();
+        let certificate = Certificate { chain, key };
+        let said = read(&AdminTls { certificate, clients: None }).unwrap_err().to_string();
+        assert!(
+            said.ends_with("key.pem is that of certificate 2: write that one first, then its issuer's"),
+            "{said}"
         );
     }
 }

@@ -190,6 +190,19 @@ fn no_file_names_a_place_on_the_machine_it_was_written_on() {
     none(&faults);
 }
 
+#[test]
+fn what_git_keeps_in_a_worktree_is_no_file_of_the_project() {
+    let folder = tempfile::tempdir().expect("a directory");
+    for name in [".git", "README.md", "target/debug/built", "src/main.rs"] {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("in the folder")).expect("made");
+        std::fs::write(path, "gitdir: elsewhere").expect("written");
+    }
+    let mut found = unpacked(folder.path().to_owned());
+    found.sort();
+    assert_eq!(found, ["README.md", "src/main.rs"].map(|name| folder.path().join(name)));
+}
+
 struct Room {
     name: String,
     package: String,
@@ -249,17 +262,20 @@ fn files() -> Vec<PathBuf> {
         let names = String::from_utf8_lossy(&output.stdout);
         return names.split('\0').filter(|name| !name.is_empty()).map(|name| root().join(name)).collect();
     }
+    unpacked(root())
+}
+
+/// Every file of a folder that is not built. `.git` is a folder, and in a worktree a file.
+fn unpacked(folder: PathBuf) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut folders = vec![root()];
+    let mut folders = vec![folder];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).expect("a readable folder").flatten() {
             let path = entry.path();
-            let built = ["target", "node_modules", ".git"].iter().any(|name| path.ends_with(name));
-            match path.is_dir() {
-                true if !built => folders.push(path),
-                false => found.push(path),
-                true => {}
+            if ["target", "node_modules", ".git"].iter().any(|name| path.ends_with(name)) {
+                continue;
             }
+            if path.is_dir() { folders.push(path) } else { found.push(path) }
         }
     }
     found

@@ -162,13 +162,13 @@ impl<'d> Section<'d> {
                     );
                 }
             } else {
-                self.unknown(&key, &dotted, &name.span());
+                self.unknown(&key, &dotted, &name.span(), value.get_ref());
             }
         }
     }
 
     /// Reports a key that no row knows, with the name that was most likely meant.
-    fn unknown(&self, key: &str, dotted: &str, span: &Range<usize>) {
+    fn unknown(&self, key: &str, dotted: &str, span: &Range<usize>, value: &DeValue<'_>) {
         const WHAT: &str = "there is no such key";
         if self.document.is_full() {
             // It is counted only, and looking for what was meant costs 30 us.
@@ -182,7 +182,14 @@ impl<'d> Section<'d> {
         };
         let below = format!("{dotted}.");
         let mend = elsewhere(&|name| name == dotted || name.starts_with(&below))
-            .or_else(|| closest(dotted, names).map(|name| format!("did you mean {name}?")))
+            .or_else(|| closest(dotted, names.iter().copied()).map(|name| format!("did you mean {name}?")))
+            .or_else(|| {
+                // As somebody writes who takes a scope's knobs to be in a table of its name.
+                let DeValue::Table(inner) = value else { return None };
+                let is_known = inner.iter().any(|(name, _)| names.contains(&**name.get_ref()));
+                is_known
+                    .then(|| format!("write what is in it without [{key}], as keys of {}", self.table.title))
+            })
             .unwrap_or_else(|| format!("docs/configuration.md lists the keys of {}", self.table.title));
         self.document.fault(key, span, WHAT, mend);
     }

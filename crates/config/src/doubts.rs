@@ -2,7 +2,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use tidegate_control::knobs::{Algorithm, ChoiceSet, Knob, Mode, RoomMethod, RoomRole, Value, keys};
+use tidegate_control::knobs::{
+    Algorithm, ChoiceSet, Knob, Mode, RoomCarry, RoomMethod, RoomRole, Value, keys,
+};
 
 use crate::{Address, Application, Class, Fault, KnobPath, LogTarget, Settings, Target};
 
@@ -20,6 +22,9 @@ impl Settings {
         doubts.extend(nothing_leads_there(self));
         doubts.extend(anybody_is_believed(self));
         doubts.extend(room_without_state(self));
+        doubts.extend(
+            self.applications.iter().flat_map(|application| room_without_the_other(self, application)),
+        );
         doubts.extend(ports_taken_twice(self));
         doubts.extend(access_log_out_of_place(self));
         doubts.extend(state_in_a_file(self));
@@ -168,6 +173,51 @@ fn room_without_state(settings: &Settings) -> Option<Fault> {
         ),
         mend: "name a directory in which Tidegate's user may write".to_owned(),
     })
+}
+
+/// Of a room in two processes one that does not know the way to the other. Under one host name cookies show it, to who stands before
+/// the two.
+fn room_without_the_other(settings: &Settings, application: &Application) -> Vec<Fault> {
+    let (values, room) = (&application.values, &application.waiting_room);
+    if !has_room(application) {
+        return Vec::new();
+    }
+    let fault = |key: &str, what: &str, mend: &str| Fault {
+        place: None,
+        key: format!("application.{}.waiting_room.{key}", application.name),
+        what: what.to_owned(),
+        mend: mend.to_owned(),
+    };
+    let is_behind_another = settings.listeners.iter().any(|listener| !listener.trusted.is_empty());
+    let goes_by_cookie = is_behind_another && values.get(keys::ROOM_CARRY).0 == RoomCarry::Cookie;
+    let mut doubts = Vec::new();
+    match values.get(keys::ROOM_ROLE).0 {
+        RoomRole::Generate if room.check_url.is_none() && !goes_by_cookie => doubts.push(fault(
+            "check_url",
+            "is missing: who comes at his time is led here again and not to the check, for ever",
+            "write where the check is reached, such as \"https://shop.example\"; under one host name listener.trusted says who is \
+             before the two, and waiting_room.carry is \"cookie\"",
+        )),
+        RoomRole::Check => {
+            if room.report.is_none() {
+                doubts.push(fault(
+                    "report.to",
+                    "is missing: the check has no keys of the one that gives times, and takes none of these for a time",
+                    "write the generator's admin interface, such as \"https://queue.example:9900\"",
+                ));
+            }
+            if room.generate_url.is_none() && !goes_by_cookie {
+                doubts.push(fault(
+                    "generate_url",
+                    "is missing: who comes without a time is refused (room_closed) and not led to who gives one",
+                    "write where the generator is reached, such as \"https://queue.example\"; under one host name \
+                     listener.trusted says who is before the two, and waiting_room.carry is \"cookie\"",
+                ));
+            }
+        }
+        RoomRole::Generate | RoomRole::Both => {}
+    }
+    doubts
 }
 
 /// Shares that take all of each slot, where others queue who have none.
@@ -345,7 +395,7 @@ mod tests {
         let room = "waiting_room.method = \"fifo\"\n";
         let of_check = format!(
             "{room}waiting_room.role = \"check\"\nwaiting_room.report.to = \"http://127.0.0.1:9900\"\n\
-             waiting_room.report.token_file = \"token\"\n"
+             waiting_room.report.token_file = \"token\"\nwaiting_room.generate_url = \"http://127.0.0.1:8081\"\n"
         );
         assert_eq!(doubts(""), []);
         assert_eq!(doubts(&of_check), [], "it hears all of it again");
@@ -353,6 +403,42 @@ mod tests {
         assert_eq!(told.len(), 1, "{told:?}");
         assert_eq!(told[0].key, "state_directory");
         assert!(told[0].what.contains("app has a waiting room"), "{}", told[0]);
+    }
+
+    #[test]
+    fn a_room_in_two_processes_that_does_not_know_the_other_is_told() {
+        let told = |trusted: &str, room: &str| -> Vec<String> {
+            let text = format!(
+                "state_directory = \"/var/lib/tidegate\"\n[[listener]]\naddress = \"127.0.0.1:8000\"\n{trusted}\n\
+                 [application.app]\nservers = \"http://127.0.0.1:1\"\nwaiting_room.method = \"fifo\"\n{room}"
+            );
+            let read = crate::parse(&text, std::path::Path::new("/"), "test");
+            let doubts = read.unwrap_or_else(|faults| panic!("{faults}")).doubts();
+            let start = "application.app.waiting_room.";
+            doubts
+                .iter()
+                .map(|doubt| doubt.key.strip_prefix(start).expect("of the room").to_owned())
+                .collect()
+        };
+        const GENERATE: &str = "waiting_room.role = \"generate\"\n";
+        const CHECK: &str = "waiting_room.role = \"check\"\n";
+        let front = "trusted = [\"127.0.0.1\"]";
+        let with = |role: &str, more: &str| format!("{role}waiting_room.{more}\n");
+        assert_eq!(told("", GENERATE), ["check_url"]);
+        assert!(told("", &with(GENERATE, "check_url = \"http://shop.example\"")).is_empty());
+        assert!(told(front, GENERATE).is_empty(), "under one host name");
+        assert_eq!(told(front, &with(GENERATE, "carry = \"query\"")), ["check_url"]);
+        assert_eq!(told("", CHECK), ["report.to", "generate_url"]);
+        assert_eq!(told(front, CHECK), ["report.to"]);
+        let reports = "report.to = \"http://127.0.0.1:9900\"";
+        assert!(told(front, &with(CHECK, reports)).is_empty());
+        assert_eq!(told("", &with(CHECK, reports)), ["generate_url"]);
+        assert_eq!(
+            told(front, &with(CHECK, &format!("{reports}\nwaiting_room.carry = \"query\""))),
+            ["generate_url"]
+        );
+        assert!(told("", &format!("mode = \"off\"\n{CHECK}")).is_empty());
+        assert!(told("", "waiting_room.role = \"both\"").is_empty());
     }
 
     #[test]

@@ -57,6 +57,8 @@ refusals! {
     HorizonFull = "horizon_full", 503, "So many are waiting that no time can be promised.";
     /// The waiting room is closed to newcomers.
     RoomClosed = "room_closed", 503, "The doors are closed at present.";
+    /// The request was made in advance of any visit, and who visits would have to wait.
+    Prefetch = "prefetch", 503, "Nothing is given in advance while visitors wait.";
 }
 
 impl Refusal {

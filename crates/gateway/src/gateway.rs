@@ -17,7 +17,7 @@ use arc_swap::ArcSwap;
 use rustls_pki_types::CertificateDer;
 use tidegate_config::{Address, Certificate, Listener, Settings, WorkerGroup};
 use tidegate_control::Timestamp;
-use tidegate_runtime::{CertificateExpiry, Shared, Snapshot};
+use tidegate_runtime::{CertificateExpiry, Shared, Snapshot, read_certificates};
 use tokio::sync::mpsc;
 
 use crate::{
@@ -525,7 +525,7 @@ pub fn certificate_doubts(settings: &Settings) -> Vec<String> {
         of_listeners.flat_map(|tls| &tls.certificates).chain(of_admin).collect();
     let mut known = HashSet::new();
     files.retain(|files| known.insert(&files.chain));
-    let read = |files: &Certificate| Some((files.clone(), tls::read_certificates(&files.chain).ok()?));
+    let read = |files: &Certificate| Some((files.clone(), read_certificates(&files.chain).ok()?));
     tls::doubts(&files.into_iter().filter_map(read).collect::<Vec<_>>())
 }
 

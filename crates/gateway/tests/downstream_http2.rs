@@ -160,6 +160,25 @@ fn heads_beyond_the_bounds_are_answered_431_and_counted() {
     });
 }
 
+/// RFC 9113, section 8.2.1: over HTTP/1 blanks around a value belong to the line, here they would be part of it.
+#[test]
+fn a_value_with_a_blank_at_either_end_is_refused() {
+    let bed = Bed::plain("");
+    run(async {
+        let mut client = client(&bed).await;
+        for (value, status) in
+            [(" y", 400), ("y ", 400), ("\ty", 400), ("y\t", 400), (" ", 400), ("y z", 200), ("", 200)]
+        {
+            let mut request = request("/", b"");
+            request.headers_mut().append("x", http::HeaderValue::from_static(value));
+            let response = client.send_request(request).await.unwrap();
+            assert_eq!(response.status(), status, "{value:?}");
+            let reason = response.headers().get("tidegate-reason").map(|reason| reason.to_str().unwrap());
+            assert_eq!(reason, (status == 400).then_some("bad_head"), "{value:?}");
+        }
+    });
+}
+
 #[test]
 fn rapid_reset_ends_the_connection() {
     let bed = Bed::plain("h2.resets.max = 20\n");

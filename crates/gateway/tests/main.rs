@@ -22,4 +22,5 @@ mod waiting_room;
 mod waiting_room_apart;
 mod waiting_room_forms;
 mod waiting_room_outage;
+mod waiting_room_prefetch;
 mod watch;

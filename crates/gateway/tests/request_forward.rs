@@ -267,6 +267,31 @@ fn a_request_that_names_no_host_asks_for_the_server_by_its_own_name() {
     house.finish();
 }
 
+/// RFC 9110, section 7.6.2.
+#[test]
+fn options_go_as_many_hops_as_may_be() {
+    let house = House::new("");
+    let mut client = house.connect();
+    for (request, left) in [
+        ("OPTIONS * HTTP/1.1\r\nHost: app.example\r\nMax-Forwards: 1", "0"),
+        ("OPTIONS /a HTTP/1.1\r\nHost: app.example\r\nMax-Forwards: 10", "9"),
+        ("OPTIONS /a HTTP/1.1\r\nHost: app.example\r\nMax-Forwards: some", "some"),
+        ("GET /a HTTP/1.1\r\nHost: app.example\r\nMax-Forwards: 0", "0"),
+    ] {
+        client.write_all(format!("{request}\r\n\r\n").as_bytes()).unwrap();
+        let mut at_server = house.origin.next();
+        assert_eq!(at_server.request.one("max-forwards"), Some(left), "{request}");
+        at_server.ok("");
+        assert_eq!(read_response(&mut client).unwrap().status, 200);
+    }
+    for target in ["*", "/a", "http://app.example"] {
+        let last = format!("OPTIONS {target} HTTP/1.1\r\nHost: app.example\r\nMax-Forwards: 0\r\n\r\n");
+        assert_eq!(exchange(&mut client, &last).status, 204, "no server is asked: {target}");
+    }
+    drop(client);
+    house.finish();
+}
+
 #[test]
 fn a_status_without_a_phrase_of_its_own_has_none() {
     let house = House::new("");

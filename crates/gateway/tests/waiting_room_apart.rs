@@ -1,10 +1,12 @@
 //! A waiting room in two processes: who is led to the one that checks, and whom that leads back to who gives times.
 
+use std::{thread, time::Duration};
+
 use serde_json::Value as Json;
 use tidegate_control::knobs::Knob;
 
 use crate::{
-    support::{Bed, PLAIN, exchange, get},
+    support::{Bed, PLAIN, eventually, exchange, get},
     waiting_room::set,
 };
 
@@ -64,4 +66,39 @@ fn a_check_under_the_host_name_of_the_generator_leads_whom_it_does_not_know_ther
         let way_on = told.field("refresh").and_then(|refresh| refresh.split_once("url="));
         assert!(way_on.is_some_and(|(_, to)| !to.contains("tidegate")), "by his cookie: {}", told.head);
     }
+}
+
+#[test]
+fn a_room_that_becomes_a_check_keeps_the_times_and_passes_that_it_gave_itself() {
+    let application = "waiting_room.method = \"fifo\"\ncapacity.given = \"5/s\"\n";
+    let bed = Bed::with_application("", PLAIN, application);
+    let mut client = bed.connect();
+    let mut ask = |cookie: &str| {
+        let head = "GET / HTTP/1.1\r\nhost: app.example\r\naccept: application/json";
+        exchange(&mut client, &format!("{head}\r\ncookie: {cookie}\r\n\r\n"))
+    };
+    let (mut pass, mut token) = (None, None);
+    eventually("somebody waits", || {
+        let answer = ask("a=b");
+        pass = pass.take().or(answer.field("tidegate-pass").map(str::to_owned));
+        token = answer.field("tidegate-turn").map(str::to_owned);
+        token.is_some()
+    });
+    let (pass, token) = (pass.expect("a pass"), token.unwrap());
+    let turn = format!("tidegate_turn={token}");
+
+    set(&bed.shared, Knob::ROOM_ROLE, "check");
+    assert_eq!(ask(&format!("tidegate_pass={pass}")).status, 200, "a visit goes on");
+    let mut answer = ask(&turn);
+    while answer.status == 503 {
+        assert_eq!(answer.field("tidegate-reason"), Some("waiting_room"), "early: {}", answer.head);
+        let wait = answer.field("retry-after-ms").expect("a time").parse().unwrap();
+        thread::sleep(Duration::from_millis(wait));
+        answer = ask(&turn);
+    }
+    assert_eq!(answer.status, 200, "{}", answer.head);
+    let pass = answer.field("tidegate-pass").expect("a pass");
+    assert_eq!(ask(&format!("tidegate_pass={pass}")).status, 200, "signed here: no other keys are known");
+    // Whom it has never seen it does not let in.
+    assert_eq!(ask("a=b").field("tidegate-reason"), Some("room_closed"));
 }

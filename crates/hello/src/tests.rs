@@ -196,6 +196,29 @@ fn everything_is_bounded() {
 }
 
 #[test]
+fn what_is_as_long_as_may_be_is_read() {
+    let longest_record = MAX_RECORD_LEN.to_be_bytes();
+    let begun = |[a, b]: [u8; 2]| read(&[0x16, 3, 1, a, b, 1]);
+    assert_eq!(begun(longest_record), Reading::NeedMore);
+    assert!(matches!(begun((MAX_RECORD_LEN + 1).to_be_bytes()), Reading::Malformed(_)));
+    let begun = |len: usize| {
+        let [.., a, b, c] = len.to_be_bytes();
+        read(&[0x16, 3, 1, 0x40, 0, 1, a, b, c])
+    };
+    assert_eq!(begun(MESSAGE_BYTES_MAX), Reading::NeedMore);
+    assert!(matches!(begun(MESSAGE_BYTES_MAX + 1), Reading::Malformed(_)));
+}
+
+#[test]
+fn a_name_is_a_hosts_and_printable() {
+    assert_eq!(host_name(0, b"Shop.Example.").as_deref(), Some("shop.example"));
+    assert_eq!(host_name(1, b"shop.example"), None, "of a kind that nobody knows");
+    for name in [&b"shop example"[..], b"shop\n.example", b"shop\xff", b".", b""] {
+        assert_eq!(host_name(0, name), None, "{name:?}");
+    }
+}
+
+#[test]
 fn at_most_so_many_tickets_are_tried() {
     let mut offered = Vec::new();
     for _ in 0..100 {

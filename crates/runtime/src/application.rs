@@ -99,16 +99,18 @@ impl ApplicationState {
         *self.processors.lock().unwrap_or_else(PoisonError::into_inner) = processors;
     }
 
-    /// What signs and checks its tokens: keys of this process, or those heard of the one that gives times.
+    /// What signs and checks its tokens: keys of this process, or those heard of the one that gives times. What the other ones
+    /// have signed holds too, since the role may have been another when they did.
     pub(crate) fn signer(
         &self,
         settings: &config::Application,
         secrets: &RoomSecrets,
         classes: &[&str],
     ) -> Signer {
+        let (own, heard) = (secrets.keys.of_application(&settings.name), self.lock_keys());
         match settings.values.get(keys::ROOM_ROLE).0 {
-            RoomRole::Both | RoomRole::Generate => secrets.keys.for_application(&settings.name, classes),
-            RoomRole::Check => Signer::new(&self.lock_keys(), classes),
+            RoomRole::Both | RoomRole::Generate => Signer::new(&own, &heard, classes),
+            RoomRole::Check => Signer::new(&heard, &own, classes),
         }
     }
 

@@ -22,12 +22,23 @@ const EVENTS_MAX: usize = 256;
 const FACTOR_MIN: f64 = 1e-6;
 
 /// What was found of an application's servers together, for the next process.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct FoundCapacity {
     /// What was found.
     pub found: Found,
-    /// Weight of the servers that were in service, together; above 0.
-    pub servers_weight: u64,
+    /// The servers that were in service; at least one.
+    pub servers: Vec<FoundServer>,
+}
+
+/// A server that was in service when a capacity was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundServer {
+    /// Its name in the settings.
+    pub name: String,
+    /// Its address as text.
+    pub address: String,
+    /// Its share among those that were in service with it; above 0.
+    pub weight: u64,
 }
 
 /// Server shares and history of one application's capacity.
@@ -101,14 +112,25 @@ impl CapacityTrack {
         [by_knobs.part(knobs, shares, &in_service), by_telling.part(tellings, shares, &in_service)]
     }
 
-    /// What is to be begun with, and by which factor the servers in service are more than they were then.
-    fn take_restored(&self) -> Option<(Found, f64)> {
+    /// What is to be begun with, and by which factor the servers in service are more than those of then, which `id_of` knows
+    /// if they are still there.
+    fn take_restored(&self, id_of: impl Fn(&FoundServer) -> Option<ServerId>) -> Option<(Found, f64)> {
         let mut track = self.lock();
-        let weight = track.servers_weight()?;
-        let FoundCapacity { found, servers_weight } = track.to_restore.take()?;
-        #[expect(clippy::cast_precision_loss, reason = "sums of weights")]
-        let factor = weight as f64 / servers_weight.max(1) as f64;
-        Some((found, factor))
+        if track.in_service.is_empty() {
+            return None;
+        }
+        let FoundCapacity { found, servers } = track.to_restore.take()?;
+        // Ids are given from 0 on: those at the other end stand for servers that are gone.
+        let gone = (0..=u16::MAX).rev().map(ServerId);
+        #[expect(clippy::cast_precision_loss, reason = "a weight")]
+        let then: Vec<(ServerId, f64)> = servers
+            .iter()
+            .zip(gone)
+            .map(|(server, gone)| (id_of(server).unwrap_or(gone), server.weight as f64))
+            .collect();
+        let mut shares = ServerShares::default();
+        let _ = shares.set(&then);
+        Some((found, shares.set(&track.weights())))
     }
 
     /// So much time has passed since the last look, at whose end the limit keeps something waiting or does not.
@@ -147,10 +169,6 @@ impl Track {
     fn weights(&self) -> Vec<(ServerId, f64)> {
         self.in_service.iter().map(|server| (server.id, f64::from(server.weight))).collect()
     }
-
-    fn servers_weight(&self) -> Option<u64> {
-        Some(self.in_service.iter().map(|server| u64::from(server.weight)).sum()).filter(|weight| *weight > 0)
-    }
 }
 
 impl ApplicationState {
@@ -165,11 +183,20 @@ impl ApplicationState {
     pub fn found_capacity(&self) -> Option<FoundCapacity> {
         let track = self.capacity_track().lock();
         if track.to_restore.is_some() {
-            return track.to_restore;
+            return track.to_restore.clone();
         }
-        let servers_weight = track.servers_weight()?;
+        let in_service = track.in_service.clone();
         drop(track);
-        Some(FoundCapacity { found: self.gate().found()?, servers_weight })
+        let servers: Vec<FoundServer> = in_service
+            .iter()
+            .filter_map(|InService { id, weight, .. }| {
+                let server = self.servers().server(*id)?;
+                let (name, address) = (server.name().to_owned(), server.endpoint().to_string());
+                Some(FoundServer { name, address, weight: u64::from(*weight) })
+            })
+            .collect();
+        let found = self.gate().found()?;
+        (!servers.is_empty()).then_some(FoundCapacity { found, servers })
     }
 
     /// Follows the servers and what happens to the capacity, for ever: a server lost or added changes the capacity
@@ -181,7 +208,8 @@ impl ApplicationState {
             let changed = self.servers().changed();
             let (in_service, until) = self.servers().in_service();
             let factor = self.capacity_track().set(&in_service);
-            let restored = self.capacity_track().take_restored();
+            let id_of = |then: &FoundServer| self.servers().id_of(&then.name, &then.address);
+            let restored = self.capacity_track().take_restored(id_of);
             if let Some((found, _)) = &restored {
                 self.gate().restore_found(found);
             }

@@ -1,13 +1,13 @@
 //! What is exported where: settings, with the secrets and certificates they name read.
 
-use std::{io, path::Path, path::PathBuf, sync::Arc};
+use std::{io, path::PathBuf, sync::Arc};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use rustls::{ClientConfig, crypto::aws_lc_rs};
-use rustls_pki_types::{CertificateDer, pem::PemObject};
-use tidegate_config::{SecretPlace, Telemetry, TelemetryHeader, read_file, read_pem};
-use tidegate_runtime::{Trust, TrustError};
+use rustls_pki_types::CertificateDer;
+use tidegate_config::{SecretPlace, Telemetry, TelemetryHeader, read_file};
+use tidegate_runtime::{PemFault, Trust, TrustError, read_certificates};
 
 use crate::attributes;
 
@@ -87,7 +87,9 @@ impl Plan {
             }
         }
         let authorities = match (&settings.ca, settings.endpoint.tls) {
-            (Some(path), true) => certificates(path)?,
+            (Some(path), true) => read_certificates(path).map_err(|PemFault { path, problem }| {
+                TelemetryError::Authorities { path, message: problem }
+            })?,
             _ => Vec::new(),
         };
         let tls =
@@ -150,18 +152,6 @@ fn client_config(
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TelemetryError> {
-    let failed = |message: String| TelemetryError::Authorities { path: path.to_owned(), message };
-    let pem = read_pem(path).map_err(|error| failed(error.to_string()))?;
-    let found: Vec<_> = CertificateDer::pem_slice_iter(&pem)
-        .collect::<Result<_, _>>()
-        .map_err(|error| failed(error.to_string()))?;
-    if found.is_empty() {
-        return Err(failed("no certificate in it".to_owned()));
-    }
-    Ok(found)
 }
 
 #[cfg(test)]

@@ -101,7 +101,7 @@ impl Keys {
     /// What signs and checks for one application, whose classes have these names, dense by id.
     #[must_use]
     pub fn for_application(&self, application: &str, classes: &[&str]) -> Signer {
-        Signer::new(&self.of_application(application), classes)
+        Signer::new(&self.of_application(application), &[], classes)
     }
 }
 

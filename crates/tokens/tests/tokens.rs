@@ -127,6 +127,25 @@ fn keys_are_changed_without_breaking_what_is_out() {
     assert_eq!(Keys::new(key(9), &nine).unwrap_err(), KeyError::TooMany { found: 9 });
 }
 
+#[test]
+fn keys_of_two_processes_hold_side_by_side_though_they_have_the_same_numbers() {
+    let one = promise(1);
+    let [own, heard, neither] = [1, 2, 3]
+        .map(|secret| Keys::new(Key { secret: [secret; 32], ..key(0) }, &[]).unwrap().of_application("shop"));
+    let both = Signer::new(&heard, &own, CLASSES);
+    for keys in [&own, &heard] {
+        let text = Signer::new(keys, &[], CLASSES).place(&one, HERE);
+        assert_eq!(both.read_place(text.as_bytes(), HERE), Ok(one));
+    }
+    assert_eq!(both.place(&one, HERE), Signer::new(&heard, &[], CLASSES).place(&one, HERE), "the first sign");
+    // Before anything was heard the others sign, and a token of their number may be one of a key that is yet to come.
+    let before = Signer::new(&[], &own, CLASSES);
+    assert_eq!(before.read_place(before.place(&one, HERE).as_bytes(), HERE), Ok(one));
+    let text = Signer::new(&neither, &[], CLASSES).place(&one, HERE);
+    let read = [&before, &both].map(|signer| signer.read_place(text.as_bytes(), HERE));
+    assert_eq!(read, [Err(TokenFault::Key), Err(TokenFault::Forged)]);
+}
+
 /// 800,000 made up in four ways; the other 200,000 of a million, expired and replayed ones, are tested with the room that says so.
 #[test]
 fn none_of_hundreds_of_thousands_that_are_forged_altered_or_swapped_is_taken() {

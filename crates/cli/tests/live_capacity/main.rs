@@ -258,11 +258,13 @@ fn the_next_process_begins_with_what_was_found_whatever_ended_the_one_before() {
     let kept = state.path().join("capacity-shop.json");
     let origins = [one_at_a_time(), one_at_a_time()];
     let urls: Vec<String> = origins.iter().map(Origin::url).collect();
-    let start = |servers: usize| {
+    let start_weighing = |weight: &str, servers: usize| {
         let directory = format!("state_directory = \"{}\"\n", state.path().display());
         let rest = configuration(listen, admin, "knee_track", &urls[..servers]);
+        let rest = rest.replace("\" }", &format!("\", weight = {weight} }}"));
         Gateway::run(&(directory + &rest), &Start::default())
     };
+    let start = |servers: usize| start_weighing("100", servers);
     let await_file = |file: &Path| {
         let deadline = Instant::now() + PATIENCE;
         while !file.exists() {
@@ -296,6 +298,30 @@ fn the_next_process_begins_with_what_was_found_whatever_ended_the_one_before() {
     let gateway = start(2);
     let said = await_capacity(admin, "it is taken over", |said| !events(said, "restored").is_empty());
     assert!((after(events(&said, "restored")[0]) / after(more) - 1.0).abs() < 0.01, "{said:#}");
+    gateway.stop_sound();
+
+    // Weights are shares among peers: other ones for all change nothing, and one of two that is gone has taken its part along.
+    let gateway = start_weighing("300", 2);
+    let said = await_capacity(admin, "it is taken over", |said| !events(said, "restored").is_empty());
+    let per_s = said["capacity_per_s"].as_f64().expect("a capacity");
+    assert!((per_s / after(more) - 1.0).abs() < 0.01, "{said:#}");
+    gateway.stop_sound();
+    let gateway = start_weighing("600", 1);
+    let said = await_capacity(admin, "one server is known", |said| !events(said, "servers").is_empty());
+    assert!((after(events(&said, "servers")[0]) / per_s - 0.5).abs() < 0.01, "{said:#}");
+    gateway.stop_sound();
+
+    // A file of before servers were written down one by one: of theirs the weights are all there is to go by.
+    let mut was: Json = serde_json::from_slice(&fs::read(&kept).expect("read")).expect("JSON");
+    assert_eq!(was["servers"][0]["name"], "s0", "{was:#}");
+    let file = was.as_object_mut().expect("a table");
+    file.remove("servers");
+    file.insert("servers_weight".to_owned(), Json::from(50));
+    fs::write(&kept, was.to_string()).expect("write");
+    let gateway = start(1);
+    let said = await_capacity(admin, "one server is known", |said| !events(said, "servers").is_empty());
+    let (restored, more) = (events(&said, "restored"), events(&said, "servers"));
+    assert!((after(more[0]) / after(restored[0]) - 2.0).abs() < 0.01, "{said:#}");
     // What was to be forgotten is not found again.
     let told = api(admin, "POST", "/api/v1/applications/shop/capacity/rediscover", "{}");
     assert_eq!(told.status, 200, "{}", told.text());

@@ -58,6 +58,13 @@ fn application() -> (Origin, Seen) {
                 stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n")?;
                 return Ok(support::origin::Then::KeepAlive);
             }
+            "/statement.pdf" => {
+                stream.write_all(
+                    b"HTTP/1.1 200 OK\r\ncontent-type: application/pdf\r\n\
+                      content-disposition: attachment\r\ncontent-length: 5\r\n\r\n%PDF-",
+                )?;
+                return Ok(support::origin::Then::KeepAlive);
+            }
             path => {
                 let Some(bank) = path.strip_prefix("/pay?at=") else {
                     return respond(stream, 200, b"the shop\n");
@@ -220,6 +227,22 @@ fn who_must_wait_is_told_when_and_comes_in_then() {
         (&json!("fifo"), &json!(0)),
         "{room:#}"
     );
+    shop.gateway.stop_sound();
+}
+
+/// Nothing takes the page's place then: it is not to stay at `0:00`.
+#[test]
+fn who_waited_for_a_file_hears_that_he_has_it() {
+    let shop = Shop::open("waiting_room.poll = \"1h\"\n");
+    shop.one_who_waits(6);
+    let mut browser = Browser::start();
+    browser.open(&format!("http://{}/statement.pdf", shop.listen));
+    browser.until("document.title === 'You have been let in'");
+    let (page, link) =
+        (browser.text("document.body.innerText"), browser.text("document.querySelector('a').href"));
+    assert!(page.contains("your browser has received it") && !page.contains("0:00"), "{page}");
+    assert_eq!(link, format!("http://{}/statement.pdf", shop.listen));
+    assert_eq!(shop.saw("GET /statement.pdf").len(), 1);
     shop.gateway.stop_sound();
 }
 

@@ -40,6 +40,19 @@ fn a_knob_in_the_wrong_table_is_sent_to_its_own_however_deep_its_name() {
 }
 
 #[test]
+fn a_table_around_keys_that_stand_without_it_is_told_so() {
+    let head = "[[listener]]\naddress = \"[::]:8080\"\n[application.shop]\n";
+    assert_eq!(
+        faults(&format!("{head}[host]\nconnections.max = 5\n")),
+        ["t.toml:4:2: host: there is no such key: write what is in it without [host], as keys of top level"]
+    );
+    assert_eq!(
+        faults(&format!("{head}[host]\nanything = 5\n")),
+        ["t.toml:4:2: host: there is no such key: docs/configuration.md lists the keys of top level"]
+    );
+}
+
+#[test]
 fn a_condition_of_a_rule_names_something() {
     let head =
         "[[listener]]\naddress = \"[::]:8080\"\n[application.shop]\nservers = [\"http://127.0.0.1:8000\"]\n";

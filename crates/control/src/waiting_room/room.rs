@@ -260,6 +260,20 @@ impl Room {
         }
     }
 
+    /// A browser that asks in advance for what its visitor may never look at, without promise or pass: it is let in as a visitor
+    /// would be who need not wait, and else takes no place.
+    pub fn ask_in_advance(&mut self, now: Timestamp, class: ClassId) -> Answer {
+        self.advance(now);
+        let class = self.known(class);
+        if !self.concerns(class) {
+            return self.enter(class, How::Unconcerned, false);
+        }
+        if self.goes_straight_in(class) {
+            return self.enter(class, How::Direct, true);
+        }
+        Answer::Refuse(Refusal::Prefetch)
+    }
+
     /// A visitor with a promise whose signature holds.
     pub fn come_back(&mut self, now: Timestamp, class: ClassId, promise: &Promise) -> Answer {
         self.advance(now);

@@ -37,6 +37,7 @@ impl Service {
         let (status, reason, public) = match turn {
             Turn::Bad(bad) => (bad.status(), bad.reason(), bad.public()),
             Turn::Redirect(port) => return self.redirect(facts, port, head),
+            Turn::Last => return self.answer_here(facts, head),
             Turn::Unknown => {
                 (StatusCode::NOT_FOUND, BadRequest::NoApplication, "No application serves this host.")
             }
@@ -74,6 +75,16 @@ impl Service {
         let id = self.ids.of(facts, head.headers);
         response.headers_mut().insert(request_id::FIELD, id.clone());
         self.log_unserved(facts, Some(head), id, StatusCode::PERMANENT_REDIRECT, None, 0);
+        response
+    }
+
+    /// Says that there is somebody here, to who asks for that alone (204).
+    fn answer_here(&self, facts: &ConnectionFacts, head: Head<'_>) -> Response<ResponseBody> {
+        let mut response = Response::new(ResponseBody::empty());
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        let id = self.ids.of(facts, head.headers);
+        response.headers_mut().insert(request_id::FIELD, id.clone());
+        self.log_unserved(facts, Some(head), id, StatusCode::NO_CONTENT, None, 0);
         response
     }
 

@@ -14,7 +14,7 @@ use super::{
     request_id::{self, RequestIds},
     waiting_room::Visit,
 };
-use crate::{body::RequestBody, facts::ConnectionFacts};
+use crate::{body::RequestBody, facts::ConnectionFacts, http1::number};
 
 /// What of a request's head matters again for its response.
 #[derive(Clone, Debug)]
@@ -50,6 +50,9 @@ pub(super) fn request(
     }
     if parts.version == Version::HTTP_2 {
         join_cookies(headers);
+    }
+    if parts.method == Method::OPTIONS {
+        count_hop(headers);
     }
     let host = host(parts.uri.authority(), &mut parts.headers, application);
     let is_secure = forwarded::is_secure(facts, &parts.headers);
@@ -143,6 +146,14 @@ fn target(parts: &mut Parts, application: &Application) {
     };
     if let Some(target) = target {
         parts.uri = Uri::from(target);
+    }
+}
+
+/// One hop less is left (RFC 9110, section 7.6.2); what is no number goes on as it is.
+fn count_hop(headers: &mut HeaderMap) {
+    let most = headers.get(header::MAX_FORWARDS).and_then(|most| number(most.as_bytes()));
+    if let Some(left) = most.and_then(|most| most.checked_sub(1)) {
+        headers.insert(header::MAX_FORWARDS, HeaderValue::from(left));
     }
 }
 

@@ -17,7 +17,7 @@
 //! | a path with control characters, or none | 400 |
 //! | a path with a backslash, a dot segment that is escaped or has parameters (`%2e%2e`, `..;x`), or `..` behind an empty segment | 400 |
 //! | CONNECT, TRACE | 501: neither a tunnel nor an echo of internal headers is offered |
-//! | over HTTP/2, a field's name with a quotation mark, which the codec lets pass | 400 |
+//! | over HTTP/2, a field's name with a quotation mark, or a value with a blank at either end (RFC 9113, section 8.2.1), which the codec lets pass | 400 |
 //! | `Expect` other than `100-continue` | 417 |
 //! | over HTTP/2, more bytes than `head.bytes.max` or more fields than `headers.max`, which over HTTP/1 the codec counts | 431 |
 
@@ -70,6 +70,8 @@ pub(super) enum BadHead {
     Target,
     /// A field's name that is none.
     Name,
+    /// A field's value with a blank at either end, where nothing trims it.
+    Value,
     /// `Expect` other than `100-continue`.
     Expectation,
     /// More fields or bytes than are allowed.
@@ -80,7 +82,7 @@ impl BadHead {
     pub(super) const fn status(self) -> StatusCode {
         match self {
             Self::Method | Self::TransferEncoding => StatusCode::NOT_IMPLEMENTED,
-            Self::Length | Self::Host | Self::HostDisagrees | Self::Target | Self::Name => {
+            Self::Length | Self::Host | Self::HostDisagrees | Self::Target | Self::Name | Self::Value => {
                 StatusCode::BAD_REQUEST
             }
             Self::Expectation => StatusCode::EXPECTATION_FAILED,
@@ -98,6 +100,7 @@ impl BadHead {
             Self::HostDisagrees => "The request's target and its Host disagree.",
             Self::Target => "The request's target is malformed.",
             Self::Name => "The name of a header field is malformed.",
+            Self::Value => "The value of a header field has a blank at its beginning or end.",
             Self::Expectation => "The only expectation met is 100-continue.",
             Self::TooLarge => "The request's head is larger than allowed.",
         }
@@ -112,7 +115,7 @@ impl BadHead {
             Self::Host => BadRequest::Host,
             Self::HostDisagrees => BadRequest::HostDisagrees,
             Self::Target => BadRequest::Target,
-            Self::Name => BadRequest::BadHead,
+            Self::Name | Self::Value => BadRequest::BadHead,
             Self::Expectation => BadRequest::Expectation,
             Self::TooLarge => BadRequest::HeadTooLarge,
         }
@@ -145,6 +148,9 @@ impl<'a> Head<'a> {
         let mut fields = Fields::default();
         for (name, value) in self.headers {
             fields.bytes += name.as_str().len() + value.len() + 4;
+            if self.version == Version::HTTP_2 && has_blank_around(value) {
+                return Err(BadHead::Value);
+            }
             match *name {
                 header::HOST if fields.host.replace(value).is_some() => return Err(BadHead::Host),
                 header::TRANSFER_ENCODING => {
@@ -211,6 +217,12 @@ impl<'a> Head<'a> {
         Ok(target.len())
     }
 
+    /// Whether this is the last hop that its client asks: a gateway answers then in place of the server (RFC 9110, section 7.6.2).
+    pub(super) fn is_last_hop(self) -> bool {
+        let may_go_on = self.headers.get(header::MAX_FORWARDS).and_then(|most| number(most.as_bytes()));
+        *self.method == Method::OPTIONS && may_go_on == Some(0)
+    }
+
     /// Whether this is a gRPC call, whose messages and answers may take turns: over HTTP/2 only, as gRPC is.
     pub(super) fn is_grpc(self) -> bool {
         let kind = self.headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
@@ -240,6 +252,12 @@ impl<'a> Head<'a> {
             (Some(_) | None, None) => Err(BadHead::Host),
         }
     }
+}
+
+/// Whether a value begins or ends with a blank: over HTTP/1 that belongs to the line, over HTTP/2 such a request is malformed.
+fn has_blank_around(value: &HeaderValue) -> bool {
+    let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    is_blank(value.as_bytes().first()) || is_blank(value.as_bytes().last())
 }
 
 #[derive(Default)]

@@ -78,6 +78,8 @@ pub(super) enum Turn {
     Bad(BadHead),
     /// It is sent on to HTTPS at this port.
     Redirect(u16),
+    /// It asks for what is said here: it goes no further.
+    Last,
     /// No application serves the host.
     Unknown,
     /// The connection was opened for another application's name.
@@ -109,6 +111,7 @@ impl Service {
         let client = forwarded::client(facts, head.headers);
         let seen = Seen { head, host: &examined.host.name, client, facts };
         match find_application(&view, &seen) {
+            Ok(_) if head.is_last_hop() => Ruling::Turn(Turn::Last),
             Ok(application) => self.admit(connection, application, &seen, &examined, &view),
             Err(turn) => Ruling::Turn(turn),
         }

@@ -4,13 +4,14 @@ use std::{collections::HashMap, path::Path, sync::Arc};
 
 use aws_lc_rs::digest;
 use rustls::{
-    CertificateError, OtherError, RootCertStore, SignatureAlgorithm, SignatureScheme,
+    RootCertStore, SignatureAlgorithm, SignatureScheme,
     crypto::CryptoProvider,
     server::{ClientHello, ResolvesServerCert},
     sign::{CertifiedKey, Signer, SigningKey},
 };
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, SubjectPublicKeyInfoDer, pem::PemObject};
-use tidegate_config::{Certificate, read_pem};
+use rustls_pki_types::{CertificateDer, SubjectPublicKeyInfoDer};
+use tidegate_config::Certificate;
+use tidegate_runtime::{PemFault, read_certificates, read_pair};
 
 use super::{TlsError, WithChain, comparable};
 
@@ -205,76 +206,8 @@ pub(super) fn read_authorities(path: &Path) -> Result<(RootCertStore, [u8; 32]),
     Ok((store, digest))
 }
 
-fn read_pair(files: &Certificate, provider: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
-    let chain = read_certificates(&files.chain)?;
-    let pem = read(&files.key)?;
-    let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| {
-        malformed(
-            &files.key,
-            format!("no private key in PEM (PKCS#8, PKCS#1 or SEC1, not encrypted): {error}"),
-        )
-    })?;
-    let pair = CertifiedKey::from_der(chain.clone(), key.clone_key(), provider);
-    pair.map_err(|error| match error {
-        rustls::Error::InconsistentKeys(_) => {
-            let is_its_own = |certificate: &CertificateDer<'static>| {
-                CertifiedKey::from_der(vec![certificate.clone()], key.clone_key(), provider).is_ok()
-            };
-            match chain.iter().position(is_its_own) {
-                Some(at) => malformed(
-                    &files.chain,
-                    format!(
-                        "the private key in {} is that of certificate {}: write that one first, then its issuer's",
-                        files.key.display(),
-                        at + 1
-                    ),
-                ),
-                None => TlsError::Mismatch { chain: files.chain.clone(), key: files.key.clone() },
-            }
-        }
-        rustls::Error::InvalidCertificate(error) => malformed(&files.chain, unusable(&error)),
-        error => malformed(
-            &files.key,
-            format!(
-                "not a private key that can be used (RSA of 2048 to 8192 bits, ECDSA on P-256, P-384 or P-521, \
-                 Ed25519): {error}"
-            ),
-        ),
-    })
-}
-
-/// Why a certificate is none that can be served, and the mend where that is known.
-fn unusable(error: &CertificateError) -> String {
-    match error {
-        CertificateError::Other(OtherError(error))
-            if error.downcast_ref() == Some(&webpki::Error::UnsupportedCertVersion) =>
-        {
-            "a certificate of X.509 version 1, which TLS takes no more: issue it anew with extensions, which make it \
-             version 3 (openssl: -addext or -extfile, with subjectAltName = DNS:NAME)"
-                .to_owned()
-        }
-        error => format!("no certificate of TLS: {error}"),
-    }
-}
-
-/// The certificates in a PEM file, at least one.
-pub(crate) fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let pem = read(path)?;
-    let certificates: Vec<_> = CertificateDer::pem_slice_iter(&pem)
-        .collect::<Result<_, _>>()
-        .map_err(|error| malformed(path, format!("broken PEM: {error}")))?;
-    if certificates.is_empty() {
-        return Err(malformed(path, "no certificate in PEM (\"-----BEGIN CERTIFICATE-----\")".to_owned()));
-    }
-    Ok(certificates)
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    read_pem(path).map_err(|source| TlsError::Unreadable { path: path.to_owned(), source })
-}
-
 fn malformed(path: &Path, problem: String) -> TlsError {
-    TlsError::Malformed { path: path.to_owned(), problem }
+    TlsError::File(PemFault { path: path.to_owned(), problem })
 }
 
 #[cfg(test)]
@@ -288,8 +221,10 @@ mod tests {
         server::Acceptor,
     };
     use tempfile::TempDir;
+    use tidegate_config::UpstreamTls;
 
     use super::*;
+    use crate::upstream::tls_fault;
 
     /// Files of a certificate that is signed by itself.
     fn issued(
@@ -354,11 +289,15 @@ mod tests {
         let read = || Pair::read(&files, &default_provider()).map(drop).map_err(|error| error.to_string());
         let [own, other] = [&files, &other].map(|files| fs::read(&files.chain).unwrap());
         fs::write(&files.chain, [&other[..], &own].concat()).unwrap();
-        let said = read().unwrap_err();
-        assert!(
-            said.ends_with("own.key is that of certificate 2: write that one first, then its issuer's"),
-            "{said}"
-        );
+        let shown =
+            UpstreamTls { server_name: None, ca: None, certificate: Some(files.clone()), insecure: true };
+        // To servers the same is said.
+        for said in [read().unwrap_err(), tls_fault(&shown).unwrap()] {
+            assert!(
+                said.ends_with("own.key is that of certificate 2: write that one first, then its issuer's"),
+                "{said}"
+            );
+        }
         fs::write(&files.chain, &other).unwrap();
         assert!(read().unwrap_err().contains("not that of the certificate"));
     }

@@ -6,7 +6,7 @@ mod expiry;
 mod handshakes;
 mod ticketer;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use aws_lc_rs::digest;
@@ -20,10 +20,10 @@ use rustls::{
 use rustls_pki_types::{CertificateDer, UnixTime};
 use tidegate_config::{Certificate, CipherOrder, ClientAuth, ListenerTls, TlsVersion};
 use tidegate_control::meters::Handshake;
+use tidegate_runtime::PemFault;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{Accept, StartHandshake};
 
-pub(crate) use self::certificates::read_certificates;
 use self::certificates::{Certificates, ForResumption, read_authorities};
 use self::completeness::incomplete;
 use self::expiry::untimely;
@@ -37,30 +37,9 @@ use crate::facts::TlsFacts;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// A file cannot be read.
-    #[error("{}: cannot be read: {source}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// A file is no PEM, or not what it should be.
-    #[error("{}: {problem}", path.display())]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong, and what to do about it.
-        problem: String,
-    },
-    /// The private key is not the certificate's.
-    #[error("{}: the private key is not that of the certificate in {}; put the pair that belongs together", key.display(), chain.display())]
-    Mismatch {
-        /// The certificate's file.
-        chain: PathBuf,
-        /// The key's file.
-        key: PathBuf,
-    },
+    /// A file cannot be used.
+    #[error(transparent)]
+    File(#[from] PemFault),
     /// The TLS library refuses the combination.
     #[error("TLS cannot be set up: {0}")]
     Refused(#[from] rustls::Error),
@@ -323,9 +302,8 @@ impl Clients {
         let builder =
             WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), Arc::clone(provider));
         let builder = if required { builder } else { builder.allow_unauthenticated() };
-        let verifier = builder
-            .build()
-            .map_err(|error| TlsError::Malformed { path: path.clone(), problem: error.to_string() })?;
+        let verifier =
+            builder.build().map_err(|error| PemFault { path: path.clone(), problem: error.to_string() })?;
         let mut context = [0; 32];
         let mut hash = digest::Context::new(&digest::SHA256);
         hash.update(&[u8::from(required)]);

@@ -3,7 +3,7 @@
 use std::{
     cell::{Cell, RefCell},
     fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     rc::Rc,
     sync::Arc,
     time::SystemTime,
@@ -13,14 +13,15 @@ use rustls::{
     ClientConfig, DigitallySignedStruct, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
+    sign::SingleCertAndKey,
 };
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject};
-use tidegate_config::{UpstreamProtocol, UpstreamTls, read_pem};
-use tidegate_runtime::{Trust, TrustError};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use tidegate_config::{UpstreamProtocol, UpstreamTls};
+use tidegate_runtime::{Trust, TrustError, read_certificates, read_pair};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::connect::handshake_error;
-use crate::{socket::Socket, tls::read_certificates};
+use crate::socket::Socket;
 
 /// The TLS client of one set of settings, on one core: sessions are resumed within it.
 #[derive(Debug)]
@@ -141,25 +142,19 @@ fn load(settings: &UpstreamTls, protocol: UpstreamProtocol) -> Result<ClientConf
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
     let builder = if settings.insecure {
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAny { provider }))
+        builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(AcceptAny { provider: Arc::clone(&provider) }))
     } else {
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(trust(settings, provider)?))
+        builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(trust(settings, Arc::clone(&provider))?))
     };
     let mut config = match &settings.certificate {
         None => builder.with_no_client_auth(),
         Some(certificate) => {
-            let chain = certificates(&certificate.chain)?;
-            let unusable = |error: &dyn std::fmt::Display| format!("{}: {error}", certificate.key.display());
-            let pem = read_pem(&certificate.key).map_err(|error| unusable(&error))?;
-            let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| unusable(&error))?;
-            builder.with_client_auth_cert(chain, key).map_err(|error| match error {
-                rustls::Error::InconsistentKeys(_) => format!(
-                    "{}: the private key is not that of the certificate in {}; put the pair that belongs together",
-                    certificate.key.display(),
-                    certificate.chain.display()
-                ),
-                error => format!("{}: {error}", certificate.chain.display()),
-            })?
+            let pair = read_pair(certificate, &provider).map_err(|fault| fault.to_string())?;
+            builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(pair)))
         }
     };
     config.alpn_protocols = alpn(protocol);
@@ -175,16 +170,13 @@ fn alpn(protocol: UpstreamProtocol) -> Vec<Vec<u8>> {
 }
 
 fn trust(settings: &UpstreamTls, provider: Arc<CryptoProvider>) -> Result<Trust, String> {
-    let given = settings.ca.as_deref().map(certificates).transpose()?;
+    let given =
+        settings.ca.as_deref().map(read_certificates).transpose().map_err(|fault| fault.to_string())?;
     Trust::new(given, provider).map_err(|error| match (error, &settings.ca) {
         (error @ TrustError::System(_), _) => format!("{error} or write upstream.tls.ca"),
         (error, Some(path)) => format!("{}: {error}", path.display()),
         (error, None) => error.to_string(),
     })
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    read_certificates(path).map_err(|error| error.to_string())
 }
 
 /// Accepts any certificate, as `upstream.tls.insecure` says; signatures are still checked, so that

@@ -400,14 +400,27 @@ fn check_knob(path: &str, text: &str, classes: &[String], item: &Entry<'_>) {
             }
         }
         None => {
-            let all = Knob::ALL.iter().filter(|knob| knob.scope() == scope).map(|knob| knob.name());
-            let mend = tidegate_config::closest(name, all).map_or_else(
-                || format!("docs/knobs.md lists the knobs of {}", scope.one()),
-                |meant| format!("did you mean {meant}?"),
-            );
-            item.fault(format!("there is no such knob of {}", scope.one()), mend);
+            item.fault(format!("there is no such knob of {}", scope.one()), mend_knob(scope, name, classes));
         }
     }
+}
+
+/// What to write instead of a knob that a scope does not have.
+fn mend_knob(scope: Scope, name: &str, classes: &[String]) -> String {
+    let elsewhere = Knob::ALL.iter().find(|knob| knob.name() == name).map(|knob| knob.scope());
+    if let Some(of) = elsewhere {
+        let write = match of {
+            Scope::Class => format!("write {}/{name}", classes.first().map_or("CLASS", String::as_str)),
+            Scope::Application => format!("write {name}"),
+            Scope::Host | Scope::Server => "leave it out, since no experiment sets these".to_owned(),
+        };
+        return format!("it belongs to {}: {write}", of.one());
+    }
+    let all = Knob::ALL.iter().filter(|knob| knob.scope() == scope).map(|knob| knob.name());
+    tidegate_config::closest(name, all).map_or_else(
+        || format!("docs/knobs.md lists the knobs of {}", scope.one()),
+        |meant| format!("did you mean {meant}?"),
+    )
 }
 
 fn class_names(subject: &Subject) -> Vec<String> {

@@ -78,6 +78,21 @@ fn faults_name_place_key_and_mend() {
             "\"in_flight.limt\" = 2",
             "there is no such knob of an application: did you mean in_flight.limit?",
         ),
+        (
+            "home/queue.max",
+            "queue.max",
+            "there is no such knob of an application: it belongs to a class: write home/queue.max",
+        ),
+        (
+            "home/queue.max",
+            "home/in_flight.limit",
+            "there is no such knob of a class: it belongs to an application: write in_flight.limit",
+        ),
+        (
+            "home/queue.max",
+            "connections.max",
+            "it belongs to a host: leave it out, since no experiment sets these",
+        ),
         ("\"in_flight.limit\" = 2", "\"in_flight.limit\" = 0", "expected a whole number from 1"),
         (
             "\"in_flight.limit\" = 2",

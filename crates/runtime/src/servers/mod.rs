@@ -170,6 +170,18 @@ impl ServerSet {
         Arc::clone(&self.lock().members)
     }
 
+    /// The server of this id, whether it is a member or was one.
+    pub(crate) fn server(&self, id: ServerId) -> Option<Arc<Server>> {
+        self.lock().known.get(usize::from(id.0)).cloned()
+    }
+
+    /// The id of the server with this name in the settings and this address.
+    pub(crate) fn id_of(&self, name: &str, address: &str) -> Option<ServerId> {
+        let locked = self.lock();
+        let is_it = |server: &&Arc<Server>| server.name() == name && server.endpoint().to_string() == address;
+        locked.known.iter().find(is_it).map(|server| server.id())
+    }
+
     /// A place among those who wait, from now on; it resolves when a member that was full has room for it, or the set
     /// has changed.
     pub fn vacancy(&self, priority: u8) -> Vacancy<'_> {

@@ -7,7 +7,9 @@
 use std::mem::MaybeUninit;
 
 use bytes::{Buf, BytesMut};
-use http::{HeaderName, HeaderValue, Method, Request, Uri, Version, header, request::Parts};
+use http::{
+    HeaderName, HeaderValue, Method, Request, Uri, Version, header, request::Parts, uri::PathAndQuery,
+};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::{
@@ -119,6 +121,11 @@ fn read_with<'a>(
         Ok(uri) => uri,
         Err(_) => malformed(Uri::try_from(escaped(target)))?,
     };
+    if *request.method() == Method::OPTIONS && is_pathless(request.uri(), target) {
+        let mut parts = request.uri().clone().into_parts();
+        parts.path_and_query = Some(PathAndQuery::from_static("*"));
+        *request.uri_mut() = malformed(Uri::from_parts(parts))?;
+    }
     let mut framing = Framing::of(request.version());
     let mut headers = room.fields(head.headers.len());
     for field in head.headers.iter() {
@@ -145,6 +152,13 @@ fn read_with<'a>(
 
 fn malformed<T, E>(result: Result<T, E>) -> Result<T, HeadFault> {
     result.map_err(|_| HeadFault::Malformed)
+}
+
+/// Whether a target is an absolute form with neither path nor query, to which [`Uri`] adds one: with OPTIONS it means `*` (RFC 9112,
+/// section 3.2.4).
+fn is_pathless(uri: &Uri, target: &str) -> bool {
+    let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else { return false };
+    target.len() == scheme.len() + "://".len() + authority.as_str().len()
 }
 
 /// A target with what programs write in it though no URI has it, such as JSON in a query, as browsers send that (URL, section 1.3).

@@ -21,7 +21,7 @@ mod visit;
 
 use std::{borrow::Cow, net::IpAddr};
 
-use http::{Method, Uri, header};
+use http::{HeaderValue, Method, Uri, header};
 use tidegate_config::{Application as Settings, ClientKey};
 use tidegate_control::{
     ClassId, Refusal,
@@ -97,13 +97,20 @@ pub(super) fn ask(application: &CoreApplication, visitor: Visitor<'_>) -> Door {
         return Door::Open(Some(Box::new(Visit::exempt(stripped, bound_to.clone(), carried.passes))));
     }
     let mut visit = Visit::new(stripped, bound_to.clone());
-    let verdict = if is_off { desk.send_on(carried, &mut visit) } else { desk.judge(carried, &mut visit) };
+    let verdict = match (is_in_advance(head), is_off) {
+        (true, _) => desk.judge_in_advance(carried, &mut visit),
+        (false, true) => desk.send_on(carried, &mut visit),
+        (false, false) => desk.judge(carried, &mut visit),
+    };
     match verdict {
         Verdict::In => Door::Open(Some(Box::new(visit))),
         Verdict::Out(out) if mode == Mode::Watch => {
-            let place = if let Out::Wait(place) = out { Some(place) } else { None };
+            let place = if let Out::Wait(place) = &out { Some(*place) } else { None };
             if is_generator {
-                let out = desk.sent_on(place.as_ref().map(|place| &place.promise));
+                let out = match out {
+                    Out::Refuse(Refusal::Prefetch) => out,
+                    _ => desk.sent_on(place.as_ref().map(|place| &place.promise)),
+                };
                 return Door::Shut(Box::new(Shut::new(&desk, visitor, out, visit)));
             }
             if let Some(place) = place {
@@ -156,6 +163,9 @@ pub(super) fn missed(
     if !visit.may_be_owed() || snapshot.settings.values.get(keys::MODE).0 != Mode::Enforce {
         return None;
     }
+    if visit.promise().is_none() && is_in_advance(visitor.head) {
+        return None;
+    }
     let class = visitor.class;
     let answer = snapshot.state.waiting_room().with(|room, now| match visit.promise() {
         Some(promise) if visit.is_replayed() => room.not_again(now, class, promise),
@@ -184,6 +194,19 @@ fn passes(assets: &[String], head: Head<'_>) -> bool {
     }
     let path = canonical_path(head.uri.path());
     assets.iter().any(|end| path.ends_with(end.as_str()))
+}
+
+/// Whether a browser asks for what its visitor may never look at: to have it at hand (`prefetch`), or built already
+/// (`prefetch;prerender`). `Purpose` is the name that the field had before.
+fn is_in_advance(head: Head<'_>) -> bool {
+    let says_so = |value: &HeaderValue| {
+        let words = value.as_bytes().split(|byte| matches!(byte, b',' | b';')).map(<[u8]>::trim_ascii);
+        words
+            .into_iter()
+            .any(|word| word.eq_ignore_ascii_case(b"prefetch") || word.eq_ignore_ascii_case(b"prerender"))
+    };
+    matches!(*head.method, Method::GET | Method::HEAD)
+        && ["sec-purpose", "purpose"].iter().flat_map(|name| head.headers.get_all(*name)).any(says_so)
 }
 
 /// What tokens of a visitor are bound to.
@@ -329,6 +352,33 @@ impl Desk<'_> {
                     .and_then(|token| std::str::from_utf8(token).ok());
                 Verdict::Out(Out::Elsewhere(token.map(str::to_owned)))
             }
+        }
+    }
+
+    /// As [`judge`](Self::judge), of a request in advance: it goes on by what the visitor has already, or where there is room, and
+    /// takes no place.
+    fn judge_in_advance(&self, carried: Carried<'_>, visit: &mut Visit) -> Verdict {
+        if self.enters_by_pass(carried, visit) {
+            return Verdict::In;
+        }
+        if self.application.settings.values.get(keys::ROOM_ROLE).0 == RoomRole::Generate {
+            // Here nobody is let in, whatever room there is.
+            return Verdict::Out(Out::Refuse(Refusal::Prefetch));
+        }
+        let promise = self.read_promise(carried);
+        let (answer, promise) = self.room(|room, now| {
+            let is_due = |promise: &Promise| room.lets_in_from(now, promise).is_some_and(|from| from <= now);
+            match promise.filter(is_due) {
+                Some(promise) => (room.come_back(now, self.class, &promise), Some(promise)),
+                None => (room.ask_in_advance(now, self.class), None),
+            }
+        });
+        match answer {
+            Answer::Enter(entry) => {
+                visit.enter(self, promise, entry, carried);
+                Verdict::In
+            }
+            _ => Verdict::Out(Out::Refuse(Refusal::Prefetch)),
         }
     }
 

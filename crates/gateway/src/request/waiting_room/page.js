@@ -12,6 +12,8 @@
   const unknown = body.unknown || '–';
   let known = !body.unknown;
   let gone = false;
+  // Whether he is in, and no other page has come.
+  let entered = false;
   // Whether he was told that his time has come.
   let called = false;
   let alarm;
@@ -66,7 +68,16 @@
     // form. A browser may say so, too, where it is on the server's own machine.
     fetch(body.ask, {cache: 'no-store'}).then(go, () => setTimeout(() => { called = false; }, 1000));
   };
+  // What takes no page's place, as a file to save, leaves this one: the answer has taken the token away. A form that was sent stays,
+  // since its visitor may want to send it once more.
+  const arrive = () => {
+    if (entered) return;
+    entered = true;
+    document.querySelector('main').replaceChildren(element('entered').content);
+    document.title = document.querySelector('h1').textContent;
+  };
   const tick = () => {
+    if (entered) return;
     const left = end - Date.now();
     put('left', known ? clock(Math.max(0, Math.ceil(left / 1000))) : '–');
     if (known) {
@@ -84,9 +95,12 @@
     alarm = setTimeout(tick, Math.min(2 ** 31 - 1, Math.max(0, end - Date.now()) + 250));
   };
   const ask = () => fetch(body.ask, {cache: 'no-store', headers: {accept: 'application/json'}})
-    .then(answer => answer.ok ? answer.json() : null)
+    .then(answer => {
+      if (gone && !form && answer.status === 404) arrive();
+      return answer.ok ? answer.json() : null;
+    })
     .then(said => {
-      if (!said || gone || !Number.isFinite(said.left_ms)) return;
+      if (!said || gone || entered || !Number.isFinite(said.left_ms)) return;
       // Now it is known, or not any more: the answer to him says which. A form stays where it is, with the files that are chosen.
       if (!said.time === known) {
         if (!form) return enter();
@@ -105,7 +119,7 @@
   // A form that has been sent is sent once more by its button only.
   addEventListener('submit', () => { gone = true; });
   addEventListener('pageshow', event => {
-    if (!event.persisted) return;
+    if (!event.persisted || entered) return;
     called = gone && form !== null;
     gone = false;
     ask();
@@ -119,7 +133,8 @@
   // The nearer his time the more often: who is next in line may be called before it.
   const later = () => {
     const left = end - Date.now(), every = Number(body.every);
-    setTimeout(() => { ask(); later(); }, known && left > 0 ? Math.min(every, Math.max(1000, left / 4)) : every);
+    const next = gone && !form ? 2000 : known && left > 0 ? Math.min(every, Math.max(1000, left / 4)) : every;
+    setTimeout(() => { if (!entered) { ask(); later(); } }, next);
   };
   later();
   // Only there a reload keeps the place.

@@ -17,7 +17,7 @@ macro_rules! policy {
     ($forms:literal) => {
         HeaderValue::from_static(concat!(
             "default-src 'none'; style-src 'sha256-RYuShZRU5ayLrNsa3m3P6PuD0cce7o5dGY3qh0cRflg='; ",
-            "script-src 'sha256-fqVnrCPMsWhxd6esilWFpqbtIYEeZg/IU0f9TKHs7TQ='; ",
+            "script-src 'sha256-IFpaQQpdenE8od2byU7pmd4AKsW0FNQAdV4SHGSXiN8='; ",
             "connect-src 'self'; base-uri 'none'",
             $forms
         ))
@@ -139,6 +139,9 @@ pub(super) fn waiting(language: &Language, wait: &Wait<'_>) -> String {
             link(&mut page, wait, language);
         }
     }
+    if !matches!(wait.form, Form::Kept(_)) {
+        entered(&mut page, wait, language);
+    }
     put(&mut page, &["</main>\n<script>", SCRIPT, "</script>\n</body>\n</html>\n"]);
     page
 }
@@ -151,6 +154,14 @@ pub(super) fn say_lost(page: &mut String, language: &Language) {
 /// The way on where no script goes it.
 fn link(page: &mut String, wait: &Wait<'_>, language: &Language) {
     let _ = writeln!(page, "<noscript><a href=\"{}\">{}</a></noscript>", Escaped(wait.to), language.enter);
+}
+
+/// What the script puts in place of the wait where he was let in and the page stays, as one does whose answer is a file to save: a page
+/// that sends no form.
+fn entered(page: &mut String, wait: &Wait<'_>, language: &Language) {
+    let Language { entered, saved, enter, .. } = language;
+    put(page, &["<template id=\"entered\"><h1>", entered, "</h1>\n<p role=\"alert\">", saved, "</p>\n"]);
+    let _ = writeln!(page, "<a href=\"{}\">{enter}</a></template>", Escaped(wait.to));
 }
 
 /// Our page for a visitor who gets no time. Nothing that he has sent is kept.
@@ -291,6 +302,16 @@ mod tests {
         );
         let sorry = waiting(english, &Wait { renewed: true, ..wait(&Form::None) });
         assert!(sorry.contains(english.missed));
+    }
+
+    #[test]
+    fn who_is_let_in_and_gets_a_file_is_to_hear_so() {
+        let english = &LANGUAGES[0];
+        let page = waiting(english, &wait(&Form::None));
+        let (_, said) = page.split_once("<template id=\"entered\">").expect("what the script shows then");
+        assert!(said.contains("You have been let in") && said.contains("<a href=\"/a&#63;"), "{said}");
+        let kept = waiting(english, &wait(&Form::Kept(Kept::url_decode(b"a=1").unwrap())));
+        assert!(!kept.contains("You have been let in"), "a form that was sent stays: {kept}");
     }
 
     #[test]

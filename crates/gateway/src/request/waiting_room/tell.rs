@@ -338,7 +338,11 @@ impl Shut {
         if let (Some(_), true, Some(stay)) = (&form, self.is_sent_there, &self.stay) {
             return self.redirect(stay);
         }
-        let media = asked.form();
+        // Nobody looks at what is said to a browser that asked in advance.
+        let media = match self.refusal() {
+            Some(Refusal::Prefetch) => Media::Problem,
+            _ => asked.form(),
+        };
         let mut form = match form {
             Some(kept) => Form::Kept(kept),
             None if is_safe(asked.method()) => Form::None,
