@@ -103,6 +103,7 @@ mod tests {
             )
         );
     }
+
     #[test]
     fn a_chain_that_does_not_begin_with_the_keys_certificate_is_told_with_its_mend() {
         let directory = tempfile::tempdir().unwrap();

@@ -3,7 +3,7 @@
 //! Where the needs fit, everyone gets what it needs. Where they do not, [`Policy`] decides:
 //!
 //! ```text
-//! MaxMin        the next unit goes to the application with the least (A_i + unit) / P_i of those with A_i < R_i
+//! MaxMin        the next unit goes to the application with the least A_i / P_i of those with A_i < R_i
 //! Proportional  A_i = P_i · R_i · N / Σ P_j · R_j
 //! ```
 //!
@@ -112,8 +112,7 @@ fn max_min(sharing: Sharing, processors: u32, claims: &[Claim]) -> Vec<Halves> {
     let mut units: Vec<u32> = claims.iter().map(|claim| claim.least(unit)).collect();
     let left = Halves::whole(processors).0 / unit;
     for _ in units.iter().sum()..left {
-        // What one would have a priority, with one unit more.
-        let share = |&i: &usize| f64::from(units[i] + 1) / claims[i].weight();
+        let share = |&i: &usize| f64::from(units[i]) / claims[i].weight();
         let poorest = (0..claims.len())
             .filter(|&i| units[i] < claims[i].wanted(unit))
             .min_by(|i, j| share(i).total_cmp(&share(j)));

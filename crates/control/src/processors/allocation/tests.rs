@@ -28,15 +28,14 @@ fn arbitrary_policy() -> impl Strategy<Value = (Policy, Sharing)> {
     )
 }
 
-/// Weighted max-min fairness the slow way: of all divisions of `units` the one whose shares, sorted from the least
-/// on, are the greatest; found by trying, for every pair, whether a unit moved makes the poorer of the two richer.
+/// Weighted max-min fairness the slow way: no unit can be moved from one to another that would be the poorer of the two
+/// all the same.
 fn is_fairest(claims: &[Claim], units: &[u32], unit: u32) -> bool {
     let share = |i: usize, units: u32| f64::from(units) / claims[i].weight();
     (0..claims.len()).all(|i| {
         (0..claims.len()).all(|j| {
-            let may_take = units[i] < claims[i].wanted(unit) && units[j] > claims[j].least(unit);
-            // With one more, i must have at least what j has now: else the unit was not due to j.
-            i == j || !may_take || share(i, units[i] + 1) >= share(j, units[j]) - 1e-9
+            let may_move = units[i] < claims[i].wanted(unit) && units[j] > claims[j].least(unit);
+            i == j || !may_move || share(i, units[i]) >= share(j, units[j] - 1) - 1e-9
         })
     })
 }
