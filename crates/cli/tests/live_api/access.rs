@@ -222,7 +222,7 @@ fn over_tls_a_certificate_is_as_good_as_a_token() {
     assert!(code == Some(1) && said.contains("if it speaks plain HTTP"), "{said}");
     plain.gateway.stop_sound();
     let (code, _, said) = tidegate(&["get", "--admin", &admin, "--admin-ca", path(&key)]);
-    assert!(code == Some(2) && said.contains("no certificate stands in it"), "{said}");
+    assert!(code == Some(2) && said.contains("no certificate in PEM"), "{said}");
 
     // The end of the gateway is the end of its events, as without TLS.
     let mut events = Command::new(env!("CARGO_BIN_EXE_tidegate"))
