@@ -45,9 +45,29 @@ pub struct Entry<'t> {
     pub value: &'t DeValue<'t>,
 }
 
+/// Reads the text of a file called `origin` by asking its top level for its keys.
+///
+/// # Errors
+///
+/// Every fault at once, with key path, line and mend.
+pub fn read<T>(origin: &str, text: &str, ask: impl FnOnce(&Section<'_>) -> T) -> Result<T, Faults> {
+    let (table, errors) = DeTable::parse_recoverable(text);
+    let document = Document::new(origin, text, &errors);
+    if !errors.is_empty() {
+        // What was recovered is not what was meant: the syntax first.
+        document.into_result()?;
+        unreachable!("there are errors");
+    }
+    let top = Section::top(&document, &table);
+    let read = ask(&top);
+    top.finish();
+    document.into_result()?;
+    Ok(read)
+}
+
 impl<'t> Document<'t> {
     /// The file called `origin`, with what the TOML parser found wrong in it.
-    pub fn new(origin: &'t str, text: &'t str, errors: &[toml::de::Error]) -> Self {
+    fn new(origin: &'t str, text: &'t str, errors: &[toml::de::Error]) -> Self {
         let lines = Lines::new(text);
         let faults = errors
             .iter()
@@ -76,7 +96,7 @@ impl<'t> Document<'t> {
     /// # Errors
     ///
     /// Every fault that was reported.
-    pub fn into_result(self) -> Result<(), Faults> {
+    fn into_result(self) -> Result<(), Faults> {
         let faults: Vec<Fault> = self.faults.into_inner().into_iter().collect();
         if faults.is_empty() {
             Ok(())
@@ -88,7 +108,7 @@ impl<'t> Document<'t> {
 
 impl<'t> Section<'t> {
     /// The file's top level.
-    pub fn top(document: &'t Document<'t>, table: &'t Spanned<DeTable<'t>>) -> Self {
+    fn top(document: &'t Document<'t>, table: &'t Spanned<DeTable<'t>>) -> Self {
         Self::new(document, String::new(), 0..0, table.get_ref())
     }
 

@@ -120,7 +120,7 @@ impl Serving {
 impl Drop for Serving {
     fn drop(&mut self) {
         self.accepting.abort();
-        // Who has taken its place keeps it.
+        // Nobody else can have taken its place while it answered.
         let _ = fs::remove_file(&self.path);
     }
 }

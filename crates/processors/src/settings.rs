@@ -9,10 +9,9 @@ use std::{
 
 use tidegate_config::{
     FILE_BYTES_MAX, Faults, is_class_name,
-    section::{Document, Section},
+    section::{self, Section},
 };
 use tidegate_control::processors::{Claim, Halves, Policy, Sharing};
-use toml::de::DeTable;
 
 use crate::{error::Error, list::List, target::Target};
 
@@ -105,18 +104,7 @@ impl Settings {
     ///
     /// Every fault at once, with key path, line and mend.
     pub fn parse(text: &str, origin: &str, here: &List) -> Result<Self, Faults> {
-        let (table, errors) = DeTable::parse_recoverable(text);
-        let document = Document::new(origin, text, &errors);
-        if !errors.is_empty() {
-            // What was recovered is not what was meant: the syntax first.
-            document.into_result()?;
-            unreachable!("there are errors");
-        }
-        let top = Section::top(&document, &table);
-        let settings = settings(&top, here);
-        top.finish();
-        document.into_result()?;
-        Ok(settings)
+        section::read(origin, text, |top| settings(top, here))
     }
 }
 
@@ -154,7 +142,7 @@ fn settings(top: &Section<'_>, here: &List) -> Settings {
         account: account.as_ref().and_then(|account| {
             let file = path(account, "file");
             if file.is_none() {
-                account.missing("file", "file = \"/var/lib/tidegate/processors.jsonl\"");
+                account.missing("file", "file = \"/var/lib/tidegate-processors/account.jsonl\"");
             }
             file
         }),

@@ -101,10 +101,15 @@ struct Manager {
 impl Manager {
     /// Starts one with these settings and applications of pid files.
     fn start(directory: &Path, settings: &str, applications: &[(&str, &Application, &str)]) -> Self {
+        let text = configuration(directory, settings, applications);
+        Self::run(directory, &text, &Start::default())
+    }
+
+    /// Starts one with this file.
+    fn run(directory: &Path, text: &str, start: &Start<'_>) -> Self {
         let file = directory.join("processors.toml");
-        fs::write(&file, configuration(directory, settings, applications)).expect("write its file");
-        let gateway =
-            Gateway::command(&["processors", "run", file.to_str().expect("UTF-8")], &Start::default());
+        fs::write(&file, text).expect("write its file");
+        let gateway = Gateway::command(&["processors", "run", file.to_str().expect("UTF-8")], start);
         Self { gateway, directory: directory.to_owned() }
     }
 
@@ -299,16 +304,13 @@ fn a_control_group_has_the_processors_it_is_given() {
     let script =
         format!("echo $$ > {}/cgroup.procs; while :; do :; done & while :; do :; done", group.0.display());
     let shop = Application::start(directory, "shop", &script);
-    let file = directory.join("processors.toml");
     let text = format!(
         "processors = \"{first},{second}\"\ninterval = \"200ms\"\nspare = \"nobody\"\nsocket = \"{}\"\n\
          [application.shop]\ncgroup = \"{}\"\nmax = 1\n",
         socket(directory),
         group.0.display()
     );
-    fs::write(&file, text).expect("write its file");
-    let gateway = Gateway::command(&["processors", "run", file.to_str().expect("UTF-8")], &Start::default());
-    let manager = Manager { gateway, directory: directory.to_owned() };
+    let manager = Manager::run(directory, &text, &Start::default());
     let has =
         manager.await_holding("shop", "has one", |it| it["given"] == 1.0 && it["used"].as_f64() > Some(0.1));
     let has = has["processors"].as_str().expect("a text");
@@ -381,17 +383,14 @@ fn a_unit_is_given_processors_by_systemd() {
     fs::write(&systemctl, script).expect("write the script");
     fs::set_permissions(&systemctl, fs::Permissions::from_mode(0o755)).expect("make it run");
     let [first, second] = two();
-    let file = directory.join("processors.toml");
     let text = format!(
         "processors = \"{first},{second}\"\ninterval = \"200ms\"\nsocket = \"{}\"\nspare = \"nobody\"\n\
          [application.shop]\nunit = \"{name}\"\n",
         socket(directory)
     );
-    fs::write(&file, text).expect("write its file");
     let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap_or_default());
     let start = Start { environment: &[("PATH", &path)], ..Start::default() };
-    let gateway = Gateway::command(&["processors", "run", file.to_str().expect("UTF-8")], &start);
-    let manager = Manager { gateway, directory: directory.to_owned() };
+    let manager = Manager::run(directory, &text, &start);
     if let Some(group) = &group {
         manager.await_holding("shop", "is given half a processor", |it| it["given"] == 0.5);
         manager.gateway.stop_sound();

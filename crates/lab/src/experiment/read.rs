@@ -11,11 +11,11 @@ use std::{
 
 use tidegate_config::{
     ClassWaitingRoom, Fault, Faults, ServerUrl,
-    section::{Document, Entry, Section, describe},
+    section::{self, Entry, Section, describe},
 };
 use tidegate_control::knobs::{Knob, Scope};
 use tidegate_sim::{Returns, StandardServer};
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
 
 use self::claims::Context;
 use super::{
@@ -49,17 +49,7 @@ pub(super) enum Files {
 }
 
 pub(super) fn parse(name: &str, origin: &str, text: &str, files: &Files) -> Result<Experiment, Faults> {
-    let (table, errors) = DeTable::parse_recoverable(text);
-    let document = Document::new(origin, text, &errors);
-    if !errors.is_empty() {
-        // What was recovered is not what was meant: the syntax first.
-        document.into_result()?;
-        unreachable!("there are errors");
-    }
-    let top = Section::top(&document, &table);
-    let experiment = Reader { files }.experiment(name, text, &top);
-    top.finish();
-    document.into_result()?;
+    let experiment = section::read(origin, text, |top| Reader { files }.experiment(name, text, top))?;
     let contradictions = contradictions(&experiment);
     if !contradictions.is_empty() {
         return Err(Faults { origin: origin.to_owned(), faults: contradictions, more: 0 });
