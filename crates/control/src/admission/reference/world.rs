@@ -38,6 +38,20 @@ pub(super) struct Request {
     pub(super) would_refuse: Option<Refusal>,
 }
 
+/// An exchange in flight, granted ones that nobody has collected among them.
+#[derive(Clone, Debug)]
+struct UnderWay {
+    /// Of its request.
+    sequence: u64,
+    class: usize,
+    weight: u32,
+    /// From when the server could be at it; `None`: it has started with a lead, or its class had none.
+    since: Option<Timestamp>,
+    is_early: bool,
+    /// Whether its end may be expected.
+    is_expected: bool,
+}
+
 /// How a shadow stands when its request starts.
 pub(super) enum Begun {
     InFlight,
@@ -68,8 +82,10 @@ pub(super) struct World {
     followed: Vec<(Timestamp, usize, Duration)>,
     /// Starts by class.
     pub(super) started: Vec<u64>,
-    /// Class and weight of what is in flight, besides grants that nobody has collected.
-    running: Vec<(usize, u32)>,
+    /// In the order in which the server could begin with them.
+    under_way: Vec<UnderWay>,
+    /// How long exchanges took, by class.
+    times: Vec<Vec<Duration>>,
     pub(super) requests: Vec<Request>,
     sequence: u64,
     round_robin: usize,
@@ -119,7 +135,8 @@ impl World {
             codels: Vec::new(),
             followed: Vec::new(),
             started: Vec::new(),
-            running: Vec::new(),
+            under_way: Vec::new(),
+            times: Vec::new(),
             requests: Vec::new(),
             sequence: 0,
             round_robin: 0,
@@ -161,6 +178,7 @@ impl World {
             let mut class = class.clone();
             class.egress = class.egress.filter(|_| self.heeds(modes.egress));
             class.in_flight_max = class.in_flight_max.filter(|_| self.heeds(modes.in_flight));
+            class.in_flight_lead = class.in_flight_lead.filter(|_| class.in_flight_max.is_some());
             let is_bounded = self.heeds(modes.queue);
             if !is_bounded {
                 class.queue.max = class.queue.max.max(queue::LEN_MAX);
@@ -171,6 +189,7 @@ impl World {
                 self.classes.push(class.clone());
                 self.bounded_since.push(is_bounded.then_some(now));
                 self.started.push(0);
+                self.times.push(Vec::new());
                 self.class_egress.push(None);
                 self.codels.push(None);
                 self.followed.push((now, 0, Duration::ZERO));
@@ -184,6 +203,7 @@ impl World {
                 None => NaiveCodel::new(target, interval),
             });
             self.classes[id] = class;
+            self.follow(id);
             let since = self.bounded_since[id];
             self.bounded_since[id] = is_bounded.then(|| since.unwrap_or(now));
             if is_bounded && since.is_none() {
@@ -226,13 +246,8 @@ impl World {
 
     /// Weight in flight, of a class or of all.
     pub(super) fn in_flight(&self, class: Option<usize>) -> u64 {
-        let of = |other| class.is_none_or(|class| class == other);
-        let running = self.running.iter().filter(|(class, _)| of(*class));
-        let grants = self.requests.iter().filter(|request| {
-            matches!(request.state, State::Granted { .. }) && of(request.exchange.class.index())
-        });
-        running.map(|(_, weight)| u64::from(*weight)).sum::<u64>()
-            + grants.map(|request| u64::from(request.exchange.weight)).sum::<u64>()
+        let of_class = self.under_way.iter().filter(|one| class.is_none_or(|class| class == one.class));
+        of_class.map(|one| u64::from(one.weight)).sum()
     }
 
     fn fits(&self, class: Option<usize>, limit: Option<u32>, exchange: &Exchange) -> bool {
@@ -241,6 +256,86 @@ impl World {
             || limit.is_none_or(|limit| {
                 limit > 0 && (taken == 0 || taken + u64::from(exchange.weight) <= u64::from(limit))
             })
+    }
+
+    /// Whether the class's own bound has room, or will have within its lead.
+    fn has_room(&self, exchange: &Exchange) -> bool {
+        let class = exchange.class.index();
+        let Some(max) = self.classes[class].in_flight_max else { return true };
+        self.fits(Some(class), Some(max), exchange)
+            || self.fits(None, self.limit, exchange) && self.lead_lets_start(class, max, exchange.weight)
+    }
+
+    fn lead_lets_start(&self, class: usize, max: u32, weight: u32) -> bool {
+        let (Some(lead), Some(first)) = (self.classes[class].in_flight_lead, self.expected_first(class))
+        else {
+            return false;
+        };
+        let in_flight = self.in_flight(Some(class));
+        let after = in_flight - u64::from(first.weight);
+        in_flight <= u64::from(max)
+            && (after == 0 || after + u64::from(weight) <= u64::from(max))
+            && self.ends_within(class, self.now.since(first.since.unwrap()), lead)
+    }
+
+    fn expected_first(&self, class: usize) -> Option<&UnderWay> {
+        self.under_way.iter().find(|one| one.class == class && one.is_expected)
+    }
+
+    /// The last 32 times of the class that are longer.
+    fn longer(&self, class: usize, elapsed: Duration) -> Vec<Duration> {
+        self.times[class].iter().rev().take(32).copied().filter(|time| *time > elapsed).collect()
+    }
+
+    fn ends_within(&self, class: usize, elapsed: Duration, lead: Duration) -> bool {
+        let longer = self.longer(class, elapsed);
+        let within = longer.iter().filter(|time| **time <= elapsed + lead).count();
+        longer.len() >= 8 && within as f64 / longer.len() as f64 >= 0.75
+    }
+
+    /// When the lead of a class lets somebody start, now or later.
+    fn lead_moments(&self, class: usize) -> Vec<Timestamp> {
+        let settings = &self.classes[class];
+        let (Some(max), Some(lead)) = (settings.in_flight_max, settings.in_flight_lead) else {
+            return Vec::new();
+        };
+        let Some(first) = self.expected_first(class) else { return Vec::new() };
+        if self.in_flight(Some(class)) > u64::from(max) {
+            return Vec::new();
+        }
+        let recent = self.longer(class, Duration::ZERO);
+        let openings = recent.iter().map(|time| time.saturating_sub(lead));
+        let openings = openings.filter(|opening| self.ends_within(class, *opening, lead));
+        openings.map(|opening| first.since.unwrap() + opening).collect()
+    }
+
+    /// Who of the class has started with a lead has the server now.
+    fn follow(&mut self, class: usize) {
+        if let Some(position) = self.under_way.iter().position(|one| one.class == class && one.is_early) {
+            let early = self.under_way.remove(position);
+            self.under_way.push(UnderWay {
+                since: Some(self.now),
+                is_early: false,
+                is_expected: true,
+                ..early
+            });
+        }
+    }
+
+    /// An exchange is over; `is_time`: what it took says what others will take.
+    fn give_back(&mut self, sequence: u64, is_time: bool) {
+        let position = self.under_way.iter().position(|one| one.sequence == sequence).unwrap();
+        let ended = self.under_way.remove(position);
+        if !ended.is_early {
+            self.follow(ended.class);
+        }
+        self.times[ended.class].extend(ended.since.filter(|_| is_time).map(|since| self.now.since(since)));
+        while let Some(first) = self.expected_first(ended.class)
+            && self.longer(ended.class, self.now.since(first.since.unwrap())).len() < 8
+        {
+            let outlasts = first.sequence;
+            self.under_way.iter_mut().find(|one| one.sequence == outlasts).unwrap().is_expected = false;
+        }
     }
 
     pub(super) fn find(&mut self, sequence: u64) -> &mut Request {
@@ -277,7 +372,13 @@ impl World {
         let weight = self.find(sequence).exchange.weight;
         let in_flight = u32::try_from(self.in_flight(None) + u64::from(weight)).unwrap();
         let started = self.now;
-        let class = self.find(sequence).exchange.class.index();
+        let exchange = self.find(sequence).exchange;
+        let class = exchange.class.index();
+        let is_followed = self.classes[class].in_flight_lead.is_some();
+        let is_early = is_followed && !self.fits(Some(class), self.classes[class].in_flight_max, &exchange);
+        let is_expected = is_followed && !is_early;
+        let since = is_expected.then_some(started);
+        self.under_way.push(UnderWay { sequence, class, weight, since, is_early, is_expected });
         self.started[class] += 1;
         self.decide(sequence, State::Granted { started, in_flight });
     }
@@ -356,10 +457,7 @@ impl World {
                 chosen = with.min_by_key(|request| (request.deadline, request.sequence)).unwrap_or(&chosen);
             }
         }
-        let open = has_token(&self.class_egress[class], self.now)
-            && self.classes[class]
-                .in_flight_max
-                .is_none_or(|max| self.fits(Some(class), Some(max), &chosen.exchange));
+        let open = has_token(&self.class_egress[class], self.now) && self.has_room(&chosen.exchange);
         open.then(|| (chosen.clone(), starving))
     }
 
@@ -450,9 +548,6 @@ impl World {
         if state != State::Waiting {
             self.remove(sequence);
         }
-        if let State::Granted { .. } = state {
-            self.run(&exchange);
-        }
         (sequence, state)
     }
 
@@ -462,10 +557,11 @@ impl World {
         if state == State::Waiting {
             return sequence;
         }
+        let kept = self.request(exchange, None, state, false);
         if let State::Granted { .. } = state {
-            self.running.pop();
+            self.under_way.iter_mut().find(|one| one.sequence == sequence).unwrap().sequence = kept;
         }
-        self.request(exchange, None, state, false)
+        kept
     }
 
     fn request(&mut self, exchange: Exchange, deadline: Option<Timestamp>, state: State, begun: bool) -> u64 {
@@ -485,14 +581,8 @@ impl World {
         sequence
     }
 
-    /// Something is in flight that is no grant.
-    pub(super) fn run(&mut self, exchange: &Exchange) {
-        self.running.push((exchange.class.index(), exchange.weight));
-    }
-
-    pub(super) fn depart(&mut self, class: usize, weight: u32) {
-        let position = self.running.iter().position(|running| *running == (class, weight)).unwrap();
-        self.running.swap_remove(position);
+    pub(super) fn depart(&mut self, sequence: u64, is_time: bool) {
+        self.give_back(sequence, is_time);
         self.dispatch();
     }
 
@@ -509,7 +599,6 @@ impl World {
             }
             State::Granted { .. } => {
                 self.remove(request.sequence);
-                self.run(&request.exchange);
                 Begun::InFlight
             }
             State::Refused(refusal) => {
@@ -522,10 +611,15 @@ impl World {
 
     /// The request of a shadow never starts.
     pub(super) fn withdraw(&mut self, sequence: Option<u64>) {
-        if self.requests.iter().any(|request| Some(request.sequence) == sequence) {
-            self.remove(sequence.unwrap());
-            self.dispatch();
+        let Some(found) = self.requests.iter().find(|request| Some(request.sequence) == sequence) else {
+            return;
+        };
+        let (sequence, state) = (found.sequence, found.state);
+        self.remove(sequence);
+        if let State::Granted { .. } = state {
+            self.give_back(sequence, false);
         }
+        self.dispatch();
     }
 
     /// The client of an exchange has left whose shadow waited when it began. Whether that has left too, and what had
@@ -544,11 +638,12 @@ impl World {
     }
 
     /// The exchange is over whose shadow waited when it began.
-    pub(super) fn end(&mut self, sequence: u64) -> Option<Refusal> {
+    pub(super) fn end(&mut self, sequence: u64, is_time: bool) -> Option<Refusal> {
         let state = self.find(sequence).state;
         self.remove(sequence);
         match state {
             State::Granted { .. } => {
+                self.give_back(sequence, is_time);
                 self.dispatch();
                 None
             }
@@ -571,6 +666,7 @@ impl World {
         let ahead = self.requests.iter().filter(|r| !r.begun && matches!(r.state, State::Granted { .. }));
         if let Some(sequence) = ahead.map(|request| request.sequence).min() {
             self.remove(sequence);
+            self.give_back(sequence, false);
         }
         self.dispatch();
     }
@@ -583,10 +679,7 @@ impl World {
             self.followed[class] = (self.now, 1, Duration::ZERO);
         }
         let sequence = self.request(exchange, deadline, State::Waiting, begun);
-        let room = self.fits(None, self.limit, &exchange)
-            && self.classes[class]
-                .in_flight_max
-                .is_none_or(|max| self.fits(Some(class), Some(max), &exchange));
+        let room = self.fits(None, self.limit, &exchange) && self.has_room(&exchange);
         let tokens = has_token(&self.egress, self.now) && has_token(&self.class_egress[class], self.now);
         if self.queue(None).len() == 1 && room && tokens {
             // Nothing else waits: it starts and takes no turn of the scheduler's.
@@ -642,6 +735,7 @@ impl World {
             if settings.discipline == Discipline::AdaptiveLifo && !self.is_lifo(class) {
                 moments.push(self.followed[class].0 + settings.stands_after);
             }
+            moments.extend(self.lead_moments(class));
             if application == self.now
                 && let Some(mut bucket) = self.class_egress[class].clone()
             {
