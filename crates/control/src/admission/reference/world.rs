@@ -1,6 +1,10 @@
-//! One path of the reference, of requests or of shadows: who waits, what is in flight, who is next.
+//! One path of the reference, of requests or of shadows: who waits, who is next.
+
+mod under_way;
 
 use std::time::Duration;
+
+use under_way::UnderWay;
 
 use super::{
     super::{AdmissionSettings, ClassSettings, Exchange, Rate},
@@ -36,20 +40,6 @@ pub(super) struct Request {
     /// Of a request: the number of its shadow, and what would have refused it at once.
     pub(super) shadow: Option<u64>,
     pub(super) would_refuse: Option<Refusal>,
-}
-
-/// An exchange in flight, granted ones that nobody has collected among them.
-#[derive(Clone, Debug)]
-struct UnderWay {
-    /// Of its request.
-    sequence: u64,
-    class: usize,
-    weight: u32,
-    /// From when the server could be at it; `None`: it has started with a lead, or its class had none.
-    since: Option<Timestamp>,
-    is_early: bool,
-    /// Whether its end may be expected.
-    is_expected: bool,
 }
 
 /// How a shadow stands when its request starts.
@@ -244,98 +234,12 @@ impl World {
         queue
     }
 
-    /// Weight in flight, of a class or of all.
-    pub(super) fn in_flight(&self, class: Option<usize>) -> u64 {
-        let of_class = self.under_way.iter().filter(|one| class.is_none_or(|class| class == one.class));
-        of_class.map(|one| u64::from(one.weight)).sum()
-    }
-
     fn fits(&self, class: Option<usize>, limit: Option<u32>, exchange: &Exchange) -> bool {
         let taken = self.in_flight(class);
         exchange.priority == 7
             || limit.is_none_or(|limit| {
                 limit > 0 && (taken == 0 || taken + u64::from(exchange.weight) <= u64::from(limit))
             })
-    }
-
-    /// Whether the class's own bound has room, or will have within its lead.
-    fn has_room(&self, exchange: &Exchange) -> bool {
-        let class = exchange.class.index();
-        let Some(max) = self.classes[class].in_flight_max else { return true };
-        self.fits(Some(class), Some(max), exchange)
-            || self.fits(None, self.limit, exchange) && self.lead_lets_start(class, max, exchange.weight)
-    }
-
-    fn lead_lets_start(&self, class: usize, max: u32, weight: u32) -> bool {
-        let (Some(lead), Some(first)) = (self.classes[class].in_flight_lead, self.expected_first(class))
-        else {
-            return false;
-        };
-        let in_flight = self.in_flight(Some(class));
-        let after = in_flight - u64::from(first.weight);
-        in_flight <= u64::from(max)
-            && (after == 0 || after + u64::from(weight) <= u64::from(max))
-            && self.ends_within(class, self.now.since(first.since.unwrap()), lead)
-    }
-
-    fn expected_first(&self, class: usize) -> Option<&UnderWay> {
-        self.under_way.iter().find(|one| one.class == class && one.is_expected)
-    }
-
-    /// The last 32 times of the class that are longer.
-    fn longer(&self, class: usize, elapsed: Duration) -> Vec<Duration> {
-        self.times[class].iter().rev().take(32).copied().filter(|time| *time > elapsed).collect()
-    }
-
-    fn ends_within(&self, class: usize, elapsed: Duration, lead: Duration) -> bool {
-        let longer = self.longer(class, elapsed);
-        let within = longer.iter().filter(|time| **time <= elapsed + lead).count();
-        longer.len() >= 8 && within as f64 / longer.len() as f64 >= 0.75
-    }
-
-    /// When the lead of a class lets somebody start, now or later.
-    fn lead_moments(&self, class: usize) -> Vec<Timestamp> {
-        let settings = &self.classes[class];
-        let (Some(max), Some(lead)) = (settings.in_flight_max, settings.in_flight_lead) else {
-            return Vec::new();
-        };
-        let Some(first) = self.expected_first(class) else { return Vec::new() };
-        if self.in_flight(Some(class)) > u64::from(max) {
-            return Vec::new();
-        }
-        let recent = self.longer(class, Duration::ZERO);
-        let openings = recent.iter().map(|time| time.saturating_sub(lead));
-        let openings = openings.filter(|opening| self.ends_within(class, *opening, lead));
-        openings.map(|opening| first.since.unwrap() + opening).collect()
-    }
-
-    /// Who of the class has started with a lead has the server now.
-    fn follow(&mut self, class: usize) {
-        if let Some(position) = self.under_way.iter().position(|one| one.class == class && one.is_early) {
-            let early = self.under_way.remove(position);
-            self.under_way.push(UnderWay {
-                since: Some(self.now),
-                is_early: false,
-                is_expected: true,
-                ..early
-            });
-        }
-    }
-
-    /// An exchange is over; `is_time`: what it took says what others will take.
-    fn give_back(&mut self, sequence: u64, is_time: bool) {
-        let position = self.under_way.iter().position(|one| one.sequence == sequence).unwrap();
-        let ended = self.under_way.remove(position);
-        if !ended.is_early {
-            self.follow(ended.class);
-        }
-        self.times[ended.class].extend(ended.since.filter(|_| is_time).map(|since| self.now.since(since)));
-        while let Some(first) = self.expected_first(ended.class)
-            && self.longer(ended.class, self.now.since(first.since.unwrap())).len() < 8
-        {
-            let outlasts = first.sequence;
-            self.under_way.iter_mut().find(|one| one.sequence == outlasts).unwrap().is_expected = false;
-        }
     }
 
     pub(super) fn find(&mut self, sequence: u64) -> &mut Request {
