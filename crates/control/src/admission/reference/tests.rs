@@ -123,7 +123,7 @@ fn a_limit_holds_until_the_moment_it_is_switched_off() {
 fn with_a_lead(bytes: Vec<u8>) {
     let mut settings = one_in_flight(Mode::Enforce, 2);
     settings.limit.initial = 3 + u32::from(bytes[0] % 3);
-    settings.mode = if bytes[1] % 4 == 0 { Mode::Watch } else { Mode::Enforce };
+    settings.mode = if bytes[1].is_multiple_of(4) { Mode::Watch } else { Mode::Enforce };
     settings.classes[0].in_flight_max = Some(1 + u32::from(bytes[2] % 2));
     settings.classes[0].in_flight_lead = Some(Duration::from_millis(1 + u64::from(bytes[3] % 4)));
     let ops = bytes.chunks(2).flat_map(|pair| {
