@@ -160,21 +160,24 @@ fn who_has_begun_finishes_while_newcomers_flood_in() {
     checks.hold(&extent);
 }
 
-/// Visits that begin, their pages and their thinking; those that begin in the warm-up are left out.
+/// Visits: their pages and their thinking, how many come at first, and when more begin to.
 struct Shopping {
     pages: u32,
     think_ms: u64,
-    warmup_s: u64,
-    duration_s: u64,
+    quiet_s: u64,
+    flood_s: u64,
 }
 
 impl Shopping {
-    fn plan(&self, url: &str, seed: u64, visits_per_s: f64) -> Plan {
-        let Self { pages, think_ms, warmup_s, duration_s } = *self;
+    /// Two fifths of the capacity at first, then three times that; those that begin in the last half of the flood are measured.
+    fn plan(&self, url: &str, seed: u64, capacity: f64) -> Plan {
+        let Self { pages, think_ms, quiet_s, flood_s } = *self;
+        let [quiet, flood] = [0.4, 3.0].map(|times| times * capacity / f64::from(pages));
+        let (warmup_s, all_s) = (quiet_s + flood_s / 2, quiet_s + flood_s);
         let text = format!(
-            "url = \"{url}\"\nrequests_per_connection = 2\nwarmup = \"{warmup_s}s\"\nduration = \"{duration_s}s\"\n\
+            "url = \"{url}\"\nrequests_per_connection = 2\nwarmup = \"{warmup_s}s\"\nduration = \"{all_s}s\"\n\
              drain = \"30s\"\ntls.insecure = true\n[[class]]\nname = \"visitors\"\n\
-             arrivals = \"poisson:{visits_per_s:.2}/s\"\ntimeout = \"2s\"\n\
+             arrivals = \"poisson:{quiet:.2}/s:{quiet_s}s,{flood:.2}/s:{flood_s}s\"\ntimeout = \"2s\"\n\
              retry = {{ retries = 2, backoff = \"500ms\" }}\n[class.sessions]\nentry = \"Page\"\n\
              think = \"{think_ms}ms\"\ninteractions_max = {pages}\n\
              [class.sessions.page.Page]\npath = \"/\"\nnext = {{ Page = 1.0 }}\n"
@@ -186,15 +189,14 @@ impl Shopping {
     }
 }
 
+/// What an overloaded shop does is worth something where visits come to their end.
 #[test]
+#[ignore = "visits take a while: 8 minutes a repetition; \
+            TIDEGATE_LIVE=3 cargo test --workspace --test live_overload -- --ignored whole_visits"]
 fn what_is_served_are_whole_visits() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let extent = Extent::of_environment();
-    let shopping = if extent.full {
-        Shopping { pages: 10, think_ms: 2_000, warmup_s: 40, duration_s: 90 }
-    } else {
-        Shopping { pages: 4, think_ms: 300, warmup_s: 4, duration_s: 10 }
-    };
+    let shopping = Shopping { pages: 10, think_ms: 2_000, quiet_s: 60, flood_s: 80 };
     let resumed_first = Parts { by_resumption: true, ..Parts::NONE };
     let arms = [
         ("everybody alike", Parts::NONE),
@@ -207,25 +209,24 @@ fn what_is_served_are_whole_visits() {
     let mut figures = arms.map(|_| (Vec::new(), Vec::new()));
     for repetition in 1..=extent.repetitions {
         let capacity = capacity();
-        for ((_, parts), (whole, completed)) in arms.iter().zip(&mut figures) {
+        for ((_, parts), (whole, good)) in arms.iter().zip(&mut figures) {
             let origin = bench_origin();
             let (gateway, url) = gateway(&origin.url(), *parts);
-            let report = run(shopping.plan(&url, repetition, 3.0 * capacity / f64::from(shopping.pages)));
+            let report = run(shopping.plan(&url, repetition, capacity));
             gateway.stop_sound();
             let visits = report.total.sessions.as_ref().expect("sessions");
-            println!("{visits:?}");
             whole.push(visits.completed_per_s * f64::from(shopping.pages) / capacity);
-            completed.push(visits.completed as f64 / visits.started.max(1) as f64);
+            good.push(report.total.goodput_per_s / capacity);
         }
     }
     let mut checks = Checks::default();
-    for ((name, parts), (whole, completed)) in arms.iter().zip(&figures) {
-        let (whole, completed) = (Figure::of(whole), Figure::of(completed));
-        println!("{name}: completed, of the visits that began {:.3}", completed.median);
+    for ((name, parts), (whole, good)) in arms.iter().zip(&figures) {
+        let (whole, good) = (Figure::of(whole), Figure::of(good));
+        println!("{name}: pages in time, of capacity {:.3}", good.median);
         if parts.admits_sessions {
-            checks.state(&format!("{name}: whole visits, of capacity"), whole, ">=", 0.9);
+            checks.state(&format!("{name}: pages of whole visits, of capacity"), whole, ">=", 0.8);
         } else {
-            println!("{name}: whole visits, of capacity {:.3}", whole.median);
+            println!("{name}: pages of whole visits, of capacity {:.3}", whole.median);
         }
     }
     save("whole-visits.json", &json!({ "experiment": "whole-visits", "checks": checks.told }));
