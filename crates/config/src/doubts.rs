@@ -23,6 +23,7 @@ impl Settings {
             self.applications.iter().filter_map(|application| sessions_without_capacity(self, application)),
         );
         doubts.extend(self.applications.iter().filter_map(sessions_before_room));
+        doubts.extend(self.applications.iter().flat_map(leads_without_bound));
         doubts.extend(nothing_leads_there(self));
         doubts.extend(anybody_is_believed(self));
         doubts.extend(room_without_state(self));
@@ -183,6 +184,23 @@ fn sessions_before_room(application: &Application) -> Option<Fault> {
         key: KnobPath { target, knob: Knob::TLS_SESSIONS_MODE }.to_string(),
         what: "new sessions beyond the capacity are refused before the waiting room can give their visitors a time".to_owned(),
         mend: "leave it \"off\": the waiting room itself lets in no more than there is room for".to_owned(),
+    })
+}
+
+/// There is nothing that a request could be ahead of.
+fn leads_without_bound(application: &Application) -> impl Iterator<Item = Fault> {
+    let has_lead = |class: &&Class| {
+        class.values.get(keys::IN_FLIGHT_LEAD).is_some()
+            && class.values.get(keys::CLASS_IN_FLIGHT_MAX).is_none()
+    };
+    application.classes.iter().filter(has_lead).map(|class| {
+        let target = Target::Class { application: application.name.clone(), class: class.name.clone() };
+        Fault {
+            place: None,
+            key: KnobPath { target, knob: Knob::IN_FLIGHT_LEAD }.to_string(),
+            what: "the class has no in_flight.max, so that nothing starts ahead of it".to_owned(),
+            mend: "write in_flight.max, or leave it out".to_owned(),
+        }
     })
 }
 
@@ -349,6 +367,15 @@ mod tests {
         assert!(told("watch", ROOM).is_empty());
         let doubts = told("enforce", ROOM);
         assert!(doubts.len() == 1 && doubts[0].contains("before the waiting room"), "{doubts:?}");
+    }
+
+    #[test]
+    fn a_lead_without_a_bound_is_told() {
+        let told = |knobs: &str| doubts(&format!("[application.app.class.jobs]\n{knobs}"));
+        assert!(told("in_flight.max = 1\nin_flight.lead = \"1ms\"\n").is_empty());
+        let doubts = told("in_flight.lead = \"1ms\"\n");
+        assert_eq!(doubts.len(), 1, "{doubts:?}");
+        assert_eq!(doubts[0].key, "app/jobs/in_flight.lead");
     }
 
     #[test]

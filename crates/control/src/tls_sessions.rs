@@ -83,7 +83,7 @@ pub struct Supply {
 ///         sessions.interval(now, Supply { capacity: Some(100.0), has_held: true });
 ///     }
 ///     if sessions.arrive(now, Session::New) {
-///         sessions.admit(Session::New);
+///         sessions.begin(Session::New);
 ///         sessions.work(Session::New, 10.0);
 ///         admitted += i32::from(arrival >= 2000);
 ///     }
@@ -104,7 +104,7 @@ pub struct TlsSessions {
     has_refused: bool,
     /// What all that were refused would have asked for.
     refused_work: f64,
-    /// Whether any was let in in this interval.
+    /// Whether any has begun in this interval.
     has_come: bool,
     boost: f64,
     /// New connections a second; `None`: as many as come.
@@ -206,8 +206,9 @@ impl TlsSessions {
         }
     }
 
-    /// It is let in, be there room or not.
-    pub fn admit(&mut self, session: Session) {
+    /// One that was let in, be there room or not, has done its handshake. Who never does brings nothing, and says nothing of
+    /// what others bring.
+    pub fn begin(&mut self, session: Session) {
         self.has_come = true;
         self.cost_mut(session).connections += 1.0;
     }
@@ -218,7 +219,7 @@ impl TlsSessions {
         self.refused_work += self.new.each().unwrap_or(0.0);
     }
 
-    /// So many units of work are asked for on a connection that was let in, be it that they are refused.
+    /// So many units of work are asked for on a connection that has [begun](Self::begin), be it that they are refused.
     pub fn work(&mut self, session: Session, units: f64) {
         let units = units.max(0.0);
         self.asked += units;

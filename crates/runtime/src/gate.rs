@@ -172,7 +172,12 @@ impl Gate {
         self.with(|admission, now| admission.greet(now, session))
     }
 
-    /// A request of that class comes on a connection whose session was let in.
+    /// A session that was let in has done its handshake.
+    pub fn begin_session(&self, session: Session) {
+        self.shared.lock().admission.begin_session(session);
+    }
+
+    /// A request of that class comes on a connection whose session has begun.
     pub fn note_session_work(&self, session: Session, class: ClassId) {
         self.shared.lock().admission.note_session_work(session, class);
     }

@@ -71,8 +71,8 @@ pub struct Gateway {
     capacity_events: Vec<CapacityEvent>,
     law: Law,
     hall: Hall,
-    /// As what the connection of each client was let in, while TLS sessions are looked at.
-    greeted: BTreeMap<u32, Session>,
+    /// As what the connection of each client was let in, while TLS sessions are looked at, and whether a request has come on it.
+    greeted: BTreeMap<u32, (Session, bool)>,
 }
 
 #[derive(Debug)]
@@ -426,14 +426,17 @@ impl Front for Gateway {
         if greeting == Greeting::Refuse {
             return false;
         }
-        self.greeted.insert(request.client, session);
+        self.greeted.insert(request.client, (session, false));
         true
     }
 
     fn arrive(&mut self, now: Timestamp, request: &Request) -> Verdict {
         self.now = now;
         self.measured.arrived(request.class);
-        if let Some(session) = self.greeted.get(&request.client) {
+        if let Some((session, has_begun)) = self.greeted.get_mut(&request.client) {
+            if !std::mem::replace(has_begun, true) {
+                self.admission.begin_session(*session);
+            }
             self.admission.note_session_work(*session, request.class);
         }
         let of_clients = ClientRateSettings::mode(&self.application);

@@ -10,7 +10,7 @@ const START: Timestamp = Timestamp::from_nanos(1_000_000_000_000);
 fn come(sessions: &mut TlsSessions, now: Timestamp, session: Session) -> bool {
     let has_room = sessions.arrive(now, session);
     if has_room {
-        sessions.admit(session);
+        sessions.begin(session);
     } else {
         sessions.refuse();
     }
@@ -218,7 +218,7 @@ fn what_a_session_brings_later_is_kept_for_it() {
     let mut now = START;
     let mut sessions = TlsSessions::new(now);
     // A page an interval, each on a connection of its own; by the pages that are left.
-    let mut under_way = vec![0_u32; PAGES];
+    let mut under_way = [0_u32; PAGES];
     let mut loads = Vec::new();
     for _ in 0..400 {
         let mut load = 0.0;

@@ -363,11 +363,15 @@ async fn secure(
         })?,
         None => None,
     };
+    let gate = application.filter(|_| greeted.is_some()).map(|application| application.gate.clone());
     drop((hello, view));
     let handshake =
         preface::handshake(buffer, present, is_resumable, worker.handshakes(), worker.handshakes_max());
     let stream = handshake.await.map_err(|reason| Unopened::Handshake { reason, begun: true })?;
     let facts = crate::tls::facts(stream.get_ref().1, greeted);
+    if let Some((gate, (_, session))) = gate.zip(greeted) {
+        gate.begin_session(session);
+    }
     let kind = crate::tls::handshake(&facts);
     worker.core.meters().host().add_labelled(Meter::HANDSHAKES, kind as usize, 1);
     Ok((Some(facts), Opened::Tls(Box::new(stream))))

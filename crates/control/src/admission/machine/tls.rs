@@ -24,14 +24,20 @@ impl Admission {
             (false, Mode::Enforce) => Greeting::Refuse,
             (false, Mode::Watch | Mode::Off) => Greeting::WouldRefuse,
         };
-        match greeting {
-            Greeting::Admit | Greeting::WouldRefuse => sessions.admit(session),
-            Greeting::Refuse => sessions.refuse(),
+        if greeting == Greeting::Refuse {
+            sessions.refuse();
         }
         greeting
     }
 
-    /// A request of that class comes on a connection whose session was [let in](Self::greet), whatever becomes of it.
+    /// A session that was [let in](Self::greet) has done its handshake.
+    pub fn begin_session(&mut self, session: Session) {
+        if let Some(sessions) = &mut self.tls_sessions {
+            sessions.begin(session);
+        }
+    }
+
+    /// A request of that class comes on a connection whose session has [begun](Self::begin_session), whatever becomes of it.
     pub fn note_session_work(&mut self, session: Session, class: ClassId) {
         if let Some(sessions) = &mut self.tls_sessions {
             sessions.work(session, self.limiter.cost(class).unwrap_or(1.0));
