@@ -29,7 +29,7 @@ use std::time::Duration;
 use tidegate_control::Timestamp;
 
 use self::{
-    attempts::{Attempts, Phase},
+    attempts::{Attempt, Attempts, Phase},
     calendar::{Calendar, Event},
     ledger::Ledger,
     population::{Source, User},
@@ -356,19 +356,14 @@ impl<'s, 'f> World<'s, 'f> {
         attempt.arrived = self.now;
         let application = attempt.request.application.index();
         let state = &mut self.states[application];
-        let handshake = state.application.tls.as_ref().and_then(|tls| match attempt.request.hello {
-            Hello::Open => None,
-            Hello::Resumed => Some(tls.resumed),
-            Hello::New => Some(tls.full),
-        });
         if attempt.known_gone {
             self.forget(id);
             return;
         }
-        let Some(cost) = handshake else {
+        if handshake(state.application, attempt).is_none() {
             self.arrive(id);
             return;
-        };
+        }
         let kind = usize::from(attempt.request.hello == Hello::New);
         state.hellos_of_tick[kind] += 1;
         state.hellos_of_look[kind] += 1;
@@ -376,7 +371,21 @@ impl<'s, 'f> World<'s, 'f> {
             self.refuse(id, "connection");
             return;
         }
+        match state.server.take(id) {
+            Taken::Thread => self.shake(id),
+            Taken::Backlog => attempt.phase = Phase::HandshakeBacklog,
+            Taken::Refused => self.refuse(id, "server"),
+        }
+    }
+
+    /// It has a thread, which begins with its handshake.
+    fn shake(&mut self, id: u64) {
+        let Some(attempt) = self.attempts.get_mut(id) else { return };
+        let application = attempt.request.application.index();
+        let state = &self.states[application];
+        let Some(cost) = handshake(state.application, attempt) else { return };
         attempt.phase = Phase::Handshake;
+        attempt.has_thread = true;
         let level = state.application.classes[attempt.request.class.index()].level;
         self.processors.begin(self.now, application, level, cost.as_secs_f64(), id);
     }
@@ -398,6 +407,11 @@ impl<'s, 'f> World<'s, 'f> {
         };
         self.trace.add(self.now.as_nanos() ^ mark as u64);
         self.trace.add(id);
+        if verdict != Verdict::Start && std::mem::take(&mut attempt.has_thread) {
+            let application = attempt.request.application.index();
+            self.leave_thread(application);
+        }
+        let Some(attempt) = self.attempts.get_mut(id) else { return };
         match verdict {
             Verdict::Start => self.start(id),
             Verdict::Wait => attempt.phase = Phase::Waiting,
@@ -423,6 +437,10 @@ impl<'s, 'f> World<'s, 'f> {
         attempt.started = self.now;
         let state = &mut self.states[attempt.request.application.index()];
         state.ledger.started(attempt, self.now);
+        if std::mem::take(&mut attempt.has_thread) {
+            self.begin(id);
+            return;
+        }
         match state.server.take(id) {
             Taken::Thread => self.begin(id),
             Taken::Backlog => attempt.phase = Phase::Backlog,
@@ -491,13 +509,15 @@ impl<'s, 'f> World<'s, 'f> {
         {
             user.connection.opened(self.now, tls);
         }
-        let cost = if attempt.request.hello == Hello::New { tls.full } else { tls.resumed };
+        let Some(cost) = handshake(state.application, attempt) else { return };
         let in_vain = attempt.client_done;
         attempt.request.hello = Hello::Open;
         attempt.phase = Phase::Travelling;
         state.ledger.shaken(attempt, cost.as_secs_f64(), in_vain);
         if attempt.known_gone {
+            let application = attempt.request.application.index();
             self.forget(id);
+            self.leave_thread(application);
         } else {
             self.arrive(id);
         }
@@ -510,17 +530,28 @@ impl<'s, 'f> World<'s, 'f> {
         let end = if attempt.fails { End::Error } else { End::Success };
         let work = attempt.work + attempt.database;
         self.depart(id, end, work);
+        self.leave_thread(application);
+    }
+
+    /// A thread is done and takes what is next in the backlog.
+    fn leave_thread(&mut self, application: usize) {
         while let Some(next) = self.states[application].server.next() {
             let drops = self.states[application].server.settings.drops_abandoned;
-            match self.attempts.get(next) {
-                Some(attempt) if drops && attempt.client_done => self.depart(next, End::Error, 0.0),
-                Some(_) => {
-                    self.begin(next);
-                    return;
-                }
-                None => {}
+            let Some(attempt) = self.attempts.get(next) else { continue };
+            match attempt.phase {
+                Phase::HandshakeBacklog if drops && attempt.client_done => self.drop_hello(next),
+                Phase::HandshakeBacklog => return self.shake(next),
+                _ if drops && attempt.client_done => self.depart(next, End::Error, 0.0),
+                _ => return self.begin(next),
             }
         }
+    }
+
+    /// A thread finds that who wanted a handshake has left.
+    fn drop_hello(&mut self, id: u64) {
+        let Some(attempt) = self.attempts.get_mut(id) else { return };
+        attempt.phase = Phase::Ended;
+        self.forget(id);
     }
 
     /// The server's side is done with it.
@@ -599,8 +630,8 @@ impl<'s, 'f> World<'s, 'f> {
         let application = attempt.request.application.index();
         let request = attempt.request;
         match attempt.phase {
-            // It is on its way, or its handshake is worked on: it ends there.
-            Phase::Travelling | Phase::Handshake => {}
+            // It is on its way, or its handshake waits or is worked on: it ends there.
+            Phase::Travelling | Phase::HandshakeBacklog | Phase::Handshake => {}
             Phase::Waiting => {
                 attempt.phase = Phase::Ended;
                 self.states[application].ledger.left(attempt);
@@ -669,6 +700,16 @@ impl<'s, 'f> World<'s, 'f> {
             self.processors.set_affinity(self.now, number, Some(set));
         }
         self.calendar.note(self.now + interval, Event::Manager);
+    }
+}
+
+/// Processor time of the handshake an attempt begins with; `None`: it begins with none.
+fn handshake(application: &Application, attempt: &Attempt) -> Option<Duration> {
+    let tls = application.tls.as_ref()?;
+    match attempt.request.hello {
+        Hello::Open => None,
+        Hello::Resumed => Some(tls.resumed),
+        Hello::New => Some(tls.full),
     }
 }
 
