@@ -61,6 +61,8 @@ struct Asked {
     demand: Demand,
     /// By class, until now.
     counted: Vec<Counts>,
+    /// Work that new TLS sessions would have brought which were refused, thousandths of units until now.
+    turned_away: u64,
     /// What it used in the manager's last interval.
     used: f64,
     fault: Option<String>,
@@ -87,16 +89,20 @@ fn ask_for_all(shared: &Shared, asked: &mut BTreeMap<ApplicationId, Asked>, inte
     let totals = shared.totals().read();
     for application in snapshot.applications.iter().filter(asks) {
         let counted = count(application, &totals);
+        let levels = application.state.gate().levels();
+        let turned_away = levels.tls_sessions.map_or(0, |sessions| sessions.refused_work);
         let known = asked.entry(application.id).or_insert_with(|| Asked {
             demand: Demand::new(UTILISATION),
             counted: counted.clone(),
+            turned_away,
             used: 0.0,
             fault: None,
         });
         let before = std::mem::replace(&mut known.counted, counted);
+        let turned_away = turned_away.saturating_sub(std::mem::replace(&mut known.turned_away, turned_away));
         // Before the manager has told what is used, an interval says nothing.
         if known.used > 0.0 {
-            let costs = application.state.gate().levels().costs;
+            let costs = levels.costs;
             let [offered, served] = [|of: &Counts| of.offered, |of: &Counts| of.served].map(|number| {
                 let work = known.counted.iter().enumerate().map(|(class, now)| {
                     let more = number(now).saturating_sub(before.get(class).map_or(0, number));
@@ -104,7 +110,8 @@ fn ask_for_all(shared: &Shared, asked: &mut BTreeMap<ApplicationId, Asked>, inte
                 });
                 work.sum::<f64>() / interval.as_secs_f64()
             });
-            known.demand.interval(offered, served, known.used);
+            let turned_away = turned_away as f64 / 1000.0 / interval.as_secs_f64();
+            known.demand.interval(offered + turned_away, served, known.used);
         }
         let processors = known.demand.processors();
         let answer = ask(application, processors);

@@ -40,6 +40,7 @@ pub mod rewrite;
 pub mod scheduler;
 pub mod share;
 pub mod time;
+pub mod tls_sessions;
 pub mod token_bucket;
 pub mod waiting_room;
 

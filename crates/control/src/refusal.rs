@@ -51,6 +51,8 @@ refusals! {
     Connections = "connections", 503, "Too many connections.";
     /// The client holds as many connections as it may.
     ClientConnections = "client_connections", 429, "Too many connections from your address.";
+    /// A new TLS session came while all that the application can do was taken.
+    NewSession = "new_session", 503, "No new visitors are taken at present.";
     /// As many upgraded connections and long streams are open as may be.
     LongStreams = "long_streams", 503, "Too many streams are open.";
     /// The waiting room has no place left within its horizon.

@@ -9,6 +9,7 @@ use std::{
 
 use http::HeaderValue;
 use tidegate_config::Listener;
+use tidegate_control::{ApplicationId, tls_sessions::Session};
 
 /// The facts of one client connection.
 #[derive(Debug)]
@@ -61,6 +62,8 @@ pub struct TlsFacts {
     pub resumed: bool,
     /// SHA-256 of the verified client certificate, lower-case hexadecimal.
     pub client_certificate: Option<Arc<str>>,
+    /// As what it was let in before its handshake, for which application; `None` where nothing looks at that.
+    pub greeted: Option<(ApplicationId, Session)>,
 }
 
 impl ConnectionFacts {

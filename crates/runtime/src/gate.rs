@@ -18,9 +18,11 @@ use std::{
 use tidegate_control::{
     ClassId, Refusal, Ticket, Timestamp,
     admission::{
-        Admission, AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit, Shadow, StreamPermit,
+        Admission, AdmissionSettings, Arrival, Departure, Exchange, Greeting, Outcome, Permit, Shadow,
+        StreamPermit,
     },
     capacity::{Capacity, CapacityEvent, CapacityState, Found},
+    tls_sessions::Session,
 };
 use tokio::sync::Notify;
 
@@ -61,12 +63,27 @@ pub struct GateLevels {
     pub capacity: Option<u64>,
     /// Upgraded connections and long streams open.
     pub long_streams: u64,
+    /// TLS sessions; `None` while nothing looks at them.
+    pub tls_sessions: Option<TlsSessionLevels>,
     /// Requests waiting, dense by class.
     pub queued: Vec<u64>,
     /// Requests that would be waiting, had what only watches acted, dense by class; empty while nothing watches.
     pub would_wait: Vec<u64>,
     /// What a request costs, thousandths of one of the default class, dense by class; `None`: not known.
     pub costs: Vec<Option<u64>>,
+}
+
+/// What is known of an application's TLS sessions at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TlsSessionLevels {
+    /// New ones that are let in, thousandths a second; `None`: as many as come.
+    pub new_rate: Option<u64>,
+    /// What a connection with a new one asks for, thousandths of work units; `None` before any came.
+    pub new_cost: Option<u64>,
+    /// The same of one that resumes.
+    pub resumed_cost: Option<u64>,
+    /// What all that were refused would have asked for, thousandths of work units since the beginning.
+    pub refused_work: u64,
 }
 
 /// What came of an exchange when it gave its permit back.
@@ -150,6 +167,16 @@ impl Gate {
         }
     }
 
+    /// A TLS session comes, before its handshake. See [`Admission::greet`](tidegate_control::admission::Admission::greet).
+    pub fn greet(&self, session: Session) -> Greeting {
+        self.with(|admission, now| admission.greet(now, session))
+    }
+
+    /// A request of that class comes on a connection whose session was let in.
+    pub fn note_session_work(&self, session: Session, class: ClassId) {
+        self.shared.lock().admission.note_session_work(session, class);
+    }
+
     /// Applies new settings; nothing that waits or runs is lost.
     pub fn configure(&self, settings: &AdmissionSettings) {
         self.with(|admission, now| admission.configure(now, settings));
@@ -173,6 +200,12 @@ impl Gate {
             dormant: levels.dormant,
             capacity: levels.capacity.map(thousandths),
             long_streams: levels.long_streams,
+            tls_sessions: levels.tls_sessions.map(|sessions| TlsSessionLevels {
+                new_rate: sessions.rate().map(thousandths),
+                new_cost: sessions.cost(Session::New).map(thousandths),
+                resumed_cost: sessions.cost(Session::Resumed).map(thousandths),
+                refused_work: thousandths(sessions.refused_work()),
+            }),
             queued,
             would_wait,
             costs,

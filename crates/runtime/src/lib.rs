@@ -34,7 +34,7 @@ pub use application::{ApplicationState, Processors};
 pub use capacity::{FoundCapacity, FoundServer};
 pub use clock::Clock;
 pub use core::{Core, CoreApplication, View};
-pub use gate::{Ended, Entry, Gate, GateLevels, Held, HeldStream, Waiting};
+pub use gate::{Ended, Entry, Gate, GateLevels, Held, HeldStream, TlsSessionLevels, Waiting};
 pub use host::HostSample;
 pub use level::{Inside, Level};
 pub use meters::{Cells, CoreMeters, Readings, Subject, Totals};

@@ -93,6 +93,14 @@ fn of_application(application: &Application, served: &mut Vec<Served>) {
         of_application.extend(processors.asked.map(|asked| (Meter::PROCESSORS_ASKED, thousandths(asked))));
         of_application.push((Meter::PROCESSORS_GIVEN, thousandths(processors.given)));
     }
+    if let Some(sessions) = levels.tls_sessions {
+        let known = [
+            (Meter::TLS_SESSIONS_NEW_RATE, sessions.new_rate),
+            (Meter::TLS_SESSIONS_NEW_COST, sessions.new_cost),
+            (Meter::TLS_SESSIONS_RESUMED_COST, sessions.resumed_cost),
+        ];
+        of_application.extend(known.into_iter().filter_map(|(meter, level)| Some((meter, level?))));
+    }
     of_application.extend(levels.capacity.map(|capacity| (Meter::CAPACITY, capacity)));
     served.push(Served {
         subject: Subject::Application(application.id),

@@ -9,7 +9,7 @@ mod measured;
 mod room;
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
 };
 
@@ -20,17 +20,18 @@ use room::{Before, Entered, Hall};
 
 use tidegate_control::{
     ClassId, Refusal, Ticket, Timestamp,
-    admission::{Admission, AdmissionSettings, Arrival, Departure, Exchange, Outcome, Permit},
+    admission::{Admission, AdmissionSettings, Arrival, Departure, Exchange, Greeting, Outcome, Permit},
     archive::Archives,
     capacity::{CapacityEvent, Cause},
     client_rate::{ClientRateSettings, ClientRates},
     knobs::{Algorithm, Fault, Knob, Mode, Scope, Value, Values, keys},
     meters::Distribution,
+    tls_sessions::Session,
     waiting_room::{Promise, Room},
 };
 
 use crate::{
-    Done, End, Front, Levels, Request, ServerView, Verdict,
+    Done, End, Front, Hello, Levels, Request, ServerView, Verdict,
     front::slot,
     scenario::{Application, START},
 };
@@ -70,6 +71,8 @@ pub struct Gateway {
     capacity_events: Vec<CapacityEvent>,
     law: Law,
     hall: Hall,
+    /// As what the connection of each client was let in, while TLS sessions are looked at.
+    greeted: BTreeMap<u32, Session>,
 }
 
 #[derive(Debug)]
@@ -175,6 +178,7 @@ impl Gateway {
             capacity_events: Vec::new(),
             law: Law::default(),
             hall,
+            greeted: BTreeMap::new(),
         }
     }
 
@@ -407,9 +411,31 @@ impl Gateway {
 }
 
 impl Front for Gateway {
+    fn connect(&mut self, now: Timestamp, request: &Request) -> bool {
+        self.now = now;
+        let session = match request.hello {
+            Hello::Open => return true,
+            Hello::Resumed => Session::Resumed,
+            Hello::New => Session::New,
+        };
+        if self.application.get(keys::TLS_SESSIONS_MODE).0 == Mode::Off {
+            return true;
+        }
+        let greeting = self.admission.greet(now, session);
+        self.measured.greeted(session, greeting);
+        if greeting == Greeting::Refuse {
+            return false;
+        }
+        self.greeted.insert(request.client, session);
+        true
+    }
+
     fn arrive(&mut self, now: Timestamp, request: &Request) -> Verdict {
         self.now = now;
         self.measured.arrived(request.class);
+        if let Some(session) = self.greeted.get(&request.client) {
+            self.admission.note_session_work(*session, request.class);
+        }
         let of_clients = ClientRateSettings::mode(&self.application);
         if of_clients != Mode::Off
             && self.application.get(keys::CLIENT_RATE).is_some()

@@ -177,6 +177,7 @@ pub fn settings(mut next: impl FnMut() -> u8) -> AdmissionSettings {
         egress: rate(&mut next),
         long_streams_max: u64::from(next() % 3),
         long_streams_mode: pick(next(), &[Mode::Enforce, Mode::Enforce, Mode::Watch, Mode::Off]),
+        tls_sessions: Mode::Off,
         share: share(next()),
         classes: (0..=next() % 4).map(|_| class(&mut next)).collect(),
         modes: own_modes(&mut next),

@@ -1,7 +1,7 @@
 //! What admission shows of a moment.
 
 use super::path::Path;
-use crate::{ClassId, limit::Limiter};
+use crate::{ClassId, limit::Limiter, tls_sessions::TlsSessions};
 
 /// Levels at one moment, for meters.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +16,8 @@ pub struct Levels<'a> {
     pub capacity: Option<f64>,
     /// Long streams open.
     pub long_streams: u64,
+    /// TLS sessions; `None` while nothing looks at them.
+    pub tls_sessions: Option<&'a TlsSessions>,
     pub(super) path: &'a Path,
     pub(super) shadows: Option<&'a Path>,
     pub(super) limiter: &'a Limiter,

@@ -1,6 +1,7 @@
 //! The composition: one application's admission.
 
 mod capacity;
+mod tls;
 
 use std::collections::VecDeque;
 
@@ -23,6 +24,7 @@ use crate::{
     limit::{Limit, Limiter, Load, Sample},
     queue::Phase,
     share::Share,
+    tls_sessions::TlsSessions,
 };
 
 /// Admission of one application's requests.
@@ -132,6 +134,9 @@ pub struct Admission {
     /// Whether the share is worth nothing of the limit.
     is_closed: bool,
     streams: LongStreams,
+    /// TLS sessions, while something looks at them.
+    tls_sessions: Option<Box<TlsSessions>>,
+    tls_sessions_mode: Mode,
     /// When [`supply`](Self::supply) was last asked for.
     paced: Timestamp,
 }
@@ -162,10 +167,13 @@ impl Admission {
             share,
             is_closed: holds_nothing(settings),
             streams: LongStreams::new(settings),
+            tls_sessions: None,
+            tls_sessions_mode: Mode::Off,
             paced: now,
         };
         admission.configure_paths(settings);
         admission.configure_limiter(settings);
+        admission.configure_tls_sessions(settings.tls_sessions);
         admission
     }
 
@@ -192,6 +200,7 @@ impl Admission {
         }
         self.configure_limiter(settings);
         self.streams.configure(settings);
+        self.configure_tls_sessions(settings.tls_sessions);
         // What the new constants make overdue, such as the end of an epoch that is shorter now.
         self.advance_limiter();
         self.settle_paths();
@@ -443,6 +452,7 @@ impl Admission {
             dormant: self.dormant.total(),
             capacity: self.limiter.work_capacity().or_else(|| self.bounds.given()),
             long_streams: self.streams.open(),
+            tls_sessions: self.tls_sessions.as_deref(),
             path: &self.path,
             shadows: self.shadows.as_deref(),
             limiter: &self.limiter,

@@ -112,6 +112,18 @@ pub enum Departure {
     AlreadyRefused(Refusal),
 }
 
+/// What becomes of a TLS session before its handshake.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Greeting {
+    /// It is let in.
+    Admit,
+    /// It is let in; what only watches would have refused it.
+    WouldRefuse,
+    /// It is refused.
+    Refuse,
+}
+
 /// How an exchange ended, as limit algorithms see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {

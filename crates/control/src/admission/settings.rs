@@ -39,6 +39,8 @@ pub struct AdmissionSettings {
     pub long_streams_max: u64,
     /// Whether that bound acts.
     pub long_streams_mode: Mode,
+    /// Whether new TLS sessions are let in only while there is room for what they bring.
+    pub tls_sessions: Mode,
     /// The part of every rate and limit above and below that is ours.
     pub share: Share,
     /// The classes, dense by [`ClassId`](crate::ClassId).
@@ -132,6 +134,7 @@ impl AdmissionSettings {
             ),
             long_streams_max: application.get(keys::LONG_STREAMS_MAX),
             long_streams_mode: Self::long_streams_mode(application),
+            tls_sessions: application.get(keys::TLS_SESSIONS_MODE).0,
             share: Share::WHOLE,
             classes: classes
                 .iter()

@@ -196,6 +196,8 @@ knobs! {
             "Whether long_streams.max acts, only counts what it would refuse, or is not consulted; none: as mode says.";
         LONG_STREAM_AFTER: Span = "long_streams.after", span(S, DAY), Value::Span(Duration::from_secs(60)),
             "A response still streaming after this long counts as a long stream, and so does a gRPC call whose client is silent.";
+        TLS_SESSIONS_MODE: Chosen<Mode> = "tls.sessions.mode", choice::<Mode>(), Value::Choice("off"),
+            "Whether new TLS sessions for the application are let in only while its capacity is not taken, those beyond are only counted, or all are let in. Who resumes a session is always let in. It needs a capacity, found or given.";
         SCHEDULER: Chosen<SchedulerKind> = "scheduler", choice::<SchedulerKind>(), Value::Choice("strict"),
             "The order in which classes are served.";
         STARVATION_MAX: Option<Span> = "starvation.max", span(MS, HOUR), Value::None,

@@ -8,7 +8,10 @@ mod distribution;
 
 pub use distribution::{BUCKETS, Distribution, bucket, bucket_bounds};
 
-use crate::{Refusal, capacity::Cause, knobs::Scope, waiting_room::ROOM_COUNTS};
+use crate::{
+    Refusal, admission::Greeting, capacity::Cause, knobs::Scope, tls_sessions::Session,
+    waiting_room::ROOM_COUNTS,
+};
 
 /// How a meter's readings combine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -90,6 +93,35 @@ pub enum Handshake {
 
 /// Labels of [`Handshake`], in the order of the enum.
 pub const HANDSHAKES: &[&str] = &["full_tls13", "resumed_tls13", "full_tls12", "resumed_tls12", "failed"];
+
+/// What became of a TLS session before its handshake; the labels of [`Meter::TLS_SESSIONS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SessionMet {
+    /// A new one, let in.
+    New,
+    /// One that resumes, let in.
+    Resumed,
+    /// A new one, refused.
+    Refused,
+    /// A new one, let in because what would have refused it only watches.
+    WouldRefuse,
+}
+
+impl SessionMet {
+    /// What an answer to a session is.
+    #[must_use]
+    pub const fn of(session: Session, greeting: Greeting) -> Self {
+        match (greeting, session) {
+            (Greeting::Admit, Session::New) => Self::New,
+            (Greeting::Admit, Session::Resumed) => Self::Resumed,
+            (Greeting::WouldRefuse, _) => Self::WouldRefuse,
+            (Greeting::Refuse, _) => Self::Refused,
+        }
+    }
+}
+
+/// Labels of [`SessionMet`], in the order of the enum.
+pub const SESSIONS: &[&str] = &["new", "resumed", "refused", "would_refuse"];
 
 /// Why a request was answered before any application saw it; the labels of [`Meter::BAD_REQUESTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -254,6 +286,10 @@ meters! {
         CAPACITY_CHANGES = "capacity_changes", Count, None, "cause" CAUSES, "Times the capacity moved, by cause.";
         PROCESSORS_ASKED = "processors_asked", Level, None, "" &[], "Processors asked for at the CPU manager for all that is offered, in thousandths; absent without one, and while nothing was served.";
         PROCESSORS_GIVEN = "processors_given", Level, None, "" &[], "Processors the CPU manager has given the application, in thousandths; absent without one.";
+        TLS_SESSIONS = "tls_sessions", Count, None, "what" SESSIONS, "TLS sessions that came for the application, by what became of them before the handshake; nothing while tls.sessions.mode is off.";
+        TLS_SESSIONS_NEW_RATE = "tls_sessions_new_rate", Level, None, "" &[], "New TLS sessions let in, in thousandths a second; absent while nothing bounds them.";
+        TLS_SESSIONS_NEW_COST = "tls_sessions_new_cost", Level, None, "" &[], "What a connection with a new TLS session asks for, in thousandths of work units; absent before any came.";
+        TLS_SESSIONS_RESUMED_COST = "tls_sessions_resumed_cost", Level, None, "" &[], "What a connection that resumes a TLS session asks for, in thousandths of work units; absent before any came.";
         LONG_STREAMS = "long_streams", Level, None, "" &[], "Upgraded connections and long streams open, and exchanges that wait for slow clients.";
         AWAITING_SERVER = "awaiting_server", Level, None, "" &[], "Requests that hold a permit and wait for a server, since each has its in_flight.max.";
         LINGERING = "lingering", Level, None, "" &[], "Permits of clients that left, held until their server has finished.";
@@ -320,7 +356,14 @@ impl Meter {
     /// long a room's next visitor waits does not.
     #[must_use]
     pub const fn adds_up(self) -> bool {
-        !matches!(self, Self::COST | Self::ROOM_NEXT | Self::ROOM_REPORT_AGE)
+        !matches!(
+            self,
+            Self::COST
+                | Self::ROOM_NEXT
+                | Self::ROOM_REPORT_AGE
+                | Self::TLS_SESSIONS_NEW_COST
+                | Self::TLS_SESSIONS_RESUMED_COST
+        )
     }
 
     /// Position of the meter's first cell among the cells of its scope and kind (counts or

@@ -24,11 +24,13 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use tidegate_config::Listener;
 use tidegate_control::{
-    Refusal,
-    knobs::HalfClosed,
-    meters::{Handshake, Meter},
+    ApplicationId, Refusal,
+    admission::Greeting,
+    knobs::{HalfClosed, Mode, keys},
+    meters::{Handshake, Meter, SessionMet},
+    tls_sessions::Session,
 };
-use tidegate_runtime::Level;
+use tidegate_runtime::{CoreApplication, Level, Subject};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 pub(crate) use self::{
@@ -338,21 +340,56 @@ async fn secure(
     *has_hello = true;
     let present = tls.present();
     let is_resumable = tidegate_hello::resumable(&hello, |ticket| present.opens(ticket));
-    if let Some(name) = &hello.server_name
-        && serving.listener.application.is_none()
-        && worker.core.view().application_for_host(name).is_none()
-    {
-        preface::alert(socket, preface::Alert::UnrecognizedName);
-        return Err(Unopened::Handshake { reason: format!("no application serves {name:?}"), begun: false });
-    }
-    drop(hello);
+    let view = worker.core.view();
+    let application = match (&serving.listener.application, &hello.server_name) {
+        (Some(only), _) => {
+            view.snapshot.application_named(only).and_then(|position| view.applications.get(position))
+        }
+        (None, Some(name)) => match view.application_for_host(name) {
+            None => {
+                preface::alert(socket, preface::Alert::UnrecognizedName);
+                let reason = format!("no application serves {name:?}");
+                return Err(Unopened::Handshake { reason, begun: false });
+            }
+            known => known,
+        },
+        (None, None) => None,
+    };
+    let greeted = match application {
+        Some(application) => greet(worker, application, is_resumable).map_err(|refusal| {
+            socket.reset_on_close();
+            Unopened::Refused(refusal)
+        })?,
+        None => None,
+    };
+    drop((hello, view));
     let handshake =
         preface::handshake(buffer, present, is_resumable, worker.handshakes(), worker.handshakes_max());
     let stream = handshake.await.map_err(|reason| Unopened::Handshake { reason, begun: true })?;
-    let facts = crate::tls::facts(stream.get_ref().1);
+    let facts = crate::tls::facts(stream.get_ref().1, greeted);
     let kind = crate::tls::handshake(&facts);
     worker.core.meters().host().add_labelled(Meter::HANDSHAKES, kind as usize, 1);
     Ok((Some(facts), Opened::Tls(Box::new(stream))))
+}
+
+/// Asks whether a session is let in, where its application looks at that, and counts it.
+fn greet(
+    worker: &Worker,
+    application: &CoreApplication,
+    is_resumable: bool,
+) -> Result<Option<(ApplicationId, Session)>, Refusal> {
+    let CoreApplication { application, gate, .. } = application;
+    if application.settings.values.get(keys::TLS_SESSIONS_MODE).0 == Mode::Off {
+        return Ok(None);
+    }
+    let session = if is_resumable { Session::Resumed } else { Session::New };
+    let greeting = gate.greet(session);
+    let cells = worker.core.meters().cells(Subject::Application(application.id));
+    cells.add_labelled(Meter::TLS_SESSIONS, SessionMet::of(session, greeting) as usize, 1);
+    match greeting {
+        Greeting::Admit | Greeting::WouldRefuse => Ok(Some((application.id, session))),
+        Greeting::Refuse => Err(Refusal::NewSession),
+    }
 }
 
 /// Refuses a connection before anything of it is read.

@@ -143,6 +143,11 @@ impl Service {
             deadline: verdict.deadline.map(|deadline| self.now() + deadline),
             bytes: examined.bytes,
         };
+        if let Some((id, session)) = connection.facts.tls.as_ref().and_then(|tls| tls.greeted)
+            && id == snapshot.id
+        {
+            application.gate.note_session_work(session, verdict.class);
+        }
         let hash = match values.get(keys::BALANCE).0 {
             BalancePolicy::ConsistentHash => {
                 client_key::balance_key(&snapshot.settings.upstream.hash, client, head)

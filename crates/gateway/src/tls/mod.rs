@@ -19,7 +19,7 @@ use rustls::{
 };
 use rustls_pki_types::{CertificateDer, UnixTime};
 use tidegate_config::{Certificate, CipherOrder, ClientAuth, ListenerTls, TlsVersion};
-use tidegate_control::meters::Handshake;
+use tidegate_control::{ApplicationId, meters::Handshake, tls_sessions::Session};
 use tidegate_runtime::PemFault;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{Accept, StartHandshake};
@@ -314,7 +314,7 @@ impl Clients {
 }
 
 /// The facts of a session whose handshake is done.
-pub(crate) fn facts(session: &ServerConnection) -> TlsFacts {
+pub(crate) fn facts(session: &ServerConnection, greeted: Option<(ApplicationId, Session)>) -> TlsFacts {
     let certificate = session.peer_certificates().and_then(|chain| chain.first());
     TlsFacts {
         server_name: session.server_name().map(|name| Arc::from(comparable(name))),
@@ -332,6 +332,7 @@ pub(crate) fn facts(session: &ServerConnection) -> TlsFacts {
             let hash = digest::digest(&digest::SHA256, certificate);
             Arc::from(hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>())
         }),
+        greeted,
     }
 }
 

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use tidegate_control::{
     ClassId, Refusal, Timestamp,
+    admission::Greeting,
     archive::{Archives, Layout, Reading},
     capacity::Cause,
     knobs::Scope,
-    meters::Meter,
+    meters::{Meter, SessionMet},
+    tls_sessions::Session,
     waiting_room::RoomCount,
 };
 
@@ -117,6 +119,12 @@ impl Measured {
 
     pub(super) fn capacity_changed(&mut self, cause: Cause) {
         self.application.1.add_labelled(Meter::CAPACITY_CHANGES, cause.index(), 1);
+    }
+
+    /// What became of a TLS session before its handshake.
+    pub(super) fn greeted(&mut self, session: Session, greeting: Greeting) {
+        let met = SessionMet::of(session, greeting);
+        self.application.1.add_labelled(Meter::TLS_SESSIONS, met as usize, 1);
     }
 
     /// When the present second is over, if that matters.

@@ -1,0 +1,51 @@
+//! TLS sessions for the application: the machine of [`crate::tls_sessions`] with the capacity and the costs that are known here.
+
+use super::Admission;
+use crate::{
+    ClassId, Timestamp,
+    admission::Greeting,
+    knobs::Mode,
+    tls_sessions::{Session, Supply, TlsSessions},
+};
+
+impl Admission {
+    /// A TLS session comes, before its handshake. While [`tls_sessions`](crate::admission::AdmissionSettings::tls_sessions) is off
+    /// everyone is let in, and nothing is noted.
+    pub fn greet(&mut self, now: Timestamp, session: Session) -> Greeting {
+        self.advance(now);
+        let capacity = self.levels().capacity;
+        let Some(sessions) = &mut self.tls_sessions else { return Greeting::Admit };
+        if sessions.is_due(self.now) {
+            let has_held = self.path.held_since(sessions.began());
+            sessions.interval(self.now, Supply { capacity, has_held });
+        }
+        let greeting = match (sessions.arrive(self.now, session), self.tls_sessions_mode) {
+            (true, _) => Greeting::Admit,
+            (false, Mode::Enforce) => Greeting::Refuse,
+            (false, Mode::Watch | Mode::Off) => Greeting::WouldRefuse,
+        };
+        match greeting {
+            Greeting::Admit | Greeting::WouldRefuse => sessions.admit(session),
+            Greeting::Refuse => sessions.refuse(),
+        }
+        greeting
+    }
+
+    /// A request of that class comes on a connection whose session was [let in](Self::greet), whatever becomes of it.
+    pub fn note_session_work(&mut self, session: Session, class: ClassId) {
+        if let Some(sessions) = &mut self.tls_sessions {
+            sessions.work(session, self.limiter.cost(class).unwrap_or(1.0));
+        }
+    }
+
+    pub(super) fn configure_tls_sessions(&mut self, mode: Mode) {
+        self.tls_sessions_mode = mode;
+        match (mode, &self.tls_sessions) {
+            (Mode::Off, _) => self.tls_sessions = None,
+            (Mode::Watch | Mode::Enforce, None) => {
+                self.tls_sessions = Some(Box::new(TlsSessions::new(self.now)));
+            }
+            (Mode::Watch | Mode::Enforce, Some(_)) => {}
+        }
+    }
+}

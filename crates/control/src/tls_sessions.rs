@@ -1,0 +1,253 @@
+//! New and resumed TLS sessions: how many new ones are let in.
+//!
+//! Whoever resumes is let in. Once an interval of T = 2 s it is reckoned what is left for new ones:
+//!
+//! ```text
+//! Ô(k) = a · Ô(k-1) + (1-a) · O(k-1),   a = 0.7;   Ô(2) = O(1)       resumed connections that come, a second
+//! c    = work / connections                                          of each kind, over the last minute or so
+//! rate = max(0, C · b − Ô · c_resumed) / c_new                       new connections a second
+//! ```
+//!
+//! `C` is the application's capacity in work units a second, `work` what is asked for on connections of a kind. The rate fills a
+//! token bucket that holds an interval's worth. Where no capacity is known, or new connections have asked for nothing yet,
+//! all are let in.
+//!
+//! Source: Guitart, Carrera, Beltran, Torres & Ayguadé, "Dynamic CPU Provisioning for Self-Managed Secure Web
+//! Applications in SMP Hosting Platforms", Computer Networks 52, 2008, sections 3.2.1 (the "eDragon Load Monitor") and 3.2.2 (the
+//! "eDragon Admission Control"): `AN = (T · A − Ô · CTO) / CTN`; with what is assigned as what there is, "Session-Based Adaptive
+//! Overload Control for Secure Dynamic Web Applications", ICPP 2005, section 4. Deviations:
+//!
+//! 1. What there is is the capacity that was found, in units of work, and not a number of processors: it holds for whatever is
+//!    scarce at the application.
+//! 2. What a connection brings is learnt while it runs, not profiled before.
+//! 3. New ones are let in evenly over an interval, not the first ones at once, and parts of a connection are carried over.
+//! 4. Never less than none.
+//! 5. `b`, 1 to 2: who admits no more than he takes the capacity to be never learns that it is more. After an interval in which new
+//!    ones were refused though no request ever waited for the limit it grows by a hundredth; after any other it shrinks as much.
+
+use std::time::Duration;
+
+use crate::{Timestamp, token_bucket::TokenBucket};
+
+/// T.
+pub const INTERVAL: Duration = Duration::from_secs(2);
+/// The share of an interval's value that the next keeps, a.
+const SMOOTHING: f64 = 0.7;
+/// What an interval leaves of the connections and the work known before: half of them after 69 s.
+const REMEMBERED: f64 = 0.98;
+/// b at most, and how it moves.
+const BOOST_MAX: f64 = 2.0;
+const BOOST_STEP: f64 = 1.01;
+/// The rate where nothing bounds it, new connections a second.
+const UNBOUNDED: f64 = 1e9;
+
+/// Whether a TLS session is new to this server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Session {
+    /// By a full handshake.
+    New,
+    /// From one that there was before.
+    Resumed,
+}
+
+/// What an interval goes by.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Supply {
+    /// The application's capacity, work units a second; `None`: not known.
+    pub capacity: Option<f64>,
+    /// Whether a request has waited for the limit in flight since the last interval.
+    pub has_held: bool,
+}
+
+/// The TLS sessions of one application.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate_control::{
+///     Timestamp,
+///     tls_sessions::{Session, TlsSessions, Supply},
+/// };
+///
+/// let mut now = Timestamp::from_nanos(1_000_000_000);
+/// let mut sessions = TlsSessions::new(now);
+/// // A new visitor asks for 10 units of work, and 40 a second come before an application of 100 units a second.
+/// let mut admitted = 0;
+/// for arrival in 0..4000 {
+///     now = now + Duration::from_millis(25);
+///     if sessions.is_due(now) {
+///         sessions.interval(now, Supply { capacity: Some(100.0), has_held: true });
+///     }
+///     if sessions.arrive(now, Session::New) {
+///         sessions.admit(Session::New);
+///         sessions.work(Session::New, 10.0);
+///         admitted += i32::from(arrival >= 2000);
+///     }
+/// }
+/// // 10 a second, of the 40.
+/// assert!((495..=505).contains(&admitted), "{admitted}");
+/// ```
+#[derive(Clone, Debug)]
+pub struct TlsSessions {
+    new: Cost,
+    resumed: Cost,
+    /// Resumed connections that came in this interval, and those that are expected, a second.
+    arrived: f64,
+    expected: Option<f64>,
+    /// Whether new ones were refused in this interval.
+    has_refused: bool,
+    /// What all that were refused would have asked for.
+    refused_work: f64,
+    boost: f64,
+    /// New connections a second; `None`: as many as come.
+    rate: Option<f64>,
+    bucket: TokenBucket,
+    /// When this interval began.
+    began: Timestamp,
+}
+
+/// Connections of a kind and the work that was asked for on them, lately.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cost {
+    connections: f64,
+    work: f64,
+    /// Whether any came in this interval.
+    is_news: bool,
+}
+
+impl TlsSessions {
+    /// Nothing is known yet: everyone is let in.
+    #[must_use]
+    pub fn new(now: Timestamp) -> Self {
+        Self {
+            new: Cost::default(),
+            resumed: Cost::default(),
+            arrived: 0.0,
+            expected: None,
+            has_refused: false,
+            refused_work: 0.0,
+            boost: 1.0,
+            rate: None,
+            bucket: TokenBucket::new(now, UNBOUNDED, 1.0),
+            began: now,
+        }
+    }
+
+    /// Whether [`interval`](Self::interval) is due: before anything else is asked.
+    #[must_use]
+    pub fn is_due(&self, now: Timestamp) -> bool {
+        now.since(self.began) >= INTERVAL
+    }
+
+    /// When the present interval began.
+    #[must_use]
+    pub const fn began(&self) -> Timestamp {
+        self.began
+    }
+
+    /// The interval ends, and the next begins now. It may have lasted longer than [`INTERVAL`], where nothing came.
+    pub fn interval(&mut self, now: Timestamp, supply: Supply) {
+        let lasted = now.since(self.began).max(INTERVAL).as_secs_f64();
+        let arrived = std::mem::take(&mut self.arrived) / lasted;
+        self.expected = Some(match self.expected {
+            None => arrived,
+            Some(before) => {
+                let kept = SMOOTHING.powf(lasted / INTERVAL.as_secs_f64());
+                kept * before + (1.0 - kept) * arrived
+            }
+        });
+        self.boost = if std::mem::take(&mut self.has_refused) && !supply.has_held {
+            (self.boost * BOOST_STEP).min(BOOST_MAX)
+        } else {
+            (self.boost / BOOST_STEP).max(1.0)
+        };
+        self.rate = self.reckon(supply.capacity);
+        let rate = self.rate.unwrap_or(UNBOUNDED);
+        self.bucket.configure(now, rate, rate * INTERVAL.as_secs_f64());
+        self.new.age();
+        self.resumed.age();
+        self.began = now;
+    }
+
+    fn reckon(&self, capacity: Option<f64>) -> Option<f64> {
+        let of_new = self.new.each().filter(|cost| *cost > 0.0)?;
+        let resumed = self.expected.unwrap_or(0.0) * self.resumed.each().unwrap_or(0.0);
+        let left = capacity? * self.boost - resumed;
+        Some((left.max(0.0) / of_new).min(UNBOUNDED))
+    }
+
+    /// A connection comes, before its handshake: whether there is room for it. Who resumes finds always some.
+    #[must_use]
+    pub fn arrive(&mut self, now: Timestamp, session: Session) -> bool {
+        match (session, self.rate) {
+            (Session::Resumed, _) => {
+                self.arrived += 1.0;
+                true
+            }
+            (Session::New, None) => true,
+            (Session::New, Some(rate)) => rate > 0.0 && self.bucket.try_take(now),
+        }
+    }
+
+    /// It is let in, be there room or not.
+    pub fn admit(&mut self, session: Session) {
+        let cost = self.cost_mut(session);
+        cost.connections += 1.0;
+        cost.is_news = true;
+    }
+
+    /// A new one is refused.
+    pub fn refuse(&mut self) {
+        self.has_refused = true;
+        self.refused_work += self.new.each().unwrap_or(0.0);
+    }
+
+    /// So many units of work are asked for on a connection that was let in, be it that they are refused.
+    pub fn work(&mut self, session: Session, units: f64) {
+        self.cost_mut(session).work += units.max(0.0);
+    }
+
+    /// What a connection asks for, work units; `None` before any came.
+    #[must_use]
+    pub fn cost(&self, session: Session) -> Option<f64> {
+        match session {
+            Session::New => self.new.each(),
+            Session::Resumed => self.resumed.each(),
+        }
+    }
+
+    /// New connections a second that are let in; `None`: as many as come.
+    #[must_use]
+    pub const fn rate(&self) -> Option<f64> {
+        self.rate
+    }
+
+    /// What all those who were refused would have asked for, work units since the beginning.
+    #[must_use]
+    pub const fn refused_work(&self) -> f64 {
+        self.refused_work
+    }
+
+    fn cost_mut(&mut self, session: Session) -> &mut Cost {
+        match session {
+            Session::New => &mut self.new,
+            Session::Resumed => &mut self.resumed,
+        }
+    }
+}
+
+impl Cost {
+    fn each(&self) -> Option<f64> {
+        (self.connections > 0.0).then(|| self.work / self.connections)
+    }
+
+    /// What is known fades as others come: a night without visitors leaves it as it is.
+    fn age(&mut self) {
+        if std::mem::take(&mut self.is_news) {
+            self.connections *= REMEMBERED;
+            self.work *= REMEMBERED;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

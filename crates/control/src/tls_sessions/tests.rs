@@ -1,0 +1,204 @@
+//! Tests of TLS sessions: beside the formula over a list of all that ever happened.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const START: Timestamp = Timestamp::from_nanos(1_000_000_000_000);
+
+/// Comes, and is let in if there is room.
+fn come(sessions: &mut TlsSessions, now: Timestamp, session: Session) -> bool {
+    let has_room = sessions.arrive(now, session);
+    if has_room {
+        sessions.admit(session);
+    } else {
+        sessions.refuse();
+    }
+    has_room
+}
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Come(Session),
+    Work(Session, f64),
+    /// An interval that has lasted so many times T ends, with such a supply.
+    Interval(u32, Option<f64>, bool),
+}
+
+fn session() -> impl Strategy<Value = Session> {
+    prop_oneof![Just(Session::New), Just(Session::Resumed)]
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    prop_oneof![
+        8 => session().prop_map(Operation::Come),
+        8 => (session(), 0.0..50.0).prop_map(|(session, units)| Operation::Work(session, units)),
+        3 => (1..4_u32, prop::option::of(0.0..200.0), any::<bool>())
+            .prop_map(|(times, capacity, held)| Operation::Interval(times, capacity, held)),
+    ]
+}
+
+/// What an interval has seen.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    /// Connections let in and work asked for, by kind: new, resumed.
+    kinds: [(f64, f64); 2],
+    refused: u64,
+    times: u32,
+    held: bool,
+}
+
+/// What a connection of a kind asks for, over all intervals: one fades with each that follows in which any came.
+fn cost(intervals: &[Seen], kind: usize) -> Option<f64> {
+    let (mut connections, mut work) = (0.0, 0.0);
+    for (index, interval) in intervals.iter().enumerate() {
+        let ended = &intervals[index..intervals.len() - 1];
+        let faded = ended.iter().filter(|seen| seen.kinds[kind].0 > 0.0).count();
+        let weight = 0.98_f64.powi(i32::try_from(faded).unwrap());
+        connections += interval.kinds[kind].0 * weight;
+        work += interval.kinds[kind].1 * weight;
+    }
+    (connections > 0.0).then(|| work / connections)
+}
+
+/// The rate by the formula, after intervals that have ended.
+fn rate(intervals: &[Seen], capacity: Option<f64>) -> Option<f64> {
+    let mut expected: Option<f64> = None;
+    let mut boost = 1.0_f64;
+    for seen in intervals {
+        let per_s = seen.kinds[1].0 / (2.0 * f64::from(seen.times));
+        expected = Some(match expected {
+            None => per_s,
+            // As if it had been so over as many intervals as it lasted.
+            Some(before) => (0..seen.times).fold(before, |before, _| 0.7 * before + 0.3 * per_s),
+        });
+        let grows = seen.refused > 0 && !seen.held;
+        boost = if grows { (boost * 1.01).min(2.0) } else { (boost / 1.01).max(1.0) };
+    }
+    let of_new = cost(intervals, 0).filter(|cost| *cost > 0.0)?;
+    let resumed = expected.unwrap() * cost(intervals, 1).unwrap_or(0.0);
+    Some((capacity? * boost - resumed).max(0.0) / of_new)
+}
+
+proptest! {
+    #[test]
+    fn the_rate_is_that_of_the_formula(operations in prop::collection::vec(operation(), 0..150)) {
+        let mut now = START;
+        let mut sessions = TlsSessions::new(now);
+        let mut intervals = vec![Seen::default()];
+        for operation in operations {
+            let seen = intervals.last_mut().unwrap();
+            let kind = |session| usize::from(session == Session::Resumed);
+            match operation {
+                Operation::Come(session) => {
+                    let has_room = come(&mut sessions, now, session);
+                    prop_assert!(has_room || session == Session::New, "who resumes is let in");
+                    seen.kinds[kind(session)].0 += f64::from(u8::from(has_room));
+                    seen.refused += u64::from(!has_room);
+                }
+                Operation::Work(session, units) => {
+                    sessions.work(session, units);
+                    seen.kinds[kind(session)].1 += units;
+                }
+                Operation::Interval(times, capacity, has_held) => {
+                    now = now + INTERVAL * times - Duration::from_nanos(1);
+                    prop_assert_eq!(sessions.is_due(now), times > 1);
+                    now = now + Duration::from_nanos(1);
+                    prop_assert!(sessions.is_due(now));
+                    sessions.interval(now, Supply { capacity, has_held });
+                    (seen.times, seen.held) = (times, has_held);
+                    match (sessions.rate(), rate(&intervals, capacity)) {
+                        (None, None) => {}
+                        (Some(is), Some(by_formula)) => {
+                            prop_assert!((is - by_formula).abs() <= 1e-6 * by_formula.max(1e-3), "{} for {}", is, by_formula);
+                        }
+                        (is, by_formula) => prop_assert!(false, "{:?} for {:?}", is, by_formula),
+                    }
+                    intervals.push(Seen::default());
+                }
+            }
+        }
+    }
+
+    /// What is let in of a flood is the rate, and an interval's worth at once after a quiet spell.
+    #[test]
+    fn a_flood_is_let_in_at_the_rate(capacity in 1.0..500.0, cost in 0.5..50.0, seconds in 1..30_u32) {
+        let mut now = START;
+        let mut sessions = TlsSessions::new(now);
+        prop_assert!(come(&mut sessions, now, Session::New));
+        sessions.work(Session::New, cost);
+        now = now + INTERVAL;
+        sessions.interval(now, Supply { capacity: Some(capacity), has_held: true });
+        let rate = capacity / cost;
+        let at_once = (rate * INTERVAL.as_secs_f64()).max(1.0);
+        let mut admitted = 0.0;
+        for _ in 0..seconds * 1000 {
+            now = now + Duration::from_millis(1);
+            admitted += f64::from(u8::from(sessions.arrive(now, Session::New)));
+        }
+        let expected = rate.min(1000.0) * f64::from(seconds);
+        prop_assert!(admitted <= expected + at_once + 1.0, "{} of {}", admitted, expected);
+        prop_assert!(admitted >= expected - 1.0, "{} of {}", admitted, expected);
+    }
+}
+
+#[test]
+fn who_resumes_leaves_less_for_newcomers_and_at_last_nothing() {
+    let mut now = START;
+    let mut sessions = TlsSessions::new(now);
+    let mut rates = Vec::new();
+    for resumed_per_interval in [0, 10, 40] {
+        for _ in 0..60 {
+            if come(&mut sessions, now, Session::New) {
+                sessions.work(Session::New, 8.0);
+            }
+            for _ in 0..resumed_per_interval {
+                assert!(come(&mut sessions, now, Session::Resumed));
+                sessions.work(Session::Resumed, 10.0);
+            }
+            now = now + INTERVAL;
+            sessions.interval(now, Supply { capacity: Some(130.0), has_held: true });
+        }
+        rates.push(sessions.rate().expect("is known"));
+    }
+    for (rate, expected) in rates.iter().zip([130.0 / 8.0, 80.0 / 8.0, 0.0]) {
+        assert!((rate - expected).abs() < 1e-3, "{rates:?}");
+    }
+    assert!(!come(&mut sessions, now, Session::New), "not even the one token that a bucket holds");
+}
+
+#[test]
+fn what_was_refused_counts_as_what_newcomers_bring() {
+    let mut sessions = TlsSessions::new(START);
+    assert!(come(&mut sessions, START, Session::New));
+    sessions.work(Session::New, 12.0);
+    let now = START + INTERVAL;
+    sessions.interval(now, Supply { capacity: Some(0.0), has_held: false });
+    for _ in 0..3 {
+        assert!(!come(&mut sessions, now, Session::New));
+    }
+    assert!((sessions.refused_work() - 36.0).abs() < 1e-9);
+}
+
+/// Else what is taken for the capacity would be all there ever is.
+#[test]
+fn while_nobody_waits_more_than_the_capacity_is_tried() {
+    let mut now = START;
+    let mut sessions = TlsSessions::new(now);
+    let mut rates = Vec::new();
+    for has_held in [false, true] {
+        for _ in 0..200 {
+            for _ in 0..100 {
+                if come(&mut sessions, now, Session::New) {
+                    sessions.work(Session::New, 10.0);
+                }
+            }
+            now = now + INTERVAL;
+            sessions.interval(now, Supply { capacity: Some(100.0), has_held });
+        }
+        rates.push(sessions.rate().expect("is known"));
+    }
+    for (rate, expected) in rates.iter().zip([20.0, 10.0]) {
+        assert!((rate - expected).abs() < 1e-6, "{rates:?}");
+    }
+}
