@@ -48,6 +48,10 @@ metrics! {
     "told_share", "", false, "told a time / offered", "Visitors told to come later over requests offered.";
     "served_of_comers", "", false, "served / who came", "Replies over requests offered less those who did not come at their time.";
     "broken_share", "", false, "visits broken off / visits", "Visits that ended because a request after the first was not answered, over visits that ended.";
+    "sessions_completed_per_s", "/s", false, "sessions completed", "Visits begun in the measured time of which every request was answered, until they ended by themselves before the run did, a second.";
+    "sessions_refused_per_s", "/s", false, "sessions refused", "Visits begun in the measured time that ended because a connection or a request was refused, a second.";
+    "sessions_timed_out_per_s", "/s", false, "sessions timed out", "Visits begun in the measured time that ended because their client gave up, a second.";
+    "processors_used", "", false, "processors used", "Processors that worked in the measured time, for whomever.";
     "overtaken_share", "", false, "overtaken / started", "Starts of requests that were overtaken by more than a second by somebody who first asked later.";
     "overtaken_mean_ms", "ms", false, "mean time overtaken by", "By how much later the last of those who had started over a second before had first asked, as a mean over all starts; 0 of who was not overtaken.";
     "return_p50_ms", "ms", false, "median from return to reply", "Median time from coming at the promised time until the reply, the short queue included.";

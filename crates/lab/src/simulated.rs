@@ -60,7 +60,7 @@ pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Outcome, Lab
 /// Runs of a cell as the experiment says; where capacities have numbers of their own, the highest of them.
 fn most_seeds(experiment: &Experiment) -> u32 {
     match &experiment.axis {
-        Axis::Load => experiment.run.seeds,
+        Axis::Load | Axis::Sessions => experiment.run.seeds,
         Axis::Capacity(runs) => runs.iter().map(|run| run.seeds).max().unwrap_or(experiment.run.seeds),
     }
 }
@@ -125,7 +125,7 @@ fn cells(experiment: &Experiment, web: &Web, seeds: u32, options: Options<'_>) -
     // The heaviest first, so that no processor is left with one of them at the end.
     for load in (0..experiment.loads.len()).rev() {
         let seeds = match &experiment.axis {
-            Axis::Load => seeds,
+            Axis::Load | Axis::Sessions => seeds,
             // A run at a high capacity has as many departures as many at a low one, so that fewer do: in proportion.
             Axis::Capacity(runs) => (runs[load].seeds * seeds).div_ceil(most_seeds(experiment)),
         };
@@ -215,7 +215,7 @@ fn rows<'e>(experiment: &'e Experiment, web: &Web) -> Vec<Row<'e>> {
 fn cell<'e>(experiment: &'e Experiment, web: &Web, at: usize) -> (Web, f64, &'e RunLength) {
     let x = experiment.loads[at];
     match &experiment.axis {
-        Axis::Load => (web.clone(), x, &experiment.run),
+        Axis::Load | Axis::Sessions => (web.clone(), x, &experiment.run),
         Axis::Capacity(runs) => {
             let stand_in = web.stand_in.as_ref().map(|server| server.at_capacity(x));
             (Web { stand_in, ..web.clone() }, 1.0, &runs[at])
@@ -321,6 +321,13 @@ pub(crate) fn scenario(web: &Web, load: f64, run: &RunLength, seed: u64) -> Scen
                 behaviour: Behaviour { timeout: Some(web.load.timeout), retry: retry.clone() },
             })
             .collect(),
+        tls: web.tls.map(|tls| tidegate_sim::Tls {
+            full: tls.full,
+            resumed: tls.resumed,
+            keep_alive: tls.keep_alive,
+            requests_max: None,
+            new_share: 1.0,
+        }),
         returns: web.load.returns,
         ..Application::default()
     };
@@ -375,15 +382,20 @@ fn class_id(position: usize) -> ClassId {
 }
 
 /// Pages, and the pause between one and the next.
-fn site_of(think: Duration, pages: &[experiment::Page]) -> (tidegate_sim::Site, Draw) {
+fn site_of(
+    think: Duration,
+    pages: &[experiment::Page],
+    pages_max: Option<u32>,
+) -> (tidegate_sim::Site, Draw) {
     let page = |page: &experiment::Page| tidegate_sim::Page {
         name: page.name.clone(),
         class: class_id(page.class),
-        embedded: 0,
-        embedded_class: class_id(0),
+        embedded: page.embedded,
+        embedded_class: class_id(page.embedded_class),
         next: page.next.clone(),
     };
-    let site = tidegate_sim::Site { entry: 0, pages: pages.iter().map(page).collect(), pages_max: u32::MAX };
+    let pages_max = pages_max.unwrap_or(u32::MAX);
+    let site = tidegate_sim::Site { entry: 0, pages: pages.iter().map(page).collect(), pages_max };
     (site, Draw::Exponential { mean: think.as_secs_f64() })
 }
 
@@ -402,19 +414,20 @@ fn populations(web: &Web, load: f64, capacity: f64) -> Vec<tidegate_sim::Populat
             let requests = visit.as_ref().map_or(1.0, site::requests_of);
             let of_mix = |mix: &Vec<f64>| {
                 let capacity = if visit.is_some() { capacity } else { site::capacity_for(web, mix) };
+                let rate = |load| site::offered_per_s(web, load, capacity) / requests;
                 let per_s = |phase: &Phase| {
-                    if shares(phase) == *mix { phase.load * capacity / requests } else { 0.0 }
+                    if shares(phase) == *mix { rate(phase.load) } else { 0.0 }
                 };
                 let arrivals = if !phases.is_empty() {
                     let phases = phases.iter().map(|phase| (phase.length, per_s(phase))).collect();
                     Arrivals::Schedule { phases, repeat: *repeat, poisson: *poisson }
                 } else if *poisson {
-                    Arrivals::Poisson { per_s: load * capacity / requests }
+                    Arrivals::Poisson { per_s: rate(load) }
                 } else {
-                    Arrivals::Constant { per_s: load * capacity / requests }
+                    Arrivals::Constant { per_s: rate(load) }
                 };
-                if let Some(experiment::Visit { think, pages }) = visit {
-                    let (site, think) = site_of(*think, pages);
+                if let Some(experiment::Visit { think, pages, pages_max }) = visit {
+                    let (site, think) = site_of(*think, pages, *pages_max);
                     return tidegate_sim::Population::Sessions { arrivals, site, think };
                 }
                 let mix = mix.iter().enumerate().map(|(n, share)| (class_id(n), *share)).collect();
@@ -423,7 +436,7 @@ fn populations(web: &Web, load: f64, capacity: f64) -> Vec<tidegate_sim::Populat
             mixes.iter().map(of_mix).collect()
         }
         Population::Browsers { think, pages } => {
-            let (site, think) = site_of(*think, pages);
+            let (site, think) = site_of(*think, pages, None);
             let count = vec![(Duration::ZERO, site::browsers(web, load))];
             vec![tidegate_sim::Population::Browsers { count, site, think }]
         }
@@ -458,6 +471,8 @@ fn front(arm: &Arm, web: &Web, scenario: &Scenario, seed: u64) -> Result<Before,
                     .server
                     .threads
                     .unwrap_or(u32::from(scenario.host.processors)),
+                connections: site::connection_costs(web),
+                processors: f64::from(scenario.host.processors),
             };
             Ok(Before::Other(law.front(&constants, surroundings)))
         }

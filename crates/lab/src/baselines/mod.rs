@@ -4,6 +4,7 @@
 
 mod breakwater;
 mod dagor;
+mod eac;
 mod pie;
 mod seda;
 
@@ -11,11 +12,14 @@ use std::{collections::BTreeMap, time::Duration};
 
 pub use breakwater::Breakwater;
 pub use dagor::Dagor;
+pub use eac::Eac;
 pub use pie::Pie;
 pub use seda::Seda;
 use tidegate_config::closest;
 use tidegate_control::knobs::{Kind, Value};
 use tidegate_sim::Front;
+
+use crate::site::ConnectionCosts;
 
 /// A law, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +32,8 @@ pub enum Law {
     Seda,
     /// A proportional-integral controller of the queueing delay.
     Pie,
+    /// New TLS sessions while processors are left, of a self-managed application server.
+    Eac,
 }
 
 /// What a law is told of the system it stands in front of.
@@ -39,6 +45,10 @@ pub struct Surroundings {
     pub work: Duration,
     /// Threads of the server.
     pub threads: u32,
+    /// What connections cost, as a profile of the application would tell; `None` without TLS.
+    pub connections: Option<ConnectionCosts>,
+    /// Processors the application has.
+    pub processors: f64,
 }
 
 /// A constant of a law that an experiment may set.
@@ -67,7 +77,7 @@ pub struct Constants(BTreeMap<String, Value>);
 
 impl Law {
     /// Every law.
-    pub const ALL: &'static [Self] = &[Self::Dagor, Self::Breakwater, Self::Seda, Self::Pie];
+    pub const ALL: &'static [Self] = &[Self::Dagor, Self::Breakwater, Self::Seda, Self::Pie, Self::Eac];
 
     /// Its name in experiments.
     #[must_use]
@@ -77,6 +87,7 @@ impl Law {
             Self::Breakwater => "breakwater",
             Self::Seda => "seda",
             Self::Pie => "pie",
+            Self::Eac => "eac",
         }
     }
 
@@ -88,6 +99,7 @@ impl Law {
             Self::Breakwater => breakwater::CONSTANTS,
             Self::Seda => seda::CONSTANTS,
             Self::Pie => pie::CONSTANTS,
+            Self::Eac => eac::CONSTANTS,
         }
     }
 
@@ -99,6 +111,7 @@ impl Law {
             Self::Breakwater => Box::new(Breakwater::new(constants, surroundings)),
             Self::Seda => Box::new(Seda::new(constants)),
             Self::Pie => Box::new(Pie::new(constants, surroundings)),
+            Self::Eac => Box::new(Eac::new(constants, surroundings)),
         }
     }
 
@@ -191,7 +204,13 @@ mod testing {
     }
 
     pub(super) const fn surroundings() -> Surroundings {
-        Surroundings { seed: 1, work: Duration::from_millis(10), threads: 1 }
+        Surroundings {
+            seed: 1,
+            work: Duration::from_millis(10),
+            threads: 1,
+            connections: None,
+            processors: 1.0,
+        }
     }
 }
 

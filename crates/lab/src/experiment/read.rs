@@ -19,8 +19,8 @@ use toml::de::DeValue;
 
 use self::claims::Context;
 use super::{
-    Arm, Axis, Class, Experiment, Front, Live, Phase, Population, RunLength, Script, Subject, Template, Web,
-    builtin,
+    Arm, Axis, Class, Experiment, Front, Live, Phase, Population, RunLength, Script, Subject, Template, Unit,
+    Web, builtin,
 };
 use crate::{
     baselines::Law,
@@ -80,6 +80,12 @@ impl Reader<'_> {
             }
             vary.finish();
         }
+        if let Subject::Web(web) = &subject
+            && web.load.unit == Unit::Sessions
+            && axis == Axis::Load
+        {
+            axis = Axis::Sessions;
+        }
         let run = match top.table("run") {
             Some(section) => run_length(&section, &subject),
             None => RunLength::of(&subject),
@@ -87,7 +93,7 @@ impl Reader<'_> {
         let live = top.table("live").map(|section| live(&section, &loads, &subject));
         let arms: Vec<Arm> = top.tables("arm").iter().map(|section| self.arm(section, &subject)).collect();
         if let Subject::Web(web) = &subject {
-            check_web(top, web, if axis == Axis::Load { &loads } else { &[] }, &arms);
+            check_web(top, web, if matches!(axis, Axis::Capacity(_)) { &[] } else { &loads }, &arms);
             if let Some(live) = &live {
                 check_live(top, web, live, &servers);
             }
@@ -437,6 +443,11 @@ fn check_web(top: &Section<'_>, web: &Web, loads: &[f64], arms: &[Arm]) {
         if let Some(group) = &class.group {
             check_group(top, &class.name, group, web, arms);
         }
+    }
+    let of_connections = arms.iter().find(|arm| arm.front == Front::Law(Law::Eac));
+    if let Some(arm) = of_connections.filter(|_| web.tls.is_none()) {
+        let what = format!("{}: eac goes by TLS connections, and there are none", arm.name);
+        top.fault("arm", what, "write [tls], or another front");
     }
     if let Population::Open { phases, visit, .. } = &web.load.population {
         if visit.is_some() && phases.iter().any(|phase| phase.shares.is_some()) {

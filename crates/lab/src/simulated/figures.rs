@@ -38,12 +38,20 @@ pub(super) fn figures(result: &RunResult, web: &Web, load: f64, seeks_capacity: 
     if total.work_s > 0.0 {
         put("wasted_share", total.wasted_s / total.work_s);
     }
-    put("work_of_capacity", worked(result));
+    let (busy, there) = processors(result);
+    put("work_of_capacity", busy / there.max(f64::MIN_POSITIVE));
+    put("processors_used", busy);
     of_returns(&mut put, &total);
     let visits = result.sessions;
     let ended = visits.completed + visits.turned_away + visits.broken;
     if ended > 0 {
         put("broken_share", ratio(visits.broken, ended));
+    }
+    if visits.begun > 0 {
+        put("sessions_completed_per_s", ratio(visits.completed, 1) / seconds);
+        put("sessions_timed_out_per_s", ratio(visits.timed_out, 1) / seconds);
+        let refused = visits.turned_away + visits.broken - visits.timed_out;
+        put("sessions_refused_per_s", ratio(refused, 1) / seconds);
     }
     of_estimate(&mut put, result, web, seeks_capacity);
     let good: Vec<f64> = result.series.iter().map(tidegate_sim::Row::goodput).collect();
@@ -54,21 +62,22 @@ pub(super) fn figures(result: &RunResult, web: &Web, load: f64, seeks_capacity: 
         figures.extend(index.map(|index| ("fairness".to_owned(), index)));
         of_phases(&mut figures, &pairs(phases), capacity, &offered, &good);
         if phases.is_empty() {
-            figures.insert("settle_s".to_owned(), settled_after(&good, 0.9 * capacity * load.min(1.0)));
+            figures.insert("settle_s".to_owned(), settled_after(&good, 0.9 * site::offered_per_s(web, load, capacity).min(capacity)));
         }
     }
     figures
 }
 
-/// Share of the processors that worked in the measured time, for whomever.
-fn worked(result: &RunResult) -> f64 {
+/// Processors that worked in the measured time, for whomever, and those there were.
+fn processors(result: &RunResult) -> (f64, f64) {
     let end = result.series.last().map_or(Duration::ZERO, |row| row.at);
     let rows = result.series.iter().filter(|row| row.at > end.saturating_sub(result.measured));
     let (busy, there) = rows.fold((0.0, 0.0), |(busy, there), row| {
         let length = row.length.as_secs_f64();
         (busy + row.busy * length, there + row.processors * length)
     });
-    busy / f64::max(there, f64::MIN_POSITIVE)
+    let seconds = result.measured.as_secs_f64().max(f64::MIN_POSITIVE);
+    (busy / seconds, there / seconds)
 }
 
 /// Who was told a time, and how he fared.
