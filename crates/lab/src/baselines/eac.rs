@@ -19,19 +19,14 @@
 
 use std::time::Duration;
 
-use tidegate_control::{Timestamp, knobs::Kind};
+use tidegate_control::Timestamp;
 use tidegate_sim::{Front, Hello, Levels, Request, Verdict};
 
-use super::{Constant, Constants, SPAN, Surroundings, ratio};
+use super::{Assigned, Constant, Constants, SPAN, Surroundings, ratio};
 
 pub(super) const CONSTANTS: &[Constant] = &[
     Constant { name: "interval", kind: SPAN, doc: "T, the time from one reckoning to the next; 2 s." },
     Constant { name: "smoothing", kind: ratio(0.0, 0.999), doc: "Weight of the past in the prediction; 0.7." },
-    Constant {
-        name: "processors",
-        kind: Kind::Ratio { min: 0.0, max: 1e4 },
-        doc: "A, the processors it takes the application to have; those it has.",
-    },
 ];
 
 /// The admission control of one application.
@@ -39,7 +34,7 @@ pub(super) const CONSTANTS: &[Constant] = &[
 pub struct Eac {
     interval: Duration,
     smoothing: f64,
-    processors: f64,
+    processors: Assigned,
     resumed_s: f64,
     new_s: f64,
     /// Resumed connections in this interval, and as many as are predicted for one.
@@ -59,12 +54,12 @@ impl Eac {
     ///
     /// Where connections cost nothing known: there is no TLS.
     #[must_use]
-    pub fn new(constants: &Constants, surroundings: Surroundings) -> Self {
+    pub fn new(constants: &Constants, surroundings: &Surroundings) -> Self {
         let costs = surroundings.connections.expect("an experiment with eac has TLS");
         Self {
             interval: constants.span("interval", Duration::from_secs(2)),
             smoothing: constants.ratio("smoothing", 0.7),
-            processors: constants.ratio("processors", surroundings.processors),
+            processors: surroundings.processors.clone(),
             resumed_s: costs.resumed_s,
             new_s: costs.new_s,
             resumed: 0.0,
@@ -80,7 +75,7 @@ impl Eac {
         let came = std::mem::take(&mut self.resumed);
         let predicted =
             self.predicted.map_or(came, |before| self.smoothing * before + (1.0 - self.smoothing) * came);
-        let left = self.interval.as_secs_f64() * self.processors - predicted * self.resumed_s;
+        let left = self.interval.as_secs_f64() * self.processors.get() - predicted * self.resumed_s;
         self.predicted = Some(predicted);
         self.limit = Some(left / self.new_s);
         self.admitted = 0.0;
@@ -142,7 +137,8 @@ mod tests {
 
     fn eac() -> Eac {
         let connections = Some(ConnectionCosts { new_s: 0.5, resumed_s: 0.1 });
-        Eac::new(&Constants::default(), Surroundings { processors: 4.0, connections, ..surroundings() })
+        let processors = Assigned::new(4.0);
+        Eac::new(&Constants::default(), &Surroundings { processors, connections, ..surroundings() })
     }
 
     /// So many connections of a kind; how many of them are let in.

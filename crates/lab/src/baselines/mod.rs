@@ -8,7 +8,7 @@ mod eac;
 mod pie;
 mod seda;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{cell::Cell, collections::BTreeMap, rc::Rc, time::Duration};
 
 pub use breakwater::Breakwater;
 pub use dagor::Dagor;
@@ -36,8 +36,31 @@ pub enum Law {
     Eac,
 }
 
+/// Processors an application has: told by the CPU manager, read by its admission control.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assigned(Rc<Cell<f64>>);
+
+impl Assigned {
+    /// So many, until others are told.
+    #[must_use]
+    pub fn new(processors: f64) -> Self {
+        Self(Rc::new(Cell::new(processors)))
+    }
+
+    /// So many from now on.
+    pub fn set(&self, processors: f64) {
+        self.0.set(processors);
+    }
+
+    /// How many.
+    #[must_use]
+    pub fn get(&self) -> f64 {
+        self.0.get()
+    }
+}
+
 /// What a law is told of the system it stands in front of.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Surroundings {
     /// Seed of its own chance.
     pub seed: u64,
@@ -48,7 +71,7 @@ pub struct Surroundings {
     /// What connections cost, as a profile of the application would tell; `None` without TLS.
     pub connections: Option<ConnectionCosts>,
     /// Processors the application has.
-    pub processors: f64,
+    pub processors: Assigned,
 }
 
 /// A constant of a law that an experiment may set.
@@ -108,10 +131,10 @@ impl Law {
     pub fn front(self, constants: &Constants, surroundings: Surroundings) -> Box<dyn Front> {
         match self {
             Self::Dagor => Box::new(Dagor::new(constants)),
-            Self::Breakwater => Box::new(Breakwater::new(constants, surroundings)),
+            Self::Breakwater => Box::new(Breakwater::new(constants, &surroundings)),
             Self::Seda => Box::new(Seda::new(constants)),
-            Self::Pie => Box::new(Pie::new(constants, surroundings)),
-            Self::Eac => Box::new(Eac::new(constants, surroundings)),
+            Self::Pie => Box::new(Pie::new(constants, &surroundings)),
+            Self::Eac => Box::new(Eac::new(constants, &surroundings)),
         }
     }
 
@@ -182,7 +205,7 @@ mod testing {
     use tidegate_control::{ApplicationId, ClassId, Timestamp};
     use tidegate_sim::{Hello, Request};
 
-    use super::{Duration, Surroundings};
+    use super::{Assigned, Duration, Surroundings};
 
     pub(super) fn request(client: u32, sent: Timestamp) -> Request {
         Request {
@@ -203,13 +226,13 @@ mod testing {
         }
     }
 
-    pub(super) const fn surroundings() -> Surroundings {
+    pub(super) fn surroundings() -> Surroundings {
         Surroundings {
             seed: 1,
             work: Duration::from_millis(10),
             threads: 1,
             connections: None,
-            processors: 1.0,
+            processors: Assigned::new(1.0),
         }
     }
 }

@@ -10,8 +10,8 @@ use tidegate_sim::Returns;
 
 use super::{
     super::{
-        Class, Load, Page, Phase, Population, Retry, Server, Shape, Subject, Switching, Tls, Unit, Visit, Web,
-        Work,
+        Application, Class, Load, Page, Phase, Population, Retry, Server, Shape, Subject, Switching, Tls,
+        Unit, Visit, Web, Work, Zone,
     },
     LOAD_MAX, MEASURED_MAX, SPANS,
 };
@@ -49,7 +49,79 @@ pub(super) fn subject(top: &Section<'_>) -> Subject {
             "write load.arrivals and [[load.page]], or leave out [tls]",
         );
     }
-    Subject::Web(Box::new(Web { server, stand_in: None, classes, tls, load }))
+    let applications = top.tables("application").iter().map(|section| application(section, &classes)).collect();
+    let zones = top.tables("zone").iter().map(zone).collect();
+    let web = Web { server, stand_in: None, classes, tls, load, applications, zones };
+    check_applications(top, &web);
+    Subject::Web(Box::new(web))
+}
+
+fn application(section: &Section<'_>, classes: &[Class]) -> Application {
+    let application = Application {
+        name: section.required_text("name", "name = \"first\""),
+        phases: phases(section, classes),
+    };
+    if application.phases.is_empty() {
+        section.missing("phase", "phase = [{ load = 0.5, for = \"60s\" }]");
+    }
+    section.finish();
+    application
+}
+
+fn zone(section: &Section<'_>) -> Zone {
+    let moment = |key| {
+        if !section.has(key) {
+            section.missing(key, "a moment of the run: from = \"60s\", to = \"120s\"");
+        }
+        section.span(key, Duration::ZERO..=MEASURED_MAX).unwrap_or_default()
+    };
+    let zone = Zone {
+        name: section.required_text("name", "name = \"A\""),
+        from: moment("from"),
+        to: moment("to"),
+    };
+    if section.has("from") && section.has("to") && zone.from >= zone.to {
+        section.fault("to", "a zone ends after it begins", "make it later than from");
+    }
+    section.finish();
+    zone
+}
+
+/// Names that tell applications and zones apart, and loads that end together.
+fn check_applications(top: &Section<'_>, web: &Web) {
+    let applications: Vec<&str> = web.applications.iter().map(|one| one.name.as_str()).collect();
+    let zones: Vec<&str> = web.zones.iter().map(|zone| zone.name.as_str()).collect();
+    for (key, names) in [("application", applications), ("zone", zones)] {
+        for (position, name) in names.iter().enumerate() {
+            if names[..position].contains(name) {
+                top.fault(key, format!("two are called {name}"), "rename one");
+            }
+            if !name.is_empty() && !is_class_name(name) {
+                let what = format!("\"{}\" is no name", name.escape_debug());
+                top.fault(key, what, "write up to 64 letters, digits, \"_\", \"-\" and \".\"");
+            }
+        }
+    }
+    if web.applications.is_empty() {
+        return;
+    }
+    match &web.load.population {
+        Population::Open { phases, repeat: false, .. } if phases.is_empty() => {}
+        _ => top.fault(
+            "load",
+            "each application goes through its own phases once",
+            "leave out load.phase and load.repeat, and give browsers load.arrivals",
+        ),
+    }
+    let lengths = web.applications.iter().map(|one| one.phases.iter().map(|phase| phase.length).sum());
+    let lengths: Vec<Duration> = lengths.collect();
+    if lengths.windows(2).any(|pair| pair[0] != pair[1]) {
+        top.fault(
+            "application",
+            format!("their loads last {lengths:?}"),
+            "make them as long as each other; a load may be 0",
+        );
+    }
 }
 
 fn tls(section: &Section<'_>) -> Tls {
