@@ -198,7 +198,7 @@ pub enum Trouble {
 }
 
 /// What TLS costs the application's processors, a connection, and how long connections live. A handshake has a thread
-/// of the server, which goes on with the request behind it.
+/// of the server, which goes on with the request behind it, unless the front makes it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tls {
     /// Processor time of a full handshake.

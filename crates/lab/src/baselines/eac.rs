@@ -13,8 +13,7 @@
 //! beforehand; `A` are the application's processors. Deviations:
 //!
 //! 1. In the first interval, before anything is known, everyone is let in. The paper does not say.
-//! 2. A new connection is let in while fewer than `AN` were, so that a part of one counts as one: cut off, it would let nobody in
-//!    where there is little.
+//! 2. A part of a connection is carried over to the next interval: cut off, it would let nobody in where there is little.
 //! 3. A negative `AN` lets in none.
 
 use std::time::Duration;
@@ -40,9 +39,9 @@ pub struct Eac {
     /// Resumed connections in this interval, and as many as are predicted for one.
     resumed: f64,
     predicted: Option<f64>,
-    /// New connections let in, in this interval, and how many may be; `None`: no matter how many.
-    admitted: f64,
+    /// AN, and what is left of it in this interval; `None`: no matter how many.
     limit: Option<f64>,
+    left: f64,
     next: Option<Timestamp>,
     in_flight: u64,
 }
@@ -64,8 +63,8 @@ impl Eac {
             new_s: costs.new_s,
             resumed: 0.0,
             predicted: None,
-            admitted: 0.0,
             limit: None,
+            left: 0.0,
             next: None,
             in_flight: 0,
         }
@@ -75,10 +74,11 @@ impl Eac {
         let came = std::mem::take(&mut self.resumed);
         let predicted =
             self.predicted.map_or(came, |before| self.smoothing * before + (1.0 - self.smoothing) * came);
-        let left = self.interval.as_secs_f64() * self.processors.get() - predicted * self.resumed_s;
+        let free_s = self.interval.as_secs_f64() * self.processors.get() - predicted * self.resumed_s;
+        let limit = (free_s / self.new_s).max(0.0);
         self.predicted = Some(predicted);
-        self.limit = Some(left / self.new_s);
-        self.admitted = 0.0;
+        self.left = self.left.fract() + limit;
+        self.limit = Some(limit);
     }
 }
 
@@ -91,8 +91,9 @@ impl Front for Eac {
                 self.resumed += 1.0;
                 true
             }
-            Hello::New if self.limit.is_none_or(|limit| self.admitted < limit) => {
-                self.admitted += 1.0;
+            Hello::New if self.limit.is_none() => true,
+            Hello::New if self.left >= 1.0 => {
+                self.left -= 1.0;
                 true
             }
             Hello::New => false,
@@ -155,8 +156,11 @@ mod tests {
         assert_eq!(admitted(&mut eac, start + SECOND, Hello::Resumed, 20), 20);
         // (2 · 4 - 20 · 0.1) / 0.5.
         assert_eq!(admitted(&mut eac, start + 2 * SECOND, Hello::New, 100), 12);
-        // Next: 0.7 · 20 + 0.3 · 0 = 14 are predicted, (8 - 1.4) / 0.5 = 13.2, and a part of one counts as one.
-        assert_eq!(admitted(&mut eac, start + 4 * SECOND, Hello::New, 100), 14);
+        // Next: 0.7 · 20 + 0.3 · 0 = 14 are predicted, (8 - 1.4) / 0.5 = 13.2; then (8 - 0.98) / 0.5 = 14.04, and
+        // (8 - 0.686) / 0.5 = 14.628: with the parts left of those before 14.868, and (8 - 0.4802) / 0.5 = 15.0396 more.
+        for (after, count) in [(4, 13), (6, 14), (8, 14), (10, 15)] {
+            assert_eq!(admitted(&mut eac, start + after * SECOND, Hello::New, 100), count, "after {after} s");
+        }
     }
 
     #[test]

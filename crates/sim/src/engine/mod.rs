@@ -18,6 +18,7 @@
 mod arrivals;
 mod attempts;
 mod calendar;
+mod handshakes;
 mod ledger;
 mod population;
 mod processors;
@@ -31,6 +32,7 @@ use tidegate_control::Timestamp;
 use self::{
     attempts::{Attempt, Attempts, Phase},
     calendar::{Calendar, Event},
+    handshakes::Handshakes,
     ledger::Ledger,
     population::{Source, User},
     processors::Processors,
@@ -51,6 +53,8 @@ const FRONT_CALLS_MAX: u32 = 1_000_000;
 struct State<'s> {
     application: &'s Application,
     server: ServerState<'s>,
+    /// Handshakes of a front that makes them itself.
+    handshakes: Option<Handshakes>,
     sources: Vec<Source<'s>>,
     users: Vec<User>,
     ended_users: Vec<u32>,
@@ -200,6 +204,9 @@ impl<'s, 'f> World<'s, 'f> {
         self.states.push(State {
             application,
             server: ServerState::new(server, stream("server"), START),
+            handshakes: self.fronts[usize::from(number)]
+                .makes_handshakes()
+                .then(|| Handshakes::new(self.scenario.host.processors, START)),
             sources,
             users: Vec::new(),
             ended_users: Vec::new(),
@@ -371,21 +378,31 @@ impl<'s, 'f> World<'s, 'f> {
             self.refuse(id, "connection");
             return;
         }
+        if let Some(handshakes) = &mut state.handshakes {
+            if attempt.request.hello == Hello::Resumed || handshakes.add(self.now, id) {
+                self.shake(id);
+            } else {
+                attempt.phase = Phase::HandshakeBacklog;
+            }
+            return;
+        }
         match state.server.take(id) {
-            Taken::Thread => self.shake(id),
+            Taken::Thread => {
+                attempt.has_thread = true;
+                self.shake(id);
+            }
             Taken::Backlog => attempt.phase = Phase::HandshakeBacklog,
             Taken::Refused => self.refuse(id, "server"),
         }
     }
 
-    /// It has a thread, which begins with its handshake.
+    /// Its handshake begins.
     fn shake(&mut self, id: u64) {
         let Some(attempt) = self.attempts.get_mut(id) else { return };
         let application = attempt.request.application.index();
         let state = &self.states[application];
         let Some(cost) = handshake(state.application, attempt) else { return };
         attempt.phase = Phase::Handshake;
-        attempt.has_thread = true;
         let level = state.application.classes[attempt.request.class.index()].level;
         self.processors.begin(self.now, application, level, cost.as_secs_f64(), id);
     }
@@ -511,15 +528,22 @@ impl<'s, 'f> World<'s, 'f> {
         }
         let Some(cost) = handshake(state.application, attempt) else { return };
         let in_vain = attempt.client_done;
-        attempt.request.hello = Hello::Open;
+        let application = attempt.request.application.index();
+        let was_full = std::mem::replace(&mut attempt.request.hello, Hello::Open) == Hello::New;
         attempt.phase = Phase::Travelling;
         state.ledger.shaken(attempt, cost.as_secs_f64(), in_vain);
-        if attempt.known_gone {
-            let application = attempt.request.application.index();
-            self.forget(id);
-            self.leave_thread(application);
-        } else {
+        let (is_gone, has_thread) = (attempt.known_gone, attempt.has_thread);
+        let handshakes = self.states[application].handshakes.as_mut().filter(|_| was_full);
+        if let Some(next) = handshakes.and_then(|handshakes| handshakes.next(self.now)) {
+            self.shake(next);
+        }
+        if !is_gone {
             self.arrive(id);
+            return;
+        }
+        self.forget(id);
+        if has_thread {
+            self.leave_thread(application);
         }
     }
 
@@ -537,10 +561,13 @@ impl<'s, 'f> World<'s, 'f> {
     fn leave_thread(&mut self, application: usize) {
         while let Some(next) = self.states[application].server.next() {
             let drops = self.states[application].server.settings.drops_abandoned;
-            let Some(attempt) = self.attempts.get(next) else { continue };
+            let Some(attempt) = self.attempts.get_mut(next) else { continue };
             match attempt.phase {
                 Phase::HandshakeBacklog if drops && attempt.client_done => self.drop_hello(next),
-                Phase::HandshakeBacklog => return self.shake(next),
+                Phase::HandshakeBacklog => {
+                    attempt.has_thread = true;
+                    return self.shake(next);
+                }
                 _ if drops && attempt.client_done => self.depart(next, End::Error, 0.0),
                 _ => return self.begin(next),
             }
@@ -630,8 +657,15 @@ impl<'s, 'f> World<'s, 'f> {
         let application = attempt.request.application.index();
         let request = attempt.request;
         match attempt.phase {
-            // It is on its way, or its handshake waits or is worked on: it ends there.
-            Phase::Travelling | Phase::HandshakeBacklog | Phase::Handshake => {}
+            Phase::HandshakeBacklog => {
+                let handshakes = self.states[application].handshakes.as_mut();
+                if handshakes.is_some_and(|handshakes| handshakes.leave(self.now, id)) {
+                    attempt.phase = Phase::Ended;
+                    self.forget(id);
+                }
+            }
+            // It is on its way, or its handshake is worked on: it ends there.
+            Phase::Travelling | Phase::Handshake => {}
             Phase::Waiting => {
                 attempt.phase = Phase::Ended;
                 self.states[application].ledger.left(attempt);
