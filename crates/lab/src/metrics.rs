@@ -125,9 +125,10 @@ impl Parts {
             Some(part) if !known.iter().any(|one| one == part) => {
                 Err(format!("there is no {what} {part}: write one of {}", known.join(", ")))
             }
-            None if !self.applications.is_empty() => {
-                Err(format!("it is of one application: write one of {} and a colon before it", known.join(", ")))
-            }
+            None if !self.applications.is_empty() => Err(format!(
+                "it is of one application: write one of {} and a colon before it",
+                known.join(", ")
+            )),
             _ => Ok(()),
         }
     }

@@ -27,8 +27,8 @@ use crate::{
     LabError,
     baselines::{Assigned, Surroundings},
     experiment::{
-        self, Arm, Axis, Class, Division, Experiment, Mode, Phase, Population, RunLength, Script, Shape, Subject, Web,
-        Work,
+        self, Arm, Axis, Class, Division, Experiment, Mode, Phase, Population, RunLength, Script, Shape,
+        Subject, Web, Work,
     },
     outcome::{Figures, Outcome, Run, Said, Series},
     site,
@@ -475,7 +475,7 @@ fn populations(web: &Web, load: f64, capacity: f64) -> Vec<tidegate_sim::Populat
                     mixes.push(mix);
                 }
             }
-            let requests = visit.as_ref().map_or(1.0, site::requests_of);
+            let requests = site::requests_a_session(web);
             let of_mix = |mix: &Vec<f64>| {
                 let capacity = if visit.is_some() { capacity } else { site::capacity_for(web, mix) };
                 let rate = |load| site::offered_per_s(web, load, capacity) / requests;

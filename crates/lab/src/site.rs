@@ -45,6 +45,12 @@ pub struct ConnectionCosts {
     pub resumed_s: f64,
 }
 
+/// Requests of a session in the mean; of what is no session, one.
+#[must_use]
+pub fn requests_a_session(web: &Web) -> f64 {
+    visit(web).map_or(1.0, requests_of)
+}
+
 /// What connections cost; `None` without TLS.
 #[must_use]
 pub fn connection_costs(web: &Web) -> Option<ConnectionCosts> {
@@ -201,7 +207,8 @@ mod tests {
         let left = visits(&[page(&[(1, 0.5)]), page(&[])]);
         assert!((left[0] - 2.0 / 3.0).abs() < 1e-9, "{left:?}");
         // One and a half requests each; four fifths go on from a page to itself: five.
-        let visit = |pages: &[Page], pages_max| Visit { think: Duration::ZERO, pages: pages.to_vec(), pages_max };
+        let visit =
+            |pages: &[Page], pages_max| Visit { think: Duration::ZERO, pages: pages.to_vec(), pages_max };
         let requests = |pages: &[Page]| requests_of(&visit(pages, None));
         assert!((requests(&[page(&[(1, 0.5)]), page(&[])]) - 1.5).abs() < 1e-9);
         assert!((requests(&[page(&[(0, 0.8)])]) - 5.0).abs() < 1e-9);

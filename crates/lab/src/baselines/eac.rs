@@ -25,7 +25,11 @@ use super::{Assigned, Constant, Constants, SPAN, Surroundings, ratio};
 
 pub(super) const CONSTANTS: &[Constant] = &[
     Constant { name: "interval", kind: SPAN, doc: "T, the time from one reckoning to the next; 2 s." },
-    Constant { name: "smoothing", kind: ratio(0.0, 0.999), doc: "Weight of the past in the prediction; 0.7." },
+    Constant {
+        name: "smoothing",
+        kind: ratio(0.0, 0.999),
+        doc: "Weight of the past in the prediction; 0.7.",
+    },
 ];
 
 /// The admission control of one application.

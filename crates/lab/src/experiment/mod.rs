@@ -4,19 +4,17 @@
 //! come with the program.
 
 pub mod builtin;
+mod host;
 mod read;
 #[cfg(test)]
 mod tests;
 
 use std::{path::PathBuf, time::Duration};
 
-use tidegate_control::{
-    knobs::Knob,
-    processors::{Policy, Sharing},
-};
+use tidegate_control::knobs::Knob;
 use tidegate_sim::StandardServer;
 
-use crate::simulated::APPLICATION;
+pub use self::host::{Application, Division, Manager, Zone};
 
 /// An experiment as read from its file.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,44 +102,6 @@ pub struct Web {
     pub applications: Vec<Application>,
     /// Times of a run of which there are figures of their own.
     pub zones: Vec<Zone>,
-}
-
-/// One of several applications on a host.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Application {
-    /// Its name.
-    pub name: String,
-    /// Its loads, each for a time.
-    pub phases: Vec<Phase>,
-}
-
-/// A time of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Zone {
-    /// Its name.
-    pub name: String,
-    /// Its beginning, from that of the run.
-    pub from: Duration,
-    /// Its end.
-    pub to: Duration,
-}
-
-impl Web {
-    /// Each application with its name and what is its own.
-    #[must_use]
-    pub fn each(&self) -> Vec<(String, Self)> {
-        if self.applications.is_empty() {
-            return vec![(APPLICATION.to_owned(), self.clone())];
-        }
-        let own = |application: &Application| {
-            let mut web = Self { applications: Vec::new(), ..self.clone() };
-            if let Population::Open { phases, .. } = &mut web.load.population {
-                phases.clone_from(&application.phases);
-            }
-            (application.name.clone(), web)
-        };
-        self.applications.iter().map(own).collect()
-    }
 }
 
 /// What TLS costs the server, a connection, and how long connections live.
@@ -401,31 +361,6 @@ pub struct Arm {
     pub configuration: Option<Template>,
     /// How the host's processors are divided among applications.
     pub processors: Division,
-}
-
-/// How processors are divided among applications.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum Division {
-    /// All may use all of them, and the operating system goes by threads.
-    #[default]
-    Shared,
-    /// Each has as many of its own as any other, for good.
-    Equal,
-    /// By the CPU manager.
-    Managed(Manager),
-}
-
-/// The CPU manager of an arm.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Manager {
-    /// From one division to the next.
-    pub interval: Duration,
-    /// How to divide processors that do not suffice.
-    pub policy: Policy,
-    /// Whether two applications may share one.
-    pub sharing: Sharing,
-    /// Of each application, in their order.
-    pub priorities: Vec<f64>,
 }
 
 impl Arm {

@@ -22,8 +22,8 @@ use toml::de::DeValue;
 
 use self::claims::Context;
 use super::{
-    Arm, Axis, Class, Division, Experiment, Front, Live, Manager, Phase, Population, RunLength, Script, Subject, Template, Unit,
-    Web, builtin,
+    Arm, Axis, Class, Division, Experiment, Front, Live, Manager, Phase, Population, RunLength, Script,
+    Subject, Template, Unit, Web, builtin,
 };
 use crate::{
     baselines::Law,
@@ -218,8 +218,10 @@ fn division(section: &Section<'_>, subject: &Subject) -> Division {
     for (name, item) in inner.entry("priority").map(|entry| entry.members()).unwrap_or_default() {
         match names.iter().position(|known| *known == name) {
             Some(position) => priorities[position] = item.number(0.001..=1000.0).unwrap_or(1.0),
-            None => item
-                .fault(format!("there is no application {name}"), format!("write one of {}", names.join(", "))),
+            None => item.fault(
+                format!("there is no application {name}"),
+                format!("write one of {}", names.join(", ")),
+            ),
         }
     }
     let policies = [("max_min", Policy::MaxMin), ("proportional", Policy::Proportional)];

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     LabError,
-    experiment::{Arm, Division, Class, Front, Live, Web},
+    experiment::{Arm, Class, Division, Front, Live, Web},
     simulated::engine,
 };
 

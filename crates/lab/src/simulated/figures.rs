@@ -74,7 +74,10 @@ pub(super) fn figures(
         figures.extend(index.map(|index| ("fairness".to_owned(), index)));
         of_phases(&mut figures, &pairs(phases), capacity, &offered, &good);
         if phases.is_empty() {
-            figures.insert("settle_s".to_owned(), settled_after(&good, 0.9 * site::offered_per_s(web, load, capacity).min(capacity)));
+            figures.insert(
+                "settle_s".to_owned(),
+                settled_after(&good, 0.9 * site::offered_per_s(web, load, capacity).min(capacity)),
+            );
         }
     }
     figures

@@ -30,7 +30,7 @@ use std::time::Duration;
 use tidegate_control::Timestamp;
 
 use self::{
-    attempts::{Attempt, Attempts, Phase},
+    attempts::{Attempts, Phase},
     calendar::{Calendar, Event},
     handshakes::Handshakes,
     ledger::Ledger,
@@ -367,7 +367,7 @@ impl<'s, 'f> World<'s, 'f> {
             self.forget(id);
             return;
         }
-        if handshake(state.application, attempt).is_none() {
+        if handshakes::cost(state.application, attempt).is_none() {
             self.arrive(id);
             return;
         }
@@ -378,33 +378,7 @@ impl<'s, 'f> World<'s, 'f> {
             self.refuse(id, "connection");
             return;
         }
-        if let Some(handshakes) = &mut state.handshakes {
-            if attempt.request.hello == Hello::Resumed || handshakes.add(self.now, id) {
-                self.shake(id);
-            } else {
-                attempt.phase = Phase::HandshakeBacklog;
-            }
-            return;
-        }
-        match state.server.take(id) {
-            Taken::Thread => {
-                attempt.has_thread = true;
-                self.shake(id);
-            }
-            Taken::Backlog => attempt.phase = Phase::HandshakeBacklog,
-            Taken::Refused => self.refuse(id, "server"),
-        }
-    }
-
-    /// Its handshake begins.
-    fn shake(&mut self, id: u64) {
-        let Some(attempt) = self.attempts.get_mut(id) else { return };
-        let application = attempt.request.application.index();
-        let state = &self.states[application];
-        let Some(cost) = handshake(state.application, attempt) else { return };
-        attempt.phase = Phase::Handshake;
-        let level = state.application.classes[attempt.request.class.index()].level;
-        self.processors.begin(self.now, application, level, cost.as_secs_f64(), id);
+        self.secure(id);
     }
 
     fn arrive(&mut self, id: u64) {
@@ -516,37 +490,6 @@ impl<'s, 'f> World<'s, 'f> {
         }
     }
 
-    /// Its handshake is complete.
-    fn shaken(&mut self, id: u64) {
-        let Some(attempt) = self.attempts.get_mut(id) else { return };
-        let state = &mut self.states[attempt.request.application.index()];
-        let Some(tls) = &state.application.tls else { return };
-        if !attempt.client_done
-            && let Some(user) = state.users.get_mut(attempt.user as usize)
-        {
-            user.connection.opened(self.now, tls);
-        }
-        let Some(cost) = handshake(state.application, attempt) else { return };
-        let in_vain = attempt.client_done;
-        let application = attempt.request.application.index();
-        let was_full = std::mem::replace(&mut attempt.request.hello, Hello::Open) == Hello::New;
-        attempt.phase = Phase::Travelling;
-        state.ledger.shaken(attempt, cost.as_secs_f64(), in_vain);
-        let (is_gone, has_thread) = (attempt.known_gone, attempt.has_thread);
-        let handshakes = self.states[application].handshakes.as_mut().filter(|_| was_full);
-        if let Some(next) = handshakes.and_then(|handshakes| handshakes.next(self.now)) {
-            self.shake(next);
-        }
-        if !is_gone {
-            self.arrive(id);
-            return;
-        }
-        self.forget(id);
-        if has_thread {
-            self.leave_thread(application);
-        }
-    }
-
     /// The server ends it, and its thread takes the next.
     fn end(&mut self, id: u64) {
         let Some(attempt) = self.attempts.get(id) else { return };
@@ -572,13 +515,6 @@ impl<'s, 'f> World<'s, 'f> {
                 _ => return self.begin(next),
             }
         }
-    }
-
-    /// A thread finds that who wanted a handshake has left.
-    fn drop_hello(&mut self, id: u64) {
-        let Some(attempt) = self.attempts.get_mut(id) else { return };
-        attempt.phase = Phase::Ended;
-        self.forget(id);
     }
 
     /// The server's side is done with it.
@@ -734,16 +670,6 @@ impl<'s, 'f> World<'s, 'f> {
             self.processors.set_affinity(self.now, number, Some(set));
         }
         self.calendar.note(self.now + interval, Event::Manager);
-    }
-}
-
-/// Processor time of the handshake an attempt begins with; `None`: it begins with none.
-fn handshake(application: &Application, attempt: &Attempt) -> Option<Duration> {
-    let tls = application.tls.as_ref()?;
-    match attempt.request.hello {
-        Hello::Open => None,
-        Hello::Resumed => Some(tls.resumed),
-        Hello::New => Some(tls.full),
     }
 }
 

@@ -4,4 +4,5 @@ mod determinism;
 mod emergence;
 mod planted;
 mod room;
+mod tls;
 mod worlds;

@@ -49,7 +49,8 @@ pub(super) fn subject(top: &Section<'_>) -> Subject {
             "write load.arrivals and [[load.page]], or leave out [tls]",
         );
     }
-    let applications = top.tables("application").iter().map(|section| application(section, &classes)).collect();
+    let applications =
+        top.tables("application").iter().map(|section| application(section, &classes)).collect();
     let zones = top.tables("zone").iter().map(zone).collect();
     let web = Web { server, stand_in: None, classes, tls, load, applications, zones };
     check_applications(top, &web);
@@ -75,11 +76,8 @@ fn zone(section: &Section<'_>) -> Zone {
         }
         section.span(key, Duration::ZERO..=MEASURED_MAX).unwrap_or_default()
     };
-    let zone = Zone {
-        name: section.required_text("name", "name = \"A\""),
-        from: moment("from"),
-        to: moment("to"),
-    };
+    let zone =
+        Zone { name: section.required_text("name", "name = \"A\""), from: moment("from"), to: moment("to") };
     if section.has("from") && section.has("to") && zone.from >= zone.to {
         section.fault("to", "a zone ends after it begins", "make it later than from");
     }
