@@ -204,7 +204,7 @@ fn division(section: &Section<'_>, subject: &Subject) -> Division {
         if named.is_none() {
             entry.fault(
                 "is no way to divide processors",
-                "write \"shared\", \"equal parts\" or a manager: { policy = \"max_min\" }",
+                "write \"shared\", \"equal parts\" or a manager: { policy = \"max-min\" }",
             );
         }
         return named.map_or_else(Division::default, |(_, division)| division.clone());
@@ -224,7 +224,7 @@ fn division(section: &Section<'_>, subject: &Subject) -> Division {
             ),
         }
     }
-    let policies = [("max_min", Policy::MaxMin), ("proportional", Policy::Proportional)];
+    let policies = [("max-min", Policy::MaxMin), ("proportional", Policy::Proportional)];
     let sharings = [("none", Sharing::None), ("halves", Sharing::Halves), ("upwards", Sharing::Upwards)];
     let shortest = Duration::from_millis(100);
     let manager = Manager {
