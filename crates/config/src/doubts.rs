@@ -19,6 +19,10 @@ impl Settings {
         doubts.extend(
             self.applications.iter().filter_map(|application| room_without_capacity(self, application)),
         );
+        doubts.extend(
+            self.applications.iter().filter_map(|application| sessions_without_capacity(self, application)),
+        );
+        doubts.extend(self.applications.iter().filter_map(sessions_before_room));
         doubts.extend(nothing_leads_there(self));
         doubts.extend(anybody_is_believed(self));
         doubts.extend(room_without_state(self));
@@ -126,31 +130,59 @@ fn room_without_capacity(settings: &Settings, application: &Application) -> Opti
     let mut methods = of_classes.map(|method| method.0.of_room()).chain([values.get(keys::ROOM_METHOD).0]);
     let counts =
         methods.any(|method| matches!(method, RoomMethod::Fifo | RoomMethod::Random | RoomMethod::Event));
+    if !has_room(application) || values.get(keys::ROOM_ROLE).0 == RoomRole::Generate || !counts {
+        return None;
+    }
+    without_capacity(settings, application, Knob::ROOM_METHOD, "nobody is held")
+}
+
+/// New TLS sessions are then let in without end.
+fn sessions_without_capacity(settings: &Settings, application: &Application) -> Option<Fault> {
+    if application.values.get(keys::TLS_SESSIONS_MODE).0 == Mode::Off {
+        return None;
+    }
+    without_capacity(settings, application, Knob::TLS_SESSIONS_MODE, "every new session is let in")
+}
+
+/// That `knob` goes by a capacity that nobody tells and nothing finds, and what follows.
+fn without_capacity(
+    settings: &Settings,
+    application: &Application,
+    knob: Knob,
+    what_follows: &str,
+) -> Option<Fault> {
+    let values = &application.values;
     let algorithm = values.get(keys::IN_FLIGHT_ALGORITHM).0;
     let is_found = matches!(algorithm, Algorithm::KneeTrack | Algorithm::PowerRatio);
     let (floor, ceiling) = (values.get(keys::CAPACITY_FLOOR), values.get(keys::CAPACITY_CEILING));
     let is_given = values.get(keys::CAPACITY_GIVEN).is_some() || floor.is_some() && floor == ceiling;
     // A script may tell it.
-    if !has_room(application)
-        || values.get(keys::ROOM_ROLE).0 == RoomRole::Generate
-        || !counts
-        || is_found
-        || is_given
-        || !settings.controllers.is_empty()
-    {
+    if is_found || is_given || !settings.controllers.is_empty() {
         return None;
     }
     let target = Target::Application(application.name.clone());
     Some(Fault {
         place: None,
-        key: KnobPath { target, knob: Knob::ROOM_METHOD }.to_string(),
+        key: KnobPath { target, knob }.to_string(),
         what: format!(
-            "no capacity is known: in_flight.algorithm \"{}\" finds none, and none is given, so that nobody is held",
+            "no capacity is known: in_flight.algorithm \"{}\" finds none, and none is given, so that {what_follows}",
             algorithm.name()
         ),
         mend: "write capacity.given, or in_flight.algorithm = \"knee_track\", which finds it; leave it so if a program tells it \
                by the API"
             .to_owned(),
+    })
+}
+
+/// Who is refused before his handshake is given no time to come.
+fn sessions_before_room(application: &Application) -> Option<Fault> {
+    let is_refused = application.values.get(keys::TLS_SESSIONS_MODE).0 == Mode::Enforce;
+    let target = Target::Application(application.name.clone());
+    (is_refused && has_room(application)).then(|| Fault {
+        place: None,
+        key: KnobPath { target, knob: Knob::TLS_SESSIONS_MODE }.to_string(),
+        what: "new sessions beyond the capacity are refused before the waiting room can give their visitors a time".to_owned(),
+        mend: "leave it \"off\": the waiting room itself lets in no more than there is room for".to_owned(),
     })
 }
 
@@ -289,6 +321,34 @@ mod tests {
         for taken in [ADMIN, "0.0.0.0:9900", "[::]:9900"] {
             assert_eq!(told(ADMIN, &[taken]), ["admin"], "{taken}");
         }
+    }
+
+    #[test]
+    fn sessions_that_go_by_no_capacity_or_stand_before_a_room_are_told() {
+        const FIXED: &str = "in_flight.algorithm = \"fixed\"\n";
+        let told = |mode: &str, knobs: &str| -> Vec<String> {
+            let text = format!(
+                "state_directory = \"/run/s\"\n[[listener]]\naddress = \"127.0.0.1:8000\"\n[application.app]\n\
+                 servers = \"http://127.0.0.1:1\"\ntls.sessions.mode = \"{mode}\"\n{knobs}"
+            );
+            let read = crate::parse(&text, std::path::Path::new("/"), "test");
+            let doubts = read.unwrap_or_else(|faults| panic!("{faults}")).doubts();
+            doubts.into_iter().map(|doubt| format!("{}: {}", doubt.key, doubt.what)).collect()
+        };
+        assert!(told("enforce", "").is_empty());
+        assert!(told("enforce", &format!("{FIXED}capacity.given = \"20/s\"\n")).is_empty());
+        assert!(told("off", FIXED).is_empty());
+        let doubts = told("watch", FIXED);
+        assert!(
+            doubts.len() == 1
+                && doubts[0].starts_with("app/tls.sessions.mode: no capacity is known")
+                && doubts[0].ends_with("every new session is let in"),
+            "{doubts:?}"
+        );
+        const ROOM: &str = "waiting_room.method = \"fifo\"\n";
+        assert!(told("watch", ROOM).is_empty());
+        let doubts = told("enforce", ROOM);
+        assert!(doubts.len() == 1 && doubts[0].contains("before the waiting room"), "{doubts:?}");
     }
 
     #[test]

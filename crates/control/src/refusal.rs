@@ -51,8 +51,6 @@ refusals! {
     Connections = "connections", 503, "Too many connections.";
     /// The client holds as many connections as it may.
     ClientConnections = "client_connections", 429, "Too many connections from your address.";
-    /// A new TLS session came while all that the application can do was taken.
-    NewSession = "new_session", 503, "No new visitors are taken at present.";
     /// As many upgraded connections and long streams are open as may be.
     LongStreams = "long_streams", 503, "Too many streams are open.";
     /// The waiting room has no place left within its horizon.
@@ -61,6 +59,8 @@ refusals! {
     RoomClosed = "room_closed", 503, "The doors are closed at present.";
     /// The request was made in advance of any visit, and who visits would have to wait.
     Prefetch = "prefetch", 503, "Nothing is given in advance while visitors wait.";
+    /// A new TLS session came while all that the application can do was taken.
+    NewSession = "new_session", 503, "No new visitors are taken at present.";
 }
 
 impl Refusal {

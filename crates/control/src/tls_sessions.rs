@@ -6,6 +6,7 @@
 //! Ô(k) = a · Ô(k-1) + (1-a) · O(k-1),   a = 0.7;   Ô(2) = O(1)       resumed connections that come, a second
 //! c    = work / connections                                          of each kind, over the last minute or so
 //! rate = max(0, C · b − Ô · c_resumed) / c_new                       new connections a second
+//! rate = min(rate, C · b / s)  where work comes at 0.7 · C or faster;   s = work on connections of both kinds / new ones
 //! ```
 //!
 //! `C` is the application's capacity in work units a second, `work` what is asked for on connections of a kind. The rate fills a
@@ -24,6 +25,8 @@
 //! 4. Never less than none.
 //! 5. `b`, 1 to 2: who admits no more than he takes the capacity to be never learns that it is more. After an interval in which new
 //!    ones were refused though no request ever waited for the limit it grows by a hundredth; after any other it shrinks as much.
+//! 6. `s`, what a new session brings in all, with the connections by which it goes on. These come seconds and minutes after it, so that
+//!    by what is left at the moment alone too many would be let in for a while, and then nobody until they have gone.
 
 use std::time::Duration;
 
@@ -35,6 +38,8 @@ pub const INTERVAL: Duration = Duration::from_secs(2);
 const SMOOTHING: f64 = 0.7;
 /// What an interval leaves of the connections and the work known before: half of them after 69 s.
 const REMEMBERED: f64 = 0.98;
+/// While less than this share of the capacity is asked for, what new sessions will bring later bounds nothing.
+const BUSY: f64 = 0.7;
 /// b at most, and how it moves.
 const BOOST_MAX: f64 = 2.0;
 const BOOST_STEP: f64 = 1.01;
@@ -93,10 +98,14 @@ pub struct TlsSessions {
     /// Resumed connections that came in this interval, and those that are expected, a second.
     arrived: f64,
     expected: Option<f64>,
+    /// Work that was asked for in this interval.
+    asked: f64,
     /// Whether new ones were refused in this interval.
     has_refused: bool,
     /// What all that were refused would have asked for.
     refused_work: f64,
+    /// Whether any was let in in this interval.
+    has_come: bool,
     boost: f64,
     /// New connections a second; `None`: as many as come.
     rate: Option<f64>,
@@ -110,8 +119,6 @@ pub struct TlsSessions {
 struct Cost {
     connections: f64,
     work: f64,
-    /// Whether any came in this interval.
-    is_news: bool,
 }
 
 impl TlsSessions {
@@ -123,8 +130,10 @@ impl TlsSessions {
             resumed: Cost::default(),
             arrived: 0.0,
             expected: None,
+            asked: 0.0,
             has_refused: false,
             refused_work: 0.0,
+            has_come: false,
             boost: 1.0,
             rate: None,
             bucket: TokenBucket::new(now, UNBOUNDED, 1.0),
@@ -160,19 +169,28 @@ impl TlsSessions {
         } else {
             (self.boost / BOOST_STEP).max(1.0)
         };
-        self.rate = self.reckon(supply.capacity);
+        let asked = std::mem::take(&mut self.asked) / lasted;
+        self.rate = supply.capacity.and_then(|capacity| self.reckon(capacity, asked));
         let rate = self.rate.unwrap_or(UNBOUNDED);
         self.bucket.configure(now, rate, rate * INTERVAL.as_secs_f64());
-        self.new.age();
-        self.resumed.age();
+        // What is known fades as others come: a night without visitors leaves it as it is.
+        if std::mem::take(&mut self.has_come) {
+            for cost in [&mut self.new, &mut self.resumed] {
+                cost.connections *= REMEMBERED;
+                cost.work *= REMEMBERED;
+            }
+        }
         self.began = now;
     }
 
-    fn reckon(&self, capacity: Option<f64>) -> Option<f64> {
+    /// The rate, at so much work asked for a second.
+    fn reckon(&self, capacity: f64, asked: f64) -> Option<f64> {
         let of_new = self.new.each().filter(|cost| *cost > 0.0)?;
         let resumed = self.expected.unwrap_or(0.0) * self.resumed.each().unwrap_or(0.0);
-        let left = capacity? * self.boost - resumed;
-        Some((left.max(0.0) / of_new).min(UNBOUNDED))
+        let at_most = capacity * self.boost;
+        let left = (at_most - resumed).max(0.0) / of_new;
+        let in_all = at_most * self.new.connections / (self.new.work + self.resumed.work);
+        Some(if asked < BUSY * capacity { left } else { left.min(in_all) }.min(UNBOUNDED))
     }
 
     /// A connection comes, before its handshake: whether there is room for it. Who resumes finds always some.
@@ -190,9 +208,8 @@ impl TlsSessions {
 
     /// It is let in, be there room or not.
     pub fn admit(&mut self, session: Session) {
-        let cost = self.cost_mut(session);
-        cost.connections += 1.0;
-        cost.is_news = true;
+        self.has_come = true;
+        self.cost_mut(session).connections += 1.0;
     }
 
     /// A new one is refused.
@@ -203,7 +220,9 @@ impl TlsSessions {
 
     /// So many units of work are asked for on a connection that was let in, be it that they are refused.
     pub fn work(&mut self, session: Session, units: f64) {
-        self.cost_mut(session).work += units.max(0.0);
+        let units = units.max(0.0);
+        self.asked += units;
+        self.cost_mut(session).work += units;
     }
 
     /// What a connection asks for, work units; `None` before any came.
@@ -238,14 +257,6 @@ impl TlsSessions {
 impl Cost {
     fn each(&self) -> Option<f64> {
         (self.connections > 0.0).then(|| self.work / self.connections)
-    }
-
-    /// What is known fades as others come: a night without visitors leaves it as it is.
-    fn age(&mut self) {
-        if std::mem::take(&mut self.is_news) {
-            self.connections *= REMEMBERED;
-            self.work *= REMEMBERED;
-        }
     }
 }
 

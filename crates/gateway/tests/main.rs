@@ -17,6 +17,7 @@ mod request_route;
 mod request_slow;
 mod request_upgrade;
 mod support;
+mod tls_sessions;
 mod truncated;
 mod waiting_room;
 mod waiting_room_apart;

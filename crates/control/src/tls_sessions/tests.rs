@@ -48,17 +48,17 @@ struct Seen {
     held: bool,
 }
 
-/// What a connection of a kind asks for, over all intervals: one fades with each that follows in which any came.
-fn cost(intervals: &[Seen], kind: usize) -> Option<f64> {
+/// Connections and work of a kind, over all intervals: one fades with each that follows in which any came.
+fn known(intervals: &[Seen], kind: usize) -> (f64, f64) {
     let (mut connections, mut work) = (0.0, 0.0);
     for (index, interval) in intervals.iter().enumerate() {
         let ended = &intervals[index..intervals.len() - 1];
-        let faded = ended.iter().filter(|seen| seen.kinds[kind].0 > 0.0).count();
+        let faded = ended.iter().filter(|seen| seen.kinds.iter().any(|kind| kind.0 > 0.0)).count();
         let weight = 0.98_f64.powi(i32::try_from(faded).unwrap());
         connections += interval.kinds[kind].0 * weight;
         work += interval.kinds[kind].1 * weight;
     }
-    (connections > 0.0).then(|| work / connections)
+    (connections, work)
 }
 
 /// The rate by the formula, after intervals that have ended.
@@ -75,9 +75,17 @@ fn rate(intervals: &[Seen], capacity: Option<f64>) -> Option<f64> {
         let grows = seen.refused > 0 && !seen.held;
         boost = if grows { (boost * 1.01).min(2.0) } else { (boost / 1.01).max(1.0) };
     }
-    let of_new = cost(intervals, 0).filter(|cost| *cost > 0.0)?;
-    let resumed = expected.unwrap() * cost(intervals, 1).unwrap_or(0.0);
-    Some((capacity? * boost - resumed).max(0.0) / of_new)
+    let [(new, new_work), (resumed, resumed_work)] = [0, 1].map(|kind| known(intervals, kind));
+    if new == 0.0 || new_work == 0.0 {
+        return None;
+    }
+    let of_resumed = if resumed > 0.0 { expected.unwrap() * resumed_work / resumed } else { 0.0 };
+    let capacity = capacity?;
+    let left = (capacity * boost - of_resumed).max(0.0) * new / new_work;
+    let last = intervals.last().unwrap();
+    let asked = (last.kinds[0].1 + last.kinds[1].1) / (2.0 * f64::from(last.times));
+    let in_all = capacity * boost * new / (new_work + resumed_work);
+    Some(if asked < 0.7 * capacity { left } else { left.min(in_all) })
 }
 
 proptest! {
@@ -201,4 +209,41 @@ fn while_nobody_waits_more_than_the_capacity_is_tried() {
     for (rate, expected) in rates.iter().zip([20.0, 10.0]) {
         assert!((rate - expected).abs() < 1e-6, "{rates:?}");
     }
+}
+
+/// Else as many are let in at once as there is room for their first pages, and nobody while they go on.
+#[test]
+fn what_a_session_brings_later_is_kept_for_it() {
+    const PAGES: usize = 10;
+    let mut now = START;
+    let mut sessions = TlsSessions::new(now);
+    // A page an interval, each on a connection of its own; by the pages that are left.
+    let mut under_way = vec![0_u32; PAGES];
+    let mut loads = Vec::new();
+    for _ in 0..400 {
+        let mut load = 0.0;
+        for left in 0..PAGES - 1 {
+            under_way[left] = under_way[left + 1];
+            for _ in 0..under_way[left] {
+                assert!(come(&mut sessions, now, Session::Resumed));
+                sessions.work(Session::Resumed, 1.0);
+                load += 1.0;
+            }
+        }
+        under_way[PAGES - 1] = 0;
+        for _ in 0..60 {
+            if come(&mut sessions, now, Session::New) {
+                sessions.work(Session::New, 1.0);
+                under_way[PAGES - 1] += 1;
+                load += 1.0;
+            }
+            now = now + INTERVAL / 60;
+        }
+        sessions.interval(now, Supply { capacity: Some(40.0), has_held: load >= 80.0 });
+        loads.push(load / 2.0);
+    }
+    let settled = &loads[200..];
+    let mean = settled.iter().sum::<f64>() / settled.len() as f64;
+    let most = settled.iter().copied().fold(0.0, f64::max);
+    assert!((36.0..=42.0).contains(&mean) && most < 48.0, "mean {mean}, most {most}: {settled:?}");
 }

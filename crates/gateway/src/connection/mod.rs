@@ -353,7 +353,8 @@ async fn secure(
             }
             known => known,
         },
-        (None, None) => None,
+        // Whoever serves any host, if one does.
+        (None, None) => view.application_for_host(""),
     };
     let greeted = match application {
         Some(application) => greet(worker, application, is_resumable).map_err(|refusal| {
