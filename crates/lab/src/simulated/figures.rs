@@ -48,7 +48,7 @@ pub(super) fn figures(
     let (busy, there) = processors(result);
     put("work_of_capacity", busy / there.max(f64::MIN_POSITIVE));
     put("processors_used", busy);
-    let end = scenario_end(result);
+    let end = end_of(result);
     put("processors", mean_between(result, given, end.saturating_sub(result.measured), end));
     for zone in &web.zones {
         of_zone(&mut put, result, given, zone);
@@ -99,7 +99,7 @@ impl Given {
 }
 
 /// When a run ended.
-fn scenario_end(result: &RunResult) -> Duration {
+fn end_of(result: &RunResult) -> Duration {
     result.series.last().map_or(Duration::ZERO, |row| row.at)
 }
 

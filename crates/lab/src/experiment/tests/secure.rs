@@ -116,6 +116,8 @@ fn every_application_and_zone_has_its_figures() {
     assert_eq!(figure(&outcome, "halves", "second:processors@B"), 2.0);
     let given = figure(&outcome, "managed", "second:processors@B");
     assert!(given < 2.0, "one session a second needs little: {given}");
+    let hashes: std::collections::BTreeSet<_> = outcome.runs.iter().map(|run| run.hash).collect();
+    assert_eq!(hashes.len(), 3, "each arm lets other things happen: {hashes:?}");
     let runs = experiment.arms.len();
     assert_eq!(outcome.runs.iter().filter(|run| run.series.contains_key("first:processors")).count(), runs);
 }
