@@ -509,7 +509,8 @@ fn check_web(top: &Section<'_>, web: &Web, loads: &[f64], arms: &[Arm]) {
                 "leave out shares",
             );
         }
-        if !(phases.is_empty() && web.applications.is_empty()) && !loads.is_empty() {
+        let has_phases = !phases.is_empty() || !web.applications.is_empty();
+        if has_phases && !loads.is_empty() {
             top.fault("vary", "the load has phases of its own", "leave out [vary] or [[load.phase]]");
         }
         if visit.is_none() && web.classes.iter().all(|class| class.share <= 0.0) {
