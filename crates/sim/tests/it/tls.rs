@@ -61,7 +61,8 @@ fn a_handshake_has_a_thread_until_its_request_is_done() {
     // One comes each 50 ms and takes 101 ms: one thread, without a backlog, has each third.
     let result = run(&visits(20.0, 1, Some(0)), &mut Direct);
     assert!((132..=134).contains(&replies(&result)), "{}", replies(&result));
-    assert_eq!(result.total().refused["server"] + replies(&result), result.total().arrived);
+    let under_way = result.total().arrived - result.total().refused["server"] - replies(&result);
+    assert!(under_way <= 1, "{under_way} at the end");
     assert_eq!(result.sessions.timed_out, 0);
     // With one they wait, and give up.
     let result = run(&visits(20.0, 1, None), &mut Direct);
