@@ -45,6 +45,7 @@ pub mod token_bucket;
 pub mod waiting_room;
 
 mod key_table;
+mod roster;
 
 pub use ids::{ApplicationId, ClassId, ServerId, Ticket};
 pub use refusal::Refusal;

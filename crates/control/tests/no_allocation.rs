@@ -85,6 +85,42 @@ fn waiting_allocates_nothing_once_the_tables_have_grown() {
     assert_eq!(allocations(|| (10..10_000).for_each(&mut round)), 0);
 }
 
+/// One starts with a lead of a millisecond each ten, and another waits.
+#[test]
+fn a_lead_allocates_nothing_once_the_tables_have_grown() {
+    let class = Values::defaults(Scope::Class);
+    let mut settings = AdmissionSettings {
+        algorithm: Algorithm::Fixed,
+        ..AdmissionSettings::from_values(&Values::defaults(Scope::Application), &[&class; 3])
+    };
+    settings.classes[1].in_flight_max = Some(1);
+    settings.classes[1].in_flight_lead = Some(Duration::from_millis(1));
+    let mut admission = Admission::new(&settings, at(0));
+    let mut permits = VecDeque::with_capacity(4);
+    let mut tickets = Vec::with_capacity(16);
+    let mut early = 0;
+    let Arrival::Start(first) = admission.arrive(at(0), REQUEST) else { panic!("there is room") };
+    permits.push_back(first);
+    let mut round = |n: u64| {
+        let Arrival::Wait(_) = admission.arrive(at(10 * n), REQUEST) else { panic!("it is full") };
+        for (now, ends) in [(10 * n + 9, false), (10 * n + 10, true)] {
+            admission.advance(at(now));
+            if ends {
+                admission.depart(at(now), permits.pop_front().expect("one is under way"), Outcome::Success);
+            }
+            admission.drain_decided(&mut tickets);
+            for ticket in tickets.drain(..) {
+                let Some(Ok(permit)) = admission.collect(at(now), ticket) else { panic!("it was granted") };
+                permits.push_back(permit);
+                early += u64::from(!ends);
+            }
+        }
+    };
+    (0..20).for_each(&mut round);
+    assert_eq!(allocations(|| (20..10_000).for_each(&mut round)), 0);
+    assert!(early > 9_980, "{early}");
+}
+
 /// A million promises are out at once, and come: numbers by slot and the filters of the slots whose people may come now are all
 /// that is held for them.
 #[test]

@@ -414,13 +414,19 @@ fn critical_requests_stay_fast_beside_regular_ones() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let extent = Extent::of_environment();
     let span = if extent.full { Duration::from_secs(20) } else { Duration::from_secs(6) };
-    // Two slots for whoever comes; one of the two for regular requests alone; and that with a critical
-    // request taking both, so that no regular one starts beside it. What is left of the origin by
+    // Two slots for whoever comes; one of the two for regular requests alone; that with a critical
+    // request taking both, so that no regular one starts beside it; and that with the next regular one on its way when
+    // the one before it ends, as examples/critical.toml. What is left of the origin by
     // critical requests is filled from a queue long enough not to run dry.
     let arms = [
         ("limit 2", "", ""),
         ("limit 2, regular at most 1", "in_flight.max = 1\n", ""),
         ("limit 2, regular at most 1, critical weighs 2", "in_flight.max = 1\n", "weight = 2\n"),
+        (
+            "limit 2, regular at most 1 with a lead of 1 ms, critical weighs 2",
+            "in_flight.max = 1\nin_flight.lead = \"1ms\"\n",
+            "weight = 2\n",
+        ),
     ];
     // What is asserted holds on a machine that is much faster or slower than when it was measured, too.
     let (critical_load, regular_load) = if extent.full { (0.2, 1.0) } else { (0.1, 2.0) };

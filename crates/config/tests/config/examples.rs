@@ -108,6 +108,7 @@ fn critical() {
     assert_eq!(payments.values.get(keys::PRIORITY), u64::from(TOP_PRIORITY));
     assert_eq!(payments.values.get(keys::WEIGHT), limit, "nobody else starts beside it");
     assert!(others.values.get(keys::CLASS_IN_FLIGHT_MAX).is_some_and(|max| max < limit));
+    assert!(others.values.get(keys::IN_FLIGHT_LEAD).is_some());
     assert_eq!(shop.rules[1].verdict.class, "payments");
 }
 

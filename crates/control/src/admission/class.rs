@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{
     ClassSettings,
+    lead::Lead,
     path::{Role, is_ready, set_bucket},
     settings::Modes,
 };
@@ -12,6 +13,7 @@ use crate::{
     in_flight::{InFlight, TOP_PRIORITY},
     knobs::{Discipline, SchedulerKind},
     queue::{ClassQueue, WaitTable},
+    roster::Place,
     scheduler::{Candidate, Order, Scheduler},
     token_bucket::TokenBucket,
 };
@@ -23,6 +25,8 @@ pub(super) struct Class {
     /// `None`: there is none, or it does not hold.
     pub(super) egress: Option<TokenBucket>,
     in_flight_max: Option<u32>,
+    /// `None`: there never was one that held.
+    lead: Option<Box<Lead>>,
 }
 
 impl Class {
@@ -33,6 +37,7 @@ impl Class {
             queue: ClassQueue::new(settings.queue),
             egress: None,
             in_flight_max: None,
+            lead: None,
         }
     }
 
@@ -53,6 +58,13 @@ impl Class {
         self.queue.configure(table, self.settings.queue, role.heeds(modes.queue), now);
         set_bucket(&mut self.egress, now, self.settings.egress.filter(|_| role.heeds(modes.egress)));
         self.in_flight_max = self.settings.in_flight_max.filter(|_| role.heeds(modes.in_flight));
+        let lead = self.settings.in_flight_lead.filter(|_| self.in_flight_max.is_some());
+        if lead.is_some() && self.lead.is_none() {
+            self.lead = Some(Box::new(Lead::new()));
+        }
+        if let Some(own) = &mut self.lead {
+            own.configure(now, lead, self.in_flight_max.unwrap_or(0));
+        }
     }
 
     pub(super) const fn share(&self) -> u32 {
@@ -67,8 +79,58 @@ impl Class {
         }
     }
 
-    pub(super) fn has_room(&self, in_flight: &InFlight, id: ClassId, weight: u32, priority: u8) -> bool {
-        self.in_flight_max.is_none_or(|max| in_flight.fits_class(id, max, weight, priority))
+    /// Whether its own bound lets a request start, which may be a lead before there is room under it. The lead is nothing to whom the
+    /// application's limit holds back: he would keep that room from others.
+    pub(super) fn has_room(
+        &self,
+        now: Timestamp,
+        in_flight: &InFlight,
+        id: ClassId,
+        weight: u32,
+        priority: u8,
+    ) -> bool {
+        self.in_flight_max.is_none_or(|max| {
+            in_flight.fits_class(id, max, weight, priority)
+                || self.lead.as_ref().is_some_and(|lead| {
+                    in_flight.fits(weight, priority) && lead.lets_start(now, in_flight.class(id), max, weight)
+                })
+        })
+    }
+
+    /// When its lead next lets a request start.
+    pub(super) fn lead_opens(&self, now: Timestamp, in_flight: &InFlight, id: ClassId) -> Option<Timestamp> {
+        self.lead.as_ref()?.opens(now, in_flight.class(id), self.in_flight_max?)
+    }
+
+    /// An exchange starts whose weight is not taken yet.
+    #[inline]
+    pub(super) fn begin(
+        &mut self,
+        now: Timestamp,
+        in_flight: &InFlight,
+        id: ClassId,
+        weight: u32,
+        priority: u8,
+    ) -> Place {
+        let Some(lead) = &mut self.lead else { return Place::NOWHERE };
+        let fits = self.in_flight_max.is_none_or(|max| in_flight.fits_class(id, max, weight, priority));
+        lead.begin(now, weight, !fits)
+    }
+
+    /// An exchange has ended; `is_time`: what it took says what others will take.
+    #[inline]
+    pub(super) fn end(&mut self, now: Timestamp, place: Place, is_time: bool) {
+        if let Some(lead) = &mut self.lead {
+            lead.end(now, place, is_time);
+        }
+    }
+
+    /// Panics if something is inconsistent.
+    pub(super) fn check_invariants(&self, table: &WaitTable) {
+        self.queue.check_invariants(table);
+        if let Some(lead) = &self.lead {
+            lead.check_invariants();
+        }
     }
 
     /// The order of its queue.
@@ -109,7 +171,7 @@ impl Class {
             }
         }
         let entry = &table[index];
-        self.has_room(in_flight, id, entry.weight, entry.priority).then_some(Candidate {
+        self.has_room(now, in_flight, id, entry.weight, entry.priority).then_some(Candidate {
             class: id,
             priority: entry.priority,
             weight: entry.weight,

@@ -28,6 +28,7 @@ use super::{AdmissionSettings, Outcome};
 use crate::{
     ClassId, Timestamp,
     knobs::{Algorithm, Mode},
+    roster::{Place, Roster},
 };
 
 /// No exchange is found dormant sooner.
@@ -39,12 +40,6 @@ const STEP: f64 = 1.1;
 const STEP_BACK: f64 = 1.0 / STEP;
 /// So many later exchanges have ended well.
 pub(super) const OVERTAKEN: u64 = 20;
-
-/// Exchanges in flight up to which nothing is allocated.
-const TABLE: u32 = 1024;
-
-/// No entry.
-const NONE: u32 = u32::MAX;
 
 /// How long a dormant exchange has stayed in flight at least.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -87,12 +82,8 @@ pub(super) struct Dormant {
     last_end: Timestamp,
     /// When the limit last kept nothing waiting.
     unheld: Timestamp,
-    /// The list of what is not dormant, oldest first, in a table with a list of its free places.
-    table: Vec<Entry>,
-    free: u32,
-    first: u32,
-    last: u32,
-    listed: u64,
+    /// What is followed; in the list, oldest first, what is not dormant.
+    roster: Roster<Entry>,
     /// Weight that is dormant, in all and dense by class.
     total: u64,
     classes: Vec<u64>,
@@ -100,7 +91,7 @@ pub(super) struct Dormant {
     counting: Vec<u64>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Entry {
     class: ClassId,
     weight: u32,
@@ -109,16 +100,6 @@ struct Entry {
     /// Once as many have ended well as this and [`OVERTAKEN`], so many of them have begun later.
     mark: u64,
     dormant: Option<Timestamp>,
-    before: u32,
-    after: u32,
-}
-
-/// Where an exchange is found again; of one that nobody follows, nowhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place(u32);
-
-impl Place {
-    pub(super) const NOWHERE: Self = Self(NONE);
 }
 
 impl Dormant {
@@ -131,11 +112,7 @@ impl Dormant {
             ended: 0,
             last_end: now,
             unheld: now,
-            table: Vec::new(),
-            free: NONE,
-            first: NONE,
-            last: NONE,
-            listed: 0,
+            roster: Roster::new(),
             total: 0,
             classes: Vec::new(),
             counting: Vec::new(),
@@ -148,8 +125,7 @@ impl Dormant {
         self.max = if self.follows { u64::from(settings.dormant_max) } else { 0 };
         self.in_flight_max = settings.limit.max;
         if self.follows {
-            let places = self.in_flight_max.min(TABLE) as usize;
-            self.table.reserve_exact(places.saturating_sub(self.table.len()));
+            self.roster.reserve(self.in_flight_max);
         }
         if settings.classes.len() > self.classes.len() {
             self.classes.resize(settings.classes.len(), 0);
@@ -193,31 +169,10 @@ impl Dormant {
         if !self.follows {
             return Place::NOWHERE;
         }
-        self.listed += 1;
-        let mark = self.ended + self.listed;
-        let entry = Entry { class, weight, since: now, mark, dormant: None, before: self.last, after: NONE };
-        let place = match self.table.get_mut(self.free as usize) {
-            Some(place) => {
-                let found = self.free;
-                self.free = place.after;
-                *place = entry;
-                found
-            }
-            None => {
-                let Ok(found) = u32::try_from(self.table.len()) else {
-                    self.listed -= 1;
-                    return Place::NOWHERE;
-                };
-                self.table.push(entry);
-                found
-            }
-        };
-        match self.table.get_mut(self.last as usize) {
-            Some(last) => last.after = place,
-            None => self.first = place,
-        }
-        self.last = place;
-        Place(place)
+        let mark = self.ended + self.roster.listed() + 1;
+        let place = self.roster.insert(Entry { class, weight, since: now, mark, dormant: None });
+        self.roster.list(place);
+        place
     }
 
     /// An exchange has ended that began at `started`; for how long it counted.
@@ -229,17 +184,13 @@ impl Dormant {
         started: Timestamp,
         outcome: Outcome,
     ) -> Duration {
-        let Some(entry) = self.table.get(place.0 as usize) else { return now.since(started) };
-        let (class, weight, dormant) = (entry.class, u64::from(entry.weight), entry.dormant);
-        match dormant {
-            None => self.unlist(place.0),
-            Some(_) => {
-                self.total -= weight;
-                self.classes[class.index()] -= weight;
-            }
+        let Some(Entry { class, weight, dormant, .. }) = self.roster.remove(place) else {
+            return now.since(started);
+        };
+        if dormant.is_some() {
+            self.total -= u64::from(weight);
+            self.classes[class.index()] -= u64::from(weight);
         }
-        self.table[place.0 as usize].after = self.free;
-        self.free = place.0;
         let counted = dormant.unwrap_or(now).since(started);
         if outcome == Outcome::Success {
             self.ended += u64::from(dormant.is_none());
@@ -265,7 +216,7 @@ impl Dormant {
     #[inline]
     fn is_due(&self, now: Timestamp) -> bool {
         // Asked for at every call, and nearly always of what has begun a moment ago.
-        let begun = self.table.get(self.first as usize).map_or(Timestamp::FAR_FUTURE, |first| first.since);
+        let begun = self.roster.first().map_or(Timestamp::FAR_FUTURE, |(_, first)| first.since);
         begun + STAY_MIN <= now && self.due().is_some_and(|due| due <= now)
     }
 
@@ -281,7 +232,7 @@ impl Dormant {
     #[inline]
     pub(super) fn due(&self) -> Option<Timestamp> {
         let span = self.stay.span()?;
-        let first = self.table.get(self.first as usize)?;
+        let (_, first) = self.roster.first()?;
         if self.total + u64::from(first.weight) > self.max {
             return None;
         }
@@ -294,35 +245,22 @@ impl Dormant {
     }
 
     fn let_go_first(&mut self, now: Timestamp) {
-        let place = self.first;
-        self.unlist(place);
-        let entry = &mut self.table[place as usize];
-        entry.dormant = Some(now);
-        self.total += u64::from(entry.weight);
-        self.classes[entry.class.index()] += u64::from(entry.weight);
-    }
-
-    fn unlist(&mut self, place: u32) {
-        self.listed -= 1;
-        let (before, after) = (self.table[place as usize].before, self.table[place as usize].after);
-        match self.table.get_mut(before as usize) {
-            Some(entry) => entry.after = after,
-            None => self.first = after,
-        }
-        match self.table.get_mut(after as usize) {
-            Some(entry) => entry.before = before,
-            None => self.last = before,
+        let Some((place, _)) = self.roster.first() else { return };
+        self.roster.unlist(place);
+        if let Some(entry) = self.roster.get_mut(place) {
+            entry.dormant = Some(now);
+            self.total += u64::from(entry.weight);
+            self.classes[entry.class.index()] += u64::from(entry.weight);
         }
     }
 
     /// Panics if something is inconsistent.
     pub(super) fn check_invariants(&self) {
-        let (mut listed, mut before, mut place) = (0, NONE, self.first);
-        while let Some(entry) = self.table.get(place as usize) {
-            assert_eq!((entry.before, entry.dormant), (before, None), "the list holds together");
-            (listed, before, place) = (listed + 1, place, entry.after);
-        }
-        assert_eq!((self.last, self.listed), (before, listed), "the list ends where it is said to");
+        self.roster.check_invariants();
+        assert!(
+            self.roster.iter().all(|entry| entry.dormant.is_none()),
+            "what is dormant is not in the list"
+        );
         assert_eq!(self.total, self.classes.iter().sum::<u64>(), "dormant is the sum over the classes");
     }
 }

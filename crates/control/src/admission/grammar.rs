@@ -197,6 +197,8 @@ fn share(byte: u8) -> Share {
 }
 
 fn class(next: &mut impl FnMut() -> u8) -> ClassSettings {
+    let bounds = [(None, None), (None, Some(2)), (Some(2), None), (Some(2), Some(2)), (Some(1), Some(30))];
+    let (in_flight_max, lead) = pick(next(), &bounds);
     ClassSettings {
         ingress: rate(next),
         egress: rate(next),
@@ -209,7 +211,8 @@ fn class(next: &mut impl FnMut() -> u8) -> ClassSettings {
             codel: pick(next(), &[None, None, Some((millis(2), millis(10)))]),
         },
         deadline: pick(next(), &[None, None, Some(20)]).map(millis),
-        in_flight_max: pick(next(), &[None, None, Some(2)]),
+        in_flight_max,
+        in_flight_lead: lead.map(millis),
         share: u32::from(next() % 4) + 1,
         modes: own_modes(next),
     }

@@ -3,7 +3,7 @@
 mod capacity;
 mod tls;
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
 use self::capacity::Giving;
 use super::{
@@ -11,7 +11,7 @@ use super::{
     dormant::Dormant,
     ingress::{Charged, IngressRates},
     levels::Levels,
-    path::{Answer, Path},
+    path::{Answer, Path, Started},
     settings::Modes,
     shadow::Begun,
     streams::{LongStreams, Opened},
@@ -23,6 +23,7 @@ use crate::{
     knobs::{Algorithm, Mode},
     limit::{Limit, Limiter, Load, Sample},
     queue::Phase,
+    roster::Place,
     share::Share,
     tls_sessions::TlsSessions,
 };
@@ -40,6 +41,7 @@ use crate::{
 ///   and its class's bound, and no others: rates hold for it, and it can wait for an egress token.
 /// - What the scheduler picks and what does not fit the limit holds the room; nothing of a lower rank
 ///   passes it. What its class's own bound or rate stops is passed over.
+/// - A class's bound may be passed by one request shortly before there is room under it (`lead.rs`), the application's limit never is.
 /// - A request that arrives while nothing waits and may start takes no turn of the scheduler's.
 /// - A newcomer that could start at once is never refused for a full queue.
 /// - Wait and deadline are over at their instant: a request due at `t` does not start at `t`.
@@ -246,7 +248,7 @@ impl Admission {
             return self.enter_watched(exchange, answer, would_refuse);
         }
         match answer {
-            Answer::Start(in_flight) => Arrival::Start(self.permit(&exchange, in_flight)),
+            Answer::Start(started) => Arrival::Start(self.permit(&exchange, started)),
             Answer::Wait(ticket) => Arrival::Wait(ticket),
             Answer::Refuse(refusal) => Arrival::Refuse(refusal),
         }
@@ -261,15 +263,15 @@ impl Admission {
         would_refuse: Option<Refusal>,
     ) -> Arrival {
         match answer {
-            Answer::Start(in_flight) => {
-                let mut permit = self.permit(&exchange, in_flight);
+            Answer::Start(started) => {
+                let mut permit = self.permit(&exchange, started);
                 permit.would_refuse = would_refuse;
                 if let Some(shadows) = &mut self.shadows {
                     let spell = self.spell;
                     permit.standing = match would_refuse {
                         Some(_) => Standing::Outside { spell },
                         None => match shadows.arrive(self.now, &exchange, true) {
-                            Answer::Start(_) => Standing::Counted,
+                            Answer::Start(Started { place, .. }) => Standing::Counted { place, spell },
                             Answer::Wait(ticket) => Standing::Shadow(Shadow { ticket, spell }),
                             Answer::Refuse(refusal) => {
                                 permit.would_refuse = Some(refusal);
@@ -321,23 +323,36 @@ impl Admission {
     /// An exchange is over: its weight is given back, the limit learns, and others may start. Answers what would have
     /// refused it, if something that only watches would have.
     pub fn depart(&mut self, now: Timestamp, permit: Permit, outcome: Outcome) -> Option<Refusal> {
+        self.end(now, &permit, outcome, true)
+    }
+
+    /// `is_whole`: the server has done all of it.
+    #[inline]
+    fn end(&mut self, now: Timestamp, permit: &Permit, outcome: Outcome, is_whole: bool) -> Option<Refusal> {
         self.advance(now);
-        self.learn(&permit, outcome);
-        self.path.depart(self.now, permit.class, permit.weight);
-        if self.shadows.is_some() { self.depart_watched(&permit) } else { permit.would_refuse }
+        let counted = self.learn(permit, outcome);
+        // What has been dormant was not at the server for all its time.
+        let is_time = is_whole && outcome == Outcome::Success && counted == permit.age(self.now);
+        self.path.depart(self.now, permit.class, permit.weight, permit.in_class, is_time);
+        if self.shadows.is_some() { self.depart_watched(permit, is_time) } else { permit.would_refuse }
     }
 
     #[inline(never)]
-    fn depart_watched(&mut self, permit: &Permit) -> Option<Refusal> {
-        let Permit { class, weight, standing, would_refuse, .. } = *permit;
+    fn depart_watched(&mut self, permit: &Permit, is_time: bool) -> Option<Refusal> {
+        let Permit { class, weight, in_class, standing, would_refuse, .. } = *permit;
         let shadows = self.shadows.as_mut()?;
-        match standing {
+        let place = match standing {
             Standing::Shadow(Shadow { ticket, spell }) if spell == self.spell => {
-                return shadows.end(self.now, ticket).or(would_refuse);
+                return shadows.end(self.now, ticket, is_time).or(would_refuse);
             }
-            Standing::Outside { spell } if spell == self.spell => shadows.stand_in(self.now),
-            _ => shadows.depart(self.now, class, weight),
-        }
+            Standing::Outside { spell } if spell == self.spell => {
+                shadows.stand_in(self.now);
+                return would_refuse;
+            }
+            Standing::Counted { place, spell } if spell == self.spell => place,
+            _ => in_class,
+        };
+        shadows.depart(self.now, class, weight, place, is_time);
         would_refuse
     }
 
@@ -365,7 +380,7 @@ impl Admission {
             return Err(permit);
         }
         let class = permit.class;
-        let by_another = self.depart(now, permit, outcome);
+        let by_another = self.end(now, &permit, outcome, false);
         let opened = self.streams.begin(by_another.is_some());
         let would_refuse = by_another.or((opened == Opened::Beyond).then_some(Refusal::LongStreams));
         if by_another.is_none() && would_refuse.is_some() {
@@ -488,13 +503,14 @@ impl Admission {
         let (shadow, would_refuse) = (entry.shadow, entry.would_refuse);
         let verdict = match entry.phase {
             Phase::Waiting | Phase::Free => return None,
-            Phase::Granted { started, in_flight } => Ok(Permit {
+            Phase::Granted { started, in_flight, place } => Ok(Permit {
                 class: entry.class,
                 weight: entry.weight,
                 started,
                 in_flight: self.dormant.without(in_flight),
                 place: self.dormant.begin(self.now, entry.class, entry.weight),
-                standing: Standing::Counted,
+                in_class: place,
+                standing: Standing::Counted { place: Place::NOWHERE, spell: self.spell },
                 would_refuse,
             }),
             Phase::Refused(refusal) => Err(refusal),
@@ -518,7 +534,7 @@ impl Admission {
         let begun =
             shadow.zip(self.shadows.as_mut()).map(|(ticket, shadows)| (ticket, shadows.begin(ticket)));
         permit.standing = match begun {
-            Some((_, Begun::InFlight)) => Standing::Counted,
+            Some((_, Begun::InFlight(place))) => Standing::Counted { place, spell },
             Some((ticket, Begun::Waiting)) => Standing::Shadow(Shadow { ticket, spell }),
             Some((_, Begun::Refused(refusal))) => {
                 permit.would_refuse = Some(refusal);
@@ -536,25 +552,26 @@ impl Admission {
         }
     }
 
-    fn permit(&mut self, exchange: &Exchange, in_flight: u32) -> Permit {
+    fn permit(&mut self, exchange: &Exchange, started: Started) -> Permit {
         Permit {
             class: exchange.class,
             weight: exchange.weight,
             started: self.now,
-            in_flight: self.dormant.without(in_flight),
+            in_flight: self.dormant.without(started.in_flight),
             place: self.dormant.begin(self.now, exchange.class, exchange.weight),
-            standing: Standing::Counted,
+            in_class: started.place,
+            standing: Standing::Counted { place: Place::NOWHERE, spell: self.spell },
             would_refuse: None,
         }
     }
 
-    /// The limit learns from an exchange that has ended.
-    fn learn(&mut self, permit: &Permit, outcome: Outcome) {
+    /// The limit learns from an exchange that has ended; for how long it counted.
+    fn learn(&mut self, permit: &Permit, outcome: Outcome) -> Duration {
         // The limit for what counts, as it was until now.
         let limit = self.dormant.without(self.limit);
         let response_time = self.dormant.end(self.now, permit.place, permit.started, outcome);
         if self.modes.in_flight == Mode::Off {
-            return;
+            return response_time;
         }
         if outcome != Outcome::Ignore {
             let held = self.modes.in_flight == Mode::Enforce && self.path.held_since(permit.started);
@@ -570,6 +587,7 @@ impl Admission {
         }
         self.dormant.settle(self.now, self.path.is_held());
         self.apply_limit();
+        response_time
     }
 
     /// Tells the limiter that time has passed. True if others may start now.

@@ -9,6 +9,7 @@ mod class;
 mod dormant;
 pub mod grammar;
 mod ingress;
+mod lead;
 mod levels;
 mod machine;
 mod path;
@@ -25,10 +26,9 @@ pub use levels::Levels;
 pub use machine::Admission;
 pub use settings::{AdmissionSettings, ClassSettings, Modes, OwnModes, Rate};
 
-use dormant::Place;
 use streams::Opened;
 
-use crate::{ClassId, Refusal, Ticket, Timestamp};
+use crate::{ClassId, Refusal, Ticket, Timestamp, roster::Place};
 
 /// What admission needs to know of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,9 @@ pub struct Permit {
     started: Timestamp,
     /// Weight in flight just after the start, this exchange included, without what is dormant.
     in_flight: u32,
+    /// Where it is found again among what may become dormant, and by its class.
     place: Place,
+    in_class: Place,
     standing: Standing,
     would_refuse: Option<Refusal>,
 }
@@ -75,8 +77,8 @@ pub struct Permit {
 /// How a permit stands on the path of shadows, if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// Its weight is counted there as well.
-    Counted,
+    /// Its weight is counted there as well, and there its class finds it in that spell; in a later one, where it was in truth.
+    Counted { place: Place, spell: u32 },
     /// Its shadow waited when it began.
     Shadow(Shadow),
     /// It is none of those there, whose shadow was refused or has ended. Holds in that spell only.
@@ -166,7 +168,7 @@ impl Permit {
     pub const fn shadow(&self) -> Option<Shadow> {
         match self.standing {
             Standing::Shadow(shadow) => Some(shadow),
-            Standing::Counted | Standing::Outside { .. } => None,
+            Standing::Counted { .. } | Standing::Outside { .. } => None,
         }
     }
 

@@ -11,6 +11,7 @@ use crate::{
     knobs::{Mode, SchedulerKind},
     limit::Load,
     queue::{Entry, Exit, Newcomer, Phase, WaitTable},
+    roster::Place,
     scheduler::{Candidate, Scheduler},
     token_bucket::TokenBucket,
 };
@@ -27,10 +28,18 @@ pub(super) enum Role {
 /// What the path answers to an arrival.
 #[must_use]
 pub(super) enum Answer {
-    /// With the weight in flight just after.
-    Start(u32),
+    Start(Started),
     Wait(Ticket),
     Refuse(Refusal),
+}
+
+/// An exchange that has just started.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Started {
+    /// Weight in flight just after.
+    pub(super) in_flight: u32,
+    /// Where its class finds it, with which it is given back.
+    pub(super) place: Place,
 }
 
 #[derive(Clone, Debug)]
@@ -150,10 +159,10 @@ impl Path {
         let (weight, priority) = (exchange.weight, exchange.priority);
         if self.busy.is_empty()
             && self.in_flight.fits(weight, priority)
-            && class.has_room(&self.in_flight, class_id, weight, priority)
+            && class.has_room(now, &self.in_flight, class_id, weight, priority)
             && take_both(now, self.egress.as_mut(), class.egress.as_mut())
         {
-            return Answer::Start(self.take(class_id, weight));
+            return Answer::Start(self.take(now, class_id, weight, priority));
         }
         self.queue(now, Newcomer { deadline, begun, ..newcomer(now, exchange, self.arrivals) })
     }
@@ -192,7 +201,7 @@ impl Path {
                 self.table[index].announced = true;
                 return Answer::Wait(self.table.ticket(index));
             }
-            Phase::Granted { in_flight, .. } => Answer::Start(in_flight),
+            Phase::Granted { in_flight, place, .. } => Answer::Start(Started { in_flight, place }),
             Phase::Refused(refusal) => Answer::Refuse(refusal),
             Phase::Free => unreachable!("an entry is freed by its ticket's owner, and nobody has the ticket"),
         };
@@ -244,9 +253,33 @@ impl Path {
         }
     }
 
-    pub(super) fn depart(&mut self, now: Timestamp, class: ClassId, weight: u32) {
-        self.in_flight.give_back(class, weight);
+    /// An exchange is over; `is_time`: the server has done all of it, and what that took says what others will take.
+    pub(super) fn depart(
+        &mut self,
+        now: Timestamp,
+        class: ClassId,
+        weight: u32,
+        place: Place,
+        is_time: bool,
+    ) {
+        self.give_back(now, class, weight, place, is_time);
         self.reconsider(now);
+    }
+
+    /// The same, with nobody started for it yet.
+    #[inline]
+    pub(super) fn give_back(
+        &mut self,
+        now: Timestamp,
+        class: ClassId,
+        weight: u32,
+        place: Place,
+        is_time: bool,
+    ) {
+        self.in_flight.give_back(class, weight);
+        if let Some(class) = self.classes.get_mut(class.index()) {
+            class.end(now, place, is_time);
+        }
     }
 
     /// Starts what may start after room or limit have changed.
@@ -401,15 +434,17 @@ impl Path {
 
     fn grant(&mut self, now: Timestamp, index: u32) {
         self.unqueue(now, index, Exit::Started);
-        let in_flight = self.take(self.table[index].class, self.table[index].weight);
-        self.table[index].phase = Phase::Granted { started: now, in_flight };
+        let Entry { class, weight, priority, .. } = self.table[index];
+        let Started { in_flight, place } = self.take(now, class, weight, priority);
+        self.table[index].phase = Phase::Granted { started: now, in_flight, place };
         self.announce(index);
     }
 
-    /// Takes weight, asking nobody; answers the weight in flight just after.
-    fn take(&mut self, class: ClassId, weight: u32) -> u32 {
+    /// Takes weight, asking nobody.
+    fn take(&mut self, now: Timestamp, class: ClassId, weight: u32, priority: u8) -> Started {
+        let place = self.classes[class.index()].begin(now, &self.in_flight, class, weight, priority);
         self.in_flight.take(class, weight);
-        whole(self.in_flight.total())
+        Started { in_flight: whole(self.in_flight.total()), place }
     }
 
     fn refuse(&mut self, now: Timestamp, index: u32, refusal: Refusal) {
@@ -478,6 +513,9 @@ impl Path {
             if let Some(moment) = class.queue.turns_at(now) {
                 next = next.min(moment);
             }
+            if let Some(moment) = class.lead_opens(now, &self.in_flight, *id) {
+                next = next.min(moment);
+            }
             if application_ready && let Some(bucket) = &mut class.egress {
                 let moment = bucket.next(now);
                 if moment > now {
@@ -493,7 +531,7 @@ impl Path {
         self.in_flight.check_invariants();
         let mut waiting = 0;
         for (id, class) in (0..).map(ClassId).zip(&self.classes) {
-            class.queue.check_invariants(&self.table);
+            class.check_invariants(&self.table);
             waiting += class.queue.len();
             assert_eq!(class.queue.len() > 0, self.busy.contains(&id), "busy classes are known");
             for index in class.queue.iter(&self.table) {

@@ -27,6 +27,8 @@ use crate::{
 /// An exchange in flight.
 #[derive(Clone, Debug)]
 struct Out {
+    /// Of its request.
+    sequence: u64,
     class: usize,
     weight: u32,
     started: Timestamp,
@@ -57,8 +59,8 @@ impl Out {
 /// How it stands among shadows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Standing {
-    /// In flight.
-    Counted,
+    /// In flight, by that number.
+    Counted(u64),
     /// Its shadow waited when it started.
     Shadow(u64),
     /// It is none of them.
@@ -137,7 +139,7 @@ impl Reference {
         if settings.watches() && self.shadows.is_none() {
             self.shadows = Some(self.acts.cast_shadows());
             for permit in &mut self.permits {
-                permit.among_shadows = Standing::Counted;
+                permit.among_shadows = Standing::Counted(permit.sequence);
             }
         }
         if !settings.watches()
@@ -319,10 +321,10 @@ impl Reference {
             State::Refused(refusal) => Event::Refused(refusal),
             State::Granted { started, in_flight } => {
                 let among_shadows = match shadows {
-                    None => Standing::Counted,
+                    None => Standing::Counted(sequence),
                     Some(_) if would_refuse.is_some() => Standing::Outside,
                     Some(shadows) => match shadows.arrive(exchange, true) {
-                        (_, State::Granted { .. }) => Standing::Counted,
+                        (shadow, State::Granted { .. }) => Standing::Counted(shadow),
                         (shadow, State::Waiting) => Standing::Shadow(shadow),
                         (_, State::Refused(refusal)) => {
                             would_refuse = Some(refusal);
@@ -332,7 +334,16 @@ impl Reference {
                 };
                 let (class, weight) = (exchange.class.index(), exchange.weight);
                 let followed = None;
-                self.start(Out { class, weight, started, in_flight, among_shadows, would_refuse, followed })
+                self.start(Out {
+                    sequence,
+                    class,
+                    weight,
+                    started,
+                    in_flight,
+                    among_shadows,
+                    would_refuse,
+                    followed,
+                })
             }
             State::Waiting => {
                 let shadows = shadows.filter(|_| would_refuse.is_none());
@@ -366,11 +377,11 @@ impl Reference {
             };
         };
         let exchange = request.exchange;
-        self.acts.run(&exchange);
         let mut would_refuse = request.would_refuse;
         let begun = self.shadows.as_mut().map(|shadows| shadows.begin(request.shadow));
         let among_shadows = match begun {
-            None | Some(Begun::InFlight) => Standing::Counted,
+            None => Standing::Counted(sequence),
+            Some(Begun::InFlight) => Standing::Counted(request.shadow.unwrap()),
             Some(Begun::Waiting) => Standing::Shadow(request.shadow.unwrap()),
             Some(Begun::Over) => Standing::Outside,
             Some(Begun::Refused(refusal)) => {
@@ -380,10 +391,10 @@ impl Reference {
         };
         let (class, weight) = (exchange.class.index(), exchange.weight);
         let followed = None;
-        self.start(Out { class, weight, started, in_flight, among_shadows, would_refuse, followed })
+        self.start(Out { sequence, class, weight, started, in_flight, among_shadows, would_refuse, followed })
     }
 
-    fn depart(&mut self, position: usize, outcome: Outcome) -> Option<Refusal> {
+    fn depart(&mut self, position: usize, outcome: Outcome, is_whole: bool) -> Option<Refusal> {
         let limit = self.without_dormant(self.limit());
         let out = self.permits.swap_remove(position);
         let counted = out.dormant().unwrap_or(self.now).since(out.started);
@@ -410,11 +421,12 @@ impl Reference {
             self.settle_dormant();
             self.tell_limit();
         }
-        self.acts.depart(out.class, out.weight);
+        let is_time = is_whole && outcome == Outcome::Success && counted == self.now.since(out.started);
+        self.acts.depart(out.sequence, is_time);
         if let Some(shadows) = &mut self.shadows {
             match out.among_shadows {
-                Standing::Counted => shadows.depart(out.class, out.weight),
-                Standing::Shadow(shadow) => return shadows.end(shadow).or(out.would_refuse),
+                Standing::Counted(shadow) => shadows.depart(shadow, is_time),
+                Standing::Shadow(shadow) => return shadows.end(shadow, is_time).or(out.would_refuse),
                 Standing::Outside => shadows.stand_in(),
             }
         }
@@ -470,7 +482,7 @@ impl Reference {
             Op::Depart(position, outcome) => match position.checked_rem(self.permits.len()) {
                 Some(position) => {
                     self.advance();
-                    Event::Ended(self.depart(position, outcome))
+                    Event::Ended(self.depart(position, outcome, true))
                 }
                 None => Event::Nothing,
             },
@@ -488,7 +500,7 @@ impl Reference {
                 {
                     self.advance();
                     let class = self.permits[position].class;
-                    let is_refused = self.depart(position, outcome);
+                    let is_refused = self.depart(position, outcome, false);
                     self.open_stream(class, is_refused);
                     Event::Streams
                 }

@@ -62,6 +62,8 @@ pub struct ClassSettings {
     pub deadline: Option<Duration>,
     /// Weight units of the class in flight at once.
     pub in_flight_max: Option<u32>,
+    /// How long before there is room under that bound the next one may start.
+    pub in_flight_lead: Option<Duration>,
     /// Its share under the weighted scheduler.
     pub share: u32,
 }
@@ -145,6 +147,7 @@ impl AdmissionSettings {
                     queue: queue(application, class),
                     deadline: class.get(keys::DEADLINE),
                     in_flight_max: class.get(keys::CLASS_IN_FLIGHT_MAX).map(units),
+                    in_flight_lead: class.get(keys::IN_FLIGHT_LEAD),
                     share: units(class.get(keys::SHARE)),
                 })
                 .collect(),

@@ -15,16 +15,16 @@
 
 use super::{
     Exchange,
-    path::{Answer, Path, Role, newcomer},
+    path::{Answer, Path, Role, Started, newcomer},
 };
-use crate::{Refusal, Ticket, Timestamp, queue::Phase};
+use crate::{Refusal, Ticket, Timestamp, queue::Phase, roster::Place};
 
 /// How the shadow of a request stands when that starts in truth.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Begun {
-    /// In flight; its weight is counted.
-    InFlight,
+    /// In flight; its weight is counted, and there its class finds it.
+    InFlight(Place),
     /// It waits.
     Waiting,
     /// It was refused, which now counts.
@@ -66,12 +66,12 @@ impl Path {
     pub(super) fn arrive_waiting(&mut self, now: Timestamp, exchange: &Exchange) -> Option<Ticket> {
         let phase = match self.arrive(now, exchange, false) {
             Answer::Wait(ticket) => return Some(ticket),
-            Answer::Start(in_flight) => Phase::Granted { started: now, in_flight },
+            Answer::Start(Started { in_flight, place }) => Phase::Granted { started: now, in_flight, place },
             Answer::Refuse(refusal) => Phase::Refused(refusal),
         };
         let Some(index) = self.table.insert(newcomer(now, exchange, self.arrivals)) else {
-            if matches!(phase, Phase::Granted { .. }) {
-                self.depart(now, exchange.class, exchange.weight);
+            if let Phase::Granted { place, .. } = phase {
+                self.depart(now, exchange.class, exchange.weight, place, false);
             }
             return None;
         };
@@ -99,10 +99,10 @@ impl Path {
                 entry.begun = true;
                 Begun::Waiting
             }
-            Phase::Granted { .. } => {
+            Phase::Granted { place, .. } => {
                 self.ahead.remove(&entry.sequence);
                 self.table.remove(index);
-                Begun::InFlight
+                Begun::InFlight(place)
             }
             Phase::Refused(refusal) => {
                 let class = entry.class;
@@ -117,11 +117,11 @@ impl Path {
     pub(super) fn withdraw(&mut self, now: Timestamp, ticket: Ticket) {
         let Some(index) = self.table.find(ticket) else { return };
         let entry = &self.table[index];
-        if let Phase::Granted { .. } = entry.phase {
+        if let Phase::Granted { place, .. } = entry.phase {
             let (class, weight) = (entry.class, entry.weight);
             self.ahead.remove(&entry.sequence);
             self.table.remove(index);
-            self.depart(now, class, weight);
+            self.depart(now, class, weight, place, false);
         } else {
             self.forget(now, ticket);
         }
@@ -139,16 +139,16 @@ impl Path {
     }
 
     /// The exchange is over whose shadow waited when it began. What would have refused it meanwhile, unless that was
-    /// told when its client left.
-    pub(super) fn end(&mut self, now: Timestamp, ticket: Ticket) -> Option<Refusal> {
+    /// told when its client left. `is_time` as for [`Path::depart`].
+    pub(super) fn end(&mut self, now: Timestamp, ticket: Ticket, is_time: bool) -> Option<Refusal> {
         let Some(entry) = self.entry(ticket) else {
             self.stand_in(now);
             return None;
         };
         let (phase, class, weight) = (entry.phase, entry.class, entry.weight);
         self.forget(now, ticket);
-        if let Phase::Granted { .. } = phase {
-            self.depart(now, class, weight);
+        if let Phase::Granted { place, .. } = phase {
+            self.depart(now, class, weight, place, is_time);
             return None;
         }
         self.stand_in(now);
@@ -159,7 +159,9 @@ impl Path {
     pub(super) fn stand_in(&mut self, now: Timestamp) {
         if let Some((_, index)) = self.ahead.pop_first() {
             let entry = &self.table[index];
-            self.in_flight.give_back(entry.class, entry.weight);
+            if let Phase::Granted { place, .. } = entry.phase {
+                self.give_back(now, entry.class, entry.weight, place, false);
+            }
             self.table.remove(index);
         }
         self.reconsider(now);

@@ -1,6 +1,7 @@
 //! Hand-computed walks through the path.
 
 mod dormant;
+mod lead;
 mod modes;
 
 use std::{collections::VecDeque, time::Duration};
@@ -114,8 +115,9 @@ fn first_come_first_served_within_the_limit() {
             weight: 1,
             started: at(11),
             in_flight: 2,
-            place: super::dormant::Place::NOWHERE,
-            standing: Standing::Counted,
+            place: Place::NOWHERE,
+            in_class: Place::NOWHERE,
+            standing: Standing::Counted { place: Place::NOWHERE, spell: 0 },
             would_refuse: None,
         })
     );

@@ -358,6 +358,8 @@ knobs! {
             "CoDel: how long waits may stay over the target before the first drop.";
         CLASS_IN_FLIGHT_MAX: Option<u64> = "in_flight.max", count(1, 1_000_000), Value::None,
             "Weight units of the class in flight at once, within the application's limit.";
+        IN_FLIGHT_LEAD: Option<Span> = "in_flight.lead", span(MS, HOUR), Value::None,
+            "How long before one of the class is expected to end the next may start that the class's in_flight.max holds back, one at a time: it is at the server when that is free. Only where the times of the class are so steady that at least three in four end within the lead; without in_flight.max it is nothing.";
         CLASS_IN_FLIGHT_MODE: Option<Chosen<Mode>> = "in_flight.mode", choice::<Mode>(), Value::None,
             "Whether the class's in_flight.max acts, only counts what it would hold back, or is not consulted; none: as the application's in_flight.mode says.";
         ROOM_QUEUES: bool = "waiting_room.queues", Kind::Flag, Value::Flag(true),

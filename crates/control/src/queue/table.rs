@@ -4,7 +4,7 @@
 //! too late is recognised. Entries are reused; the table is as large as the most that ever waited at
 //! once, which the queues bound.
 
-use crate::{ClassId, Refusal, Ticket, Timestamp};
+use crate::{ClassId, Refusal, Ticket, Timestamp, roster::Place};
 
 /// No entry.
 pub(crate) const NIL: u32 = u32::MAX;
@@ -22,6 +22,8 @@ pub(crate) enum Phase {
         started: Timestamp,
         /// Weight in flight just after.
         in_flight: u32,
+        /// Where its class finds it.
+        place: Place,
     },
     /// It was refused; nobody has been told yet.
     Refused(Refusal),

@@ -2,6 +2,7 @@
 
 mod determinism;
 mod emergence;
+mod lead;
 mod planted;
 mod room;
 mod tls;

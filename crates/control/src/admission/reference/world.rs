@@ -1,6 +1,10 @@
-//! One path of the reference, of requests or of shadows: who waits, what is in flight, who is next.
+//! One path of the reference, of requests or of shadows: who waits, who is next.
+
+mod under_way;
 
 use std::time::Duration;
+
+use under_way::UnderWay;
 
 use super::{
     super::{AdmissionSettings, ClassSettings, Exchange, Rate},
@@ -68,8 +72,10 @@ pub(super) struct World {
     followed: Vec<(Timestamp, usize, Duration)>,
     /// Starts by class.
     pub(super) started: Vec<u64>,
-    /// Class and weight of what is in flight, besides grants that nobody has collected.
-    running: Vec<(usize, u32)>,
+    /// In the order in which the server could begin with them.
+    under_way: Vec<UnderWay>,
+    /// How long exchanges took, by class.
+    times: Vec<Vec<Duration>>,
     pub(super) requests: Vec<Request>,
     sequence: u64,
     round_robin: usize,
@@ -119,7 +125,8 @@ impl World {
             codels: Vec::new(),
             followed: Vec::new(),
             started: Vec::new(),
-            running: Vec::new(),
+            under_way: Vec::new(),
+            times: Vec::new(),
             requests: Vec::new(),
             sequence: 0,
             round_robin: 0,
@@ -161,6 +168,7 @@ impl World {
             let mut class = class.clone();
             class.egress = class.egress.filter(|_| self.heeds(modes.egress));
             class.in_flight_max = class.in_flight_max.filter(|_| self.heeds(modes.in_flight));
+            class.in_flight_lead = class.in_flight_lead.filter(|_| class.in_flight_max.is_some());
             let is_bounded = self.heeds(modes.queue);
             if !is_bounded {
                 class.queue.max = class.queue.max.max(queue::LEN_MAX);
@@ -171,6 +179,7 @@ impl World {
                 self.classes.push(class.clone());
                 self.bounded_since.push(is_bounded.then_some(now));
                 self.started.push(0);
+                self.times.push(Vec::new());
                 self.class_egress.push(None);
                 self.codels.push(None);
                 self.followed.push((now, 0, Duration::ZERO));
@@ -184,6 +193,7 @@ impl World {
                 None => NaiveCodel::new(target, interval),
             });
             self.classes[id] = class;
+            self.follow(id);
             let since = self.bounded_since[id];
             self.bounded_since[id] = is_bounded.then(|| since.unwrap_or(now));
             if is_bounded && since.is_none() {
@@ -222,17 +232,6 @@ impl World {
             .collect();
         queue.sort_by_key(|request| request.sequence);
         queue
-    }
-
-    /// Weight in flight, of a class or of all.
-    pub(super) fn in_flight(&self, class: Option<usize>) -> u64 {
-        let of = |other| class.is_none_or(|class| class == other);
-        let running = self.running.iter().filter(|(class, _)| of(*class));
-        let grants = self.requests.iter().filter(|request| {
-            matches!(request.state, State::Granted { .. }) && of(request.exchange.class.index())
-        });
-        running.map(|(_, weight)| u64::from(*weight)).sum::<u64>()
-            + grants.map(|request| u64::from(request.exchange.weight)).sum::<u64>()
     }
 
     fn fits(&self, class: Option<usize>, limit: Option<u32>, exchange: &Exchange) -> bool {
@@ -277,7 +276,13 @@ impl World {
         let weight = self.find(sequence).exchange.weight;
         let in_flight = u32::try_from(self.in_flight(None) + u64::from(weight)).unwrap();
         let started = self.now;
-        let class = self.find(sequence).exchange.class.index();
+        let exchange = self.find(sequence).exchange;
+        let class = exchange.class.index();
+        let is_followed = self.classes[class].in_flight_lead.is_some();
+        let is_early = is_followed && !self.fits(Some(class), self.classes[class].in_flight_max, &exchange);
+        let is_expected = is_followed && !is_early;
+        let since = is_expected.then_some(started);
+        self.under_way.push(UnderWay { sequence, class, weight, since, is_early, is_expected });
         self.started[class] += 1;
         self.decide(sequence, State::Granted { started, in_flight });
     }
@@ -356,10 +361,7 @@ impl World {
                 chosen = with.min_by_key(|request| (request.deadline, request.sequence)).unwrap_or(&chosen);
             }
         }
-        let open = has_token(&self.class_egress[class], self.now)
-            && self.classes[class]
-                .in_flight_max
-                .is_none_or(|max| self.fits(Some(class), Some(max), &chosen.exchange));
+        let open = has_token(&self.class_egress[class], self.now) && self.has_room(&chosen.exchange);
         open.then(|| (chosen.clone(), starving))
     }
 
@@ -450,9 +452,6 @@ impl World {
         if state != State::Waiting {
             self.remove(sequence);
         }
-        if let State::Granted { .. } = state {
-            self.run(&exchange);
-        }
         (sequence, state)
     }
 
@@ -462,10 +461,11 @@ impl World {
         if state == State::Waiting {
             return sequence;
         }
+        let kept = self.request(exchange, None, state, false);
         if let State::Granted { .. } = state {
-            self.running.pop();
+            self.under_way.iter_mut().find(|one| one.sequence == sequence).unwrap().sequence = kept;
         }
-        self.request(exchange, None, state, false)
+        kept
     }
 
     fn request(&mut self, exchange: Exchange, deadline: Option<Timestamp>, state: State, begun: bool) -> u64 {
@@ -485,14 +485,8 @@ impl World {
         sequence
     }
 
-    /// Something is in flight that is no grant.
-    pub(super) fn run(&mut self, exchange: &Exchange) {
-        self.running.push((exchange.class.index(), exchange.weight));
-    }
-
-    pub(super) fn depart(&mut self, class: usize, weight: u32) {
-        let position = self.running.iter().position(|running| *running == (class, weight)).unwrap();
-        self.running.swap_remove(position);
+    pub(super) fn depart(&mut self, sequence: u64, is_time: bool) {
+        self.give_back(sequence, is_time);
         self.dispatch();
     }
 
@@ -509,7 +503,6 @@ impl World {
             }
             State::Granted { .. } => {
                 self.remove(request.sequence);
-                self.run(&request.exchange);
                 Begun::InFlight
             }
             State::Refused(refusal) => {
@@ -522,10 +515,15 @@ impl World {
 
     /// The request of a shadow never starts.
     pub(super) fn withdraw(&mut self, sequence: Option<u64>) {
-        if self.requests.iter().any(|request| Some(request.sequence) == sequence) {
-            self.remove(sequence.unwrap());
-            self.dispatch();
+        let Some(found) = self.requests.iter().find(|request| Some(request.sequence) == sequence) else {
+            return;
+        };
+        let (sequence, state) = (found.sequence, found.state);
+        self.remove(sequence);
+        if let State::Granted { .. } = state {
+            self.give_back(sequence, false);
         }
+        self.dispatch();
     }
 
     /// The client of an exchange has left whose shadow waited when it began. Whether that has left too, and what had
@@ -544,11 +542,12 @@ impl World {
     }
 
     /// The exchange is over whose shadow waited when it began.
-    pub(super) fn end(&mut self, sequence: u64) -> Option<Refusal> {
+    pub(super) fn end(&mut self, sequence: u64, is_time: bool) -> Option<Refusal> {
         let state = self.find(sequence).state;
         self.remove(sequence);
         match state {
             State::Granted { .. } => {
+                self.give_back(sequence, is_time);
                 self.dispatch();
                 None
             }
@@ -571,6 +570,7 @@ impl World {
         let ahead = self.requests.iter().filter(|r| !r.begun && matches!(r.state, State::Granted { .. }));
         if let Some(sequence) = ahead.map(|request| request.sequence).min() {
             self.remove(sequence);
+            self.give_back(sequence, false);
         }
         self.dispatch();
     }
@@ -583,10 +583,7 @@ impl World {
             self.followed[class] = (self.now, 1, Duration::ZERO);
         }
         let sequence = self.request(exchange, deadline, State::Waiting, begun);
-        let room = self.fits(None, self.limit, &exchange)
-            && self.classes[class]
-                .in_flight_max
-                .is_none_or(|max| self.fits(Some(class), Some(max), &exchange));
+        let room = self.fits(None, self.limit, &exchange) && self.has_room(&exchange);
         let tokens = has_token(&self.egress, self.now) && has_token(&self.class_egress[class], self.now);
         if self.queue(None).len() == 1 && room && tokens {
             // Nothing else waits: it starts and takes no turn of the scheduler's.
@@ -642,6 +639,7 @@ impl World {
             if settings.discipline == Discipline::AdaptiveLifo && !self.is_lifo(class) {
                 moments.push(self.followed[class].0 + settings.stands_after);
             }
+            moments.extend(self.lead_moments(class));
             if application == self.now
                 && let Some(mut bucket) = self.class_egress[class].clone()
             {
