@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 
 use crate::{
     LabError,
-    experiment::{Arm, Experiment, Front, Mode, Script, Subject, builtin},
+    experiment::{Arm, Division, Experiment, Front, Mode, Script, Subject, builtin},
     live, report, simulated, table, verdict,
 };
 
@@ -232,6 +232,7 @@ fn with_controller(experiment: &mut Experiment, file: &Path) -> Result<String, L
         settings: Vec::new(),
         controller: Some(script),
         configuration: None,
+        processors: Division::default(),
     });
     Ok(told)
 }

@@ -1,6 +1,7 @@
 //! The figures a run gives: names, units and what they mean.
 //!
-//! A figure of one class has the class before it: `home:goodput_per_s`. A figure of a live run
+//! A figure of one class, or of one of several applications, has it before its name: `home:goodput_per_s`; of a zone, behind:
+//! `first:goodput_per_s@B`. A figure of a live run
 //! beside its simulation has a suffix: `goodput_per_s/simulated` is the ratio of both.
 
 /// A row of the table.
@@ -48,6 +49,11 @@ metrics! {
     "told_share", "", false, "told a time / offered", "Visitors told to come later over requests offered.";
     "served_of_comers", "", false, "served / who came", "Replies over requests offered less those who did not come at their time.";
     "broken_share", "", false, "visits broken off / visits", "Visits that ended because a request after the first was not answered, over visits that ended.";
+    "sessions_completed_per_s", "/s", false, "sessions completed", "Visits begun in the measured time of which every request was answered, until they ended by themselves before the run did, a second.";
+    "sessions_refused_per_s", "/s", false, "sessions refused", "Visits begun in the measured time that ended because a connection or a request was refused, a second.";
+    "sessions_timed_out_per_s", "/s", false, "sessions timed out", "Visits begun in the measured time that ended because their client gave up, a second.";
+    "processors", "", false, "processors given", "Processors the application had in the mean: as many as the CPU manager of the arm gave it, or else as many as it may use.";
+    "processors_used", "", false, "processors used", "Processors that worked in the measured time, for whomever.";
     "overtaken_share", "", false, "overtaken / started", "Starts of requests that were overtaken by more than a second by somebody who first asked later.";
     "overtaken_mean_ms", "ms", false, "mean time overtaken by", "By how much later the last of those who had started over a second before had first asked, as a mean over all starts; 0 of who was not overtaken.";
     "return_p50_ms", "ms", false, "median from return to reply", "Median time from coming at the promised time until the reply, the short queue included.";
@@ -79,21 +85,68 @@ pub const SERIES: &[(&str, &str, &str)] = &[
     ("capacity", "/s", "The capacity the front takes the server to have, work units a second."),
     ("in_flight", "", "Requests at the server."),
     ("queued", "", "Requests waiting at the front."),
+    ("processors", "", "Processors the application has."),
 ];
 
 /// The suffix of ratios of a live run to its simulation.
 pub const BESIDE_SIMULATION: &str = "/simulated";
 
-/// The row of a metric, with its class if it is of one.
+/// Before the name of the zone that a figure is of: `first:goodput_per_s@B`.
+pub const OF_ZONE: char = '@';
+
+/// The figures that zones have.
+pub const OF_ZONES: &[&str] = &["offered_per_s", "goodput_per_s", "processors", "processors_used"];
+
+/// What an experiment has figures of, beside the whole.
+#[derive(Clone, Debug, Default)]
+pub struct Parts {
+    /// Its classes; where there are several applications these have no figures.
+    pub classes: Vec<String>,
+    /// Its applications, where there are several: everything is of one of them.
+    pub applications: Vec<String>,
+    /// Its zones.
+    pub zones: Vec<String>,
+}
+
+impl Parts {
+    /// What may stand before a figure, and what it is called.
+    fn before(&self) -> (&'static str, &[String]) {
+        if self.applications.is_empty() {
+            ("class", &self.classes)
+        } else {
+            ("application", &self.applications)
+        }
+    }
+
+    /// Whether this may stand before a figure; otherwise the mend.
+    fn check(&self, part: Option<&str>) -> Result<(), String> {
+        let (what, known) = self.before();
+        match part {
+            Some(part) if !known.iter().any(|one| one == part) => {
+                Err(format!("there is no {what} {part}: write one of {}", known.join(", ")))
+            }
+            None if !self.applications.is_empty() => Err(format!(
+                "it is of one application: write one of {} and a colon before it",
+                known.join(", ")
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A figure's name taken apart: what it is of, its row's name, its zone.
+fn apart(name: &str) -> (Option<&str>, &str, Option<&str>) {
+    let name = name.strip_suffix(BESIDE_SIMULATION).unwrap_or(name);
+    let (part, name) = name.split_once(':').map_or((None, name), |(part, name)| (Some(part), name));
+    let (name, zone) = name.split_once(OF_ZONE).map_or((name, None), |(name, zone)| (name, Some(zone)));
+    (part, name, zone)
+}
+
+/// The row of a metric, with the class or application if it is of one.
 #[must_use]
 pub fn find(name: &str) -> Option<(Option<&str>, &'static Metric)> {
-    let base = name.strip_suffix(BESIDE_SIMULATION).unwrap_or(name);
-    let (class, base) = match base.split_once(':') {
-        Some((class, base)) => (Some(class), base),
-        None => (None, base),
-    };
-    let metric = ALL.iter().find(|metric| metric.name == base)?;
-    (class.is_none() || metric.by_class).then_some((class, metric))
+    let (part, base, _) = apart(name);
+    ALL.iter().find(|metric| metric.name == base).map(|metric| (part, metric))
 }
 
 /// What an axis says of a metric.
@@ -107,6 +160,8 @@ pub fn axis(name: &str) -> String {
         Some(class) => format!("{} of {class}", metric.label),
         None => metric.label.to_owned(),
     };
+    let (.., zone) = apart(name);
+    let label = zone.map_or_else(|| label.clone(), |zone| format!("{label}, zone {zone}"));
     if name.ends_with(BESIDE_SIMULATION) {
         format!("{label}, live over simulated")
     } else {
@@ -119,18 +174,22 @@ fn with_unit(label: &str, unit: &str) -> String {
     if unit.is_empty() { label } else { format!("{label} ({unit})") }
 }
 
-/// Whether there is such a metric; otherwise the mend.
-pub(crate) fn check(name: &str, classes: &[String]) -> Result<(), String> {
-    let base = name.strip_suffix(BESIDE_SIMULATION).unwrap_or(name);
-    if let Some((class, _)) = base.split_once(':')
-        && !classes.iter().any(|known| known == class)
-    {
-        return Err(format!("there is no class {class}: write one of {}", classes.join(", ")));
+/// Whether there is such a metric of such a part; otherwise the mend.
+pub(crate) fn check(name: &str, parts: &Parts) -> Result<(), String> {
+    let (part, base, zone) = apart(name);
+    parts.check(part)?;
+    if let Some(zone) = zone {
+        if !parts.zones.iter().any(|known| known == zone) {
+            return Err(format!("there is no zone {zone}: write one of {}", parts.zones.join(", ")));
+        }
+        if !OF_ZONES.contains(&base) {
+            return Err(format!("zones have {}", OF_ZONES.join(", ")));
+        }
     }
-    if find(name).is_some() {
+    let of_class = parts.applications.is_empty() && part.is_some();
+    if find(name).is_some_and(|(_, metric)| metric.by_class || !of_class) {
         return Ok(());
     }
-    let base = base.split_once(':').map_or(base, |(_, base)| base);
     Err(tidegate_config::closest(base, ALL.iter().map(|metric| metric.name)).map_or_else(
         || "docs/lab.md lists them".to_owned(),
         |meant| format!("did you mean {meant}? docs/lab.md lists them"),
@@ -138,13 +197,9 @@ pub(crate) fn check(name: &str, classes: &[String]) -> Result<(), String> {
 }
 
 /// Whether there is such a series; otherwise the mend.
-pub(crate) fn check_series(name: &str, classes: &[String]) -> Result<(), String> {
-    let (class, base) = name.split_once(':').map_or((None, name), |(class, base)| (Some(class), base));
-    if let Some(class) = class
-        && !classes.iter().any(|known| known == class)
-    {
-        return Err(format!("there is no class {class}: write one of {}", classes.join(", ")));
-    }
+pub(crate) fn check_series(name: &str, parts: &Parts) -> Result<(), String> {
+    let (part, base) = name.split_once(':').map_or((None, name), |(part, base)| (Some(part), base));
+    parts.check(part)?;
     let names: Vec<&str> = SERIES.iter().map(|(name, _, _)| *name).collect();
     if names.contains(&base) { Ok(()) } else { Err(format!("write one of {}", names.join(", "))) }
 }
@@ -159,12 +214,30 @@ mod tests {
             assert_eq!(ALL.iter().filter(|other| other.name == metric.name).count(), 1, "{}", metric.name);
             assert!(find(metric.name).is_some() && metric.doc.ends_with('.'), "{}", metric.name);
         }
-        let classes = ["home".to_owned()];
-        assert_eq!(check("home:goodput_per_s", &classes), Ok(()));
-        assert_eq!(check("goodput_per_s/simulated", &classes), Ok(()));
-        assert!(check("home:fairness", &classes).is_err());
-        assert!(check("shop:goodput_per_s", &classes).is_err());
-        assert!(check("godput_share", &classes).is_err_and(|mend| mend.contains("goodput_share")));
+        let parts = Parts { classes: vec!["home".to_owned()], ..Parts::default() };
+        assert_eq!(check("home:goodput_per_s", &parts), Ok(()));
+        assert_eq!(check("goodput_per_s/simulated", &parts), Ok(()));
+        assert!(check("home:fairness", &parts).is_err());
+        assert!(check("shop:goodput_per_s", &parts).is_err());
+        assert!(check("godput_share", &parts).is_err_and(|mend| mend.contains("goodput_share")));
+    }
+
+    #[test]
+    fn figures_of_several_applications_and_zones_name_them() {
+        let parts = Parts {
+            applications: vec!["first".to_owned(), "second".to_owned()],
+            zones: vec!["B".to_owned()],
+            ..Parts::default()
+        };
+        assert_eq!(check("first:fairness", &parts), Ok(()));
+        assert_eq!(check("second:processors@B", &parts), Ok(()));
+        assert!(check("processors@B", &parts).is_err_and(|mend| mend.contains("first, second")));
+        assert!(check("third:processors", &parts).is_err_and(|mend| mend.contains("first, second")));
+        assert!(check("first:processors@C", &parts).is_err_and(|mend| mend.contains("one of B")));
+        assert!(check("first:fairness@B", &parts).is_err_and(|mend| mend.contains("goodput_per_s")));
+        assert_eq!(check_series("first:processors", &parts), Ok(()));
+        assert!(check_series("processors", &parts).is_err());
+        assert_eq!(axis("first:goodput_per_s@B"), "goodput of first, zone B (/s)");
     }
 
     #[test]

@@ -106,6 +106,7 @@ impl<'p> Picture<'p> {
         lines.retain(|line| !line.pieces.is_empty());
         let x_label = match (plot.over, &experiment.subject) {
             (Over::Time { .. }, _) => "time (s)",
+            (Over::Load, _) if experiment.axis == Axis::Sessions => "new sessions (/s)",
             (Over::Load, _) if experiment.axis != Axis::Load => "capacity (/s)",
             (Over::Load, crate::experiment::Subject::Truth { .. }) => "utilisation",
             (Over::Load, crate::experiment::Subject::Web(web)) => match web.load.population {

@@ -1,6 +1,7 @@
 //! An experiment in virtual time: its scenarios, and their runs on all processors.
 
 mod figures;
+mod manager;
 
 use std::{
     sync::{
@@ -15,16 +16,19 @@ use tidegate_control::{ClassId, controller::Level};
 use tidegate_scripts::{Engine, Limits};
 use tidegate_sim::{
     Application, Arrivals, Backoff, Behaviour, Change, Clients, Direct, Draw, Front, Gateway, Host, Line,
-    START, Scenario,
+    ProcessorManager, START, Scenario, StandardServer,
 };
 
-use self::figures::{figures, series};
+use self::{
+    figures::{Given, figures, series},
+    manager::Manager,
+};
 use crate::{
     LabError,
-    baselines::Surroundings,
+    baselines::{Assigned, Surroundings},
     experiment::{
-        self, Arm, Axis, Class, Experiment, Mode, Phase, Population, RunLength, Script, Shape, Subject, Web,
-        Work,
+        self, Arm, Axis, Class, Division, Experiment, Mode, Phase, Population, RunLength, Script, Shape,
+        Subject, Web, Work,
     },
     outcome::{Figures, Outcome, Run, Said, Series},
     site,
@@ -60,7 +64,7 @@ pub fn run(experiment: &Experiment, options: Options<'_>) -> Result<Outcome, Lab
 /// Runs of a cell as the experiment says; where capacities have numbers of their own, the highest of them.
 fn most_seeds(experiment: &Experiment) -> u32 {
     match &experiment.axis {
-        Axis::Load => experiment.run.seeds,
+        Axis::Load | Axis::Sessions => experiment.run.seeds,
         Axis::Capacity(runs) => runs.iter().map(|run| run.seeds).max().unwrap_or(experiment.run.seeds),
     }
 }
@@ -114,18 +118,13 @@ fn cells(experiment: &Experiment, web: &Web, seeds: u32, options: Options<'_>) -
     let arms = rows(experiment, web);
     for row in &arms {
         // Said once and before any run.
-        drop(front(
-            row.arm,
-            &row.web,
-            &scenario(&row.web, 1.0, &experiment.run, options.seed),
-            options.seed,
-        )?);
+        drop(Standing::new(row.arm, &row.web, &scenario(&row.web, 1.0, &experiment.run, options.seed))?);
     }
     let mut cells = Vec::new();
     // The heaviest first, so that no processor is left with one of them at the end.
     for load in (0..experiment.loads.len()).rev() {
         let seeds = match &experiment.axis {
-            Axis::Load => seeds,
+            Axis::Load | Axis::Sessions => seeds,
             // A run at a high capacity has as many departures as many at a low one, so that fewer do: in proportion.
             Axis::Capacity(runs) => (runs[load].seeds * seeds).div_ceil(most_seeds(experiment)),
         };
@@ -139,7 +138,7 @@ fn cells(experiment: &Experiment, web: &Web, seeds: u32, options: Options<'_>) -
         let (web, load, run) = cell(experiment, &arms[arm].web, at);
         let scenario = scenario(&web, load, run, seed);
         let Simulated { figures, series, hash, said, script_stopped } =
-            simulate(arms[arm].arm, &web, &scenario, load)?;
+            simulate(arms[arm].arm, &web, scenario, load)?;
         let hash = Some(hash);
         Ok((Run { arm, load: at, repetition, seed, figures, series, hash, script_stopped }, said))
     });
@@ -215,7 +214,7 @@ fn rows<'e>(experiment: &'e Experiment, web: &Web) -> Vec<Row<'e>> {
 fn cell<'e>(experiment: &'e Experiment, web: &Web, at: usize) -> (Web, f64, &'e RunLength) {
     let x = experiment.loads[at];
     match &experiment.axis {
-        Axis::Load => (web.clone(), x, &experiment.run),
+        Axis::Load | Axis::Sessions => (web.clone(), x, &experiment.run),
         Axis::Capacity(runs) => {
             let stand_in = web.stand_in.as_ref().map(|server| server.at_capacity(x));
             (Web { stand_in, ..web.clone() }, 1.0, &runs[at])
@@ -234,17 +233,78 @@ pub(crate) struct Simulated {
 }
 
 /// One run.
-pub(crate) fn simulate(arm: &Arm, web: &Web, scenario: &Scenario, load: f64) -> Result<Simulated, LabError> {
+pub(crate) fn simulate(
+    arm: &Arm,
+    web: &Web,
+    mut scenario: Scenario,
+    load: f64,
+) -> Result<Simulated, LabError> {
+    if arm.processors == Division::Equal {
+        divide_equally(&mut scenario);
+    }
     scenario.check().map_err(|fault| LabError::Run(format!("scenario: {fault}")))?;
-    let mut before = front(arm, web, scenario, scenario.seed)?;
-    let result = tidegate_sim::run(scenario, before.front());
+    let Standing { mut fronts, mut manager } = Standing::new(arm, web, &scenario)?;
+    let results = {
+        let fronts = fronts.iter_mut().map(Before::front).collect();
+        let manager = manager.as_mut().map(|manager| manager as &mut dyn ProcessorManager);
+        tidegate_sim::run_all(&scenario, fronts, manager)
+    };
+    let (mut all, mut course) = (Figures::new(), Series::new());
+    let is_alone = results.len() == 1;
+    let each = web.each().into_iter().zip(&results).zip(&fronts).enumerate();
+    for (position, (((name, web), result), before)) in each {
+        let given = Given::of(result, manager.as_ref().map(|manager| manager.given(position)));
+        let prefix = if is_alone { String::new() } else { format!("{name}:") };
+        let own = figures(result, &web, load, before.seeks_capacity(), &given);
+        all.extend(own.into_iter().map(|(name, value)| (format!("{prefix}{name}"), value)));
+        let own = series(result, &web, &given);
+        course.extend(own.into_iter().map(|(name, values)| (format!("{prefix}{name}"), values)));
+    }
     Ok(Simulated {
-        figures: figures(&result, web, load, before.seeks_capacity()),
-        series: series(&result, web),
-        hash: result.hash,
-        said: before.said().to_vec(),
-        script_stopped: before.has_stopped_script(),
+        figures: all,
+        series: course,
+        // That of the whole run, whichever application tells it.
+        hash: results.first().map_or(0, |result| result.hash),
+        said: fronts.iter().flat_map(|before| before.said().to_vec()).collect(),
+        script_stopped: fronts.iter().any(Before::has_stopped_script),
     })
+}
+
+/// Gives each application as many processors of its own as any other.
+fn divide_equally(scenario: &mut Scenario) {
+    let count = u16::try_from(scenario.applications.len()).unwrap_or(u16::MAX);
+    let each = scenario.host.processors / count.max(1);
+    for (position, application) in (0..).zip(&mut scenario.applications) {
+        application.server.processors = Some((position * each..(position + 1) * each).collect());
+    }
+}
+
+/// What an arm puts before the servers of a run, and who divides their processors.
+struct Standing {
+    fronts: Vec<Before>,
+    manager: Option<Manager>,
+}
+
+impl Standing {
+    fn new(arm: &Arm, web: &Web, scenario: &Scenario) -> Result<Self, LabError> {
+        let host = scenario.host.processors;
+        let own = |application: &Application| {
+            application.server.processors.as_ref().map_or(f64::from(host), |own| own.len() as f64)
+        };
+        let assigned: Vec<Assigned> =
+            scenario.applications.iter().map(|application| Assigned::new(own(application))).collect();
+        let fronts = web.each().into_iter().zip(&scenario.applications).zip(&assigned);
+        let fronts = fronts
+            .map(|(((_, web), application), assigned)| front(arm, &web, application, scenario, assigned))
+            .collect::<Result<_, _>>()?;
+        let manager = match (&arm.processors, site::connection_costs(&web.each()[0].1)) {
+            (Division::Managed(manager), Some(costs)) => {
+                Some(Manager::new(manager.clone(), host, costs, assigned))
+            }
+            _ => None,
+        };
+        Ok(Self { fronts, manager })
+    }
 }
 
 /// What stands before the server of a run.
@@ -286,6 +346,25 @@ impl Before {
 
 /// The scenario of a cell.
 pub(crate) fn scenario(web: &Web, load: f64, run: &RunLength, seed: u64) -> Scenario {
+    let duration = run.warm_up + run.measured;
+    let speed = web.server.speed.iter().map(|(at, to)| Change { at: *at, to: *to }).collect();
+    let processors = web.stand_in.as_ref().map_or(web.server.processors, StandardServer::processors);
+    Scenario {
+        seed,
+        duration,
+        warm_up: run.warm_up,
+        host: Host { processors, speed, ..Host::default() },
+        applications: web
+            .each()
+            .into_iter()
+            .map(|(name, web)| application(name, &web, load, duration))
+            .collect(),
+        ..Scenario::default()
+    }
+}
+
+/// An application of a cell.
+fn application(name: String, web: &Web, load: f64, duration: Duration) -> Application {
     let capacity = site::capacity(web);
     let server = &web.server;
     let retry = web.load.retry.map(|retry| tidegate_sim::Retry {
@@ -300,7 +379,7 @@ pub(crate) fn scenario(web: &Web, load: f64, run: &RunLength, seed: u64) -> Scen
         },
     });
     let mut application = Application {
-        name: APPLICATION.to_owned(),
+        name,
         classes: web.classes.iter().map(|own| class(own, &web.classes)).collect(),
         server: tidegate_sim::Server {
             threads: server.threads,
@@ -321,31 +400,24 @@ pub(crate) fn scenario(web: &Web, load: f64, run: &RunLength, seed: u64) -> Scen
                 behaviour: Behaviour { timeout: Some(web.load.timeout), retry: retry.clone() },
             })
             .collect(),
+        tls: web.tls.map(|tls| tidegate_sim::Tls {
+            full: tls.full,
+            resumed: tls.resumed,
+            keep_alive: tls.keep_alive,
+            requests_max: None,
+            new_share: 1.0,
+        }),
         returns: web.load.returns,
         ..Application::default()
     };
-    let duration = run.warm_up + run.measured;
-    let mut processors = server.processors;
     if let Some(stand_in) = &web.stand_in {
-        processors = stand_in.processors();
         application.server = stand_in.server(duration);
         for (class, known) in application.classes.iter_mut().zip(stand_in.classes()) {
             class.work = known.work.clone();
             class.database = known.database.clone();
         }
     }
-    Scenario {
-        seed,
-        duration,
-        warm_up: run.warm_up,
-        host: Host {
-            processors,
-            speed: server.speed.iter().map(|(at, to)| Change { at: *at, to: *to }).collect(),
-            ..Host::default()
-        },
-        applications: vec![application],
-        ..Scenario::default()
-    }
+    application
 }
 
 fn class(class: &Class, all: &[Class]) -> tidegate_sim::Class {
@@ -375,15 +447,20 @@ fn class_id(position: usize) -> ClassId {
 }
 
 /// Pages, and the pause between one and the next.
-fn site_of(think: Duration, pages: &[experiment::Page]) -> (tidegate_sim::Site, Draw) {
+fn site_of(
+    think: Duration,
+    pages: &[experiment::Page],
+    pages_max: Option<u32>,
+) -> (tidegate_sim::Site, Draw) {
     let page = |page: &experiment::Page| tidegate_sim::Page {
         name: page.name.clone(),
         class: class_id(page.class),
-        embedded: 0,
-        embedded_class: class_id(0),
+        embedded: page.embedded,
+        embedded_class: class_id(page.embedded_class),
         next: page.next.clone(),
     };
-    let site = tidegate_sim::Site { entry: 0, pages: pages.iter().map(page).collect(), pages_max: u32::MAX };
+    let pages_max = pages_max.unwrap_or(u32::MAX);
+    let site = tidegate_sim::Site { entry: 0, pages: pages.iter().map(page).collect(), pages_max };
     (site, Draw::Exponential { mean: think.as_secs_f64() })
 }
 
@@ -399,22 +476,23 @@ fn populations(web: &Web, load: f64, capacity: f64) -> Vec<tidegate_sim::Populat
                     mixes.push(mix);
                 }
             }
-            let requests = visit.as_ref().map_or(1.0, site::requests_of);
+            let requests = site::requests_a_session(web);
             let of_mix = |mix: &Vec<f64>| {
                 let capacity = if visit.is_some() { capacity } else { site::capacity_for(web, mix) };
+                let rate = |load| site::offered_per_s(web, load, capacity) / requests;
                 let per_s = |phase: &Phase| {
-                    if shares(phase) == *mix { phase.load * capacity / requests } else { 0.0 }
+                    if shares(phase) == *mix { rate(phase.load) } else { 0.0 }
                 };
                 let arrivals = if !phases.is_empty() {
                     let phases = phases.iter().map(|phase| (phase.length, per_s(phase))).collect();
                     Arrivals::Schedule { phases, repeat: *repeat, poisson: *poisson }
                 } else if *poisson {
-                    Arrivals::Poisson { per_s: load * capacity / requests }
+                    Arrivals::Poisson { per_s: rate(load) }
                 } else {
-                    Arrivals::Constant { per_s: load * capacity / requests }
+                    Arrivals::Constant { per_s: rate(load) }
                 };
-                if let Some(experiment::Visit { think, pages }) = visit {
-                    let (site, think) = site_of(*think, pages);
+                if let Some(experiment::Visit { think, pages, pages_max }) = visit {
+                    let (site, think) = site_of(*think, pages, *pages_max);
                     return tidegate_sim::Population::Sessions { arrivals, site, think };
                 }
                 let mix = mix.iter().enumerate().map(|(n, share)| (class_id(n), *share)).collect();
@@ -423,23 +501,30 @@ fn populations(web: &Web, load: f64, capacity: f64) -> Vec<tidegate_sim::Populat
             mixes.iter().map(of_mix).collect()
         }
         Population::Browsers { think, pages } => {
-            let (site, think) = site_of(*think, pages);
+            let (site, think) = site_of(*think, pages, None);
             let count = vec![(Duration::ZERO, site::browsers(web, load))];
             vec![tidegate_sim::Population::Browsers { count, site, think }]
         }
     }
 }
 
-fn front(arm: &Arm, web: &Web, scenario: &Scenario, seed: u64) -> Result<Before, LabError> {
+fn front(
+    arm: &Arm,
+    web: &Web,
+    application: &Application,
+    scenario: &Scenario,
+    assigned: &Assigned,
+) -> Result<Before, LabError> {
+    let seed = scenario.seed;
     let fault = |what: String| LabError::input(format!("arm {}: {what}", arm.name), "see docs/lab.md");
     match arm.front {
         experiment::Front::Direct => Ok(Before::Other(Box::new(Direct))),
         experiment::Front::Gateway => {
-            let mut gateway = Gateway::of(&scenario.applications[0]);
+            let mut gateway = Gateway::of(application);
             let settings: Vec<(String, &str)> = arm
                 .settings
                 .iter()
-                .map(|(path, text)| (format!("{APPLICATION}/{path}"), text.as_str()))
+                .map(|(path, text)| (format!("{}/{path}", application.name), text.as_str()))
                 .collect();
             let settings: Vec<(&str, &str)> =
                 settings.iter().map(|(path, text)| (path.as_str(), *text)).collect();
@@ -454,10 +539,9 @@ fn front(arm: &Arm, web: &Web, scenario: &Scenario, seed: u64) -> Result<Before,
             let surroundings = Surroundings {
                 seed,
                 work: Duration::from_secs_f64(site::mean_work_s(web)),
-                threads: scenario.applications[0]
-                    .server
-                    .threads
-                    .unwrap_or(u32::from(scenario.host.processors)),
+                threads: application.server.threads.unwrap_or(u32::from(scenario.host.processors)),
+                connections: site::connection_costs(web),
+                processors: assigned.clone(),
             };
             Ok(Before::Other(law.front(&constants, surroundings)))
         }

@@ -178,6 +178,11 @@ pub trait Front {
         true
     }
 
+    /// Whether it makes handshakes itself: full ones a bounded number at once, none of them by a thread of the server.
+    fn makes_handshakes(&self) -> bool {
+        false
+    }
+
     /// A request arrives.
     fn arrive(&mut self, now: Timestamp, request: &Request) -> Verdict;
 

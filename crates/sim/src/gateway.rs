@@ -430,6 +430,10 @@ impl Front for Gateway {
         true
     }
 
+    fn makes_handshakes(&self) -> bool {
+        true
+    }
+
     fn arrive(&mut self, now: Timestamp, request: &Request) -> Verdict {
         self.now = now;
         self.measured.arrived(request.class);

@@ -91,6 +91,8 @@ pub struct Sessions {
     pub turned_away: u64,
     /// That failed later.
     pub broken: u64,
+    /// Of these two, those in which somebody gave up; the others were refused or got an error.
+    pub timed_out: u64,
 }
 
 /// One tick.

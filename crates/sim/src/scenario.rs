@@ -197,7 +197,8 @@ pub enum Trouble {
     Errors(f64),
 }
 
-/// What TLS costs the application's processors, a connection, and how long connections live.
+/// What TLS costs the application's processors, a connection, and how long connections live. A handshake has a thread
+/// of the server, which goes on with the request behind it, unless the front makes it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tls {
     /// Processor time of a full handshake.

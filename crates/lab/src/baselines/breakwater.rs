@@ -96,7 +96,7 @@ struct Client {
 impl Breakwater {
     /// With the published constants where none are set.
     #[must_use]
-    pub fn new(constants: &Constants, surroundings: Surroundings) -> Self {
+    pub fn new(constants: &Constants, surroundings: &Surroundings) -> Self {
         let work = surroundings.work;
         let pool_min = f64::from(surroundings.threads.max(1));
         Self {
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn the_pool_follows_the_equations_by_hand() {
-        let mut law = Breakwater::new(&Constants::default(), surroundings());
+        let mut law = Breakwater::new(&Constants::default(), &surroundings());
         for client in 0..100 {
             let _ = law.arrive(START, &request(client, START));
         }
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn without_a_credit_a_request_waits_and_is_dropped_at_the_client() {
-        let mut law = Breakwater::new(&Constants::default(), surroundings());
+        let mut law = Breakwater::new(&Constants::default(), &surroundings());
         assert_eq!(law.arrive(START, &request(1, START)), Verdict::Start, "the first of one credit");
         assert_eq!(law.arrive(START, &request(2, START)), Verdict::Wait);
         law.advance(after_ms(10));
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn credits_are_never_lost_nor_made() {
-        let mut law = Breakwater::new(&Constants::default(), surroundings());
+        let mut law = Breakwater::new(&Constants::default(), &surroundings());
         let done = Done {
             end: End::Success,
             service_time: Duration::ZERO,

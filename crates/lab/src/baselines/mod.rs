@@ -4,18 +4,22 @@
 
 mod breakwater;
 mod dagor;
+mod eac;
 mod pie;
 mod seda;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{cell::Cell, collections::BTreeMap, rc::Rc, time::Duration};
 
 pub use breakwater::Breakwater;
 pub use dagor::Dagor;
+pub use eac::Eac;
 pub use pie::Pie;
 pub use seda::Seda;
 use tidegate_config::closest;
 use tidegate_control::knobs::{Kind, Value};
 use tidegate_sim::Front;
+
+use crate::site::ConnectionCosts;
 
 /// A law, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,10 +32,35 @@ pub enum Law {
     Seda,
     /// A proportional-integral controller of the queueing delay.
     Pie,
+    /// New TLS sessions while processors are left, of a self-managed application server.
+    Eac,
+}
+
+/// Processors an application has: told by the CPU manager, read by its admission control.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assigned(Rc<Cell<f64>>);
+
+impl Assigned {
+    /// So many, until others are told.
+    #[must_use]
+    pub fn new(processors: f64) -> Self {
+        Self(Rc::new(Cell::new(processors)))
+    }
+
+    /// So many from now on.
+    pub fn set(&self, processors: f64) {
+        self.0.set(processors);
+    }
+
+    /// How many.
+    #[must_use]
+    pub fn get(&self) -> f64 {
+        self.0.get()
+    }
 }
 
 /// What a law is told of the system it stands in front of.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Surroundings {
     /// Seed of its own chance.
     pub seed: u64,
@@ -39,6 +68,10 @@ pub struct Surroundings {
     pub work: Duration,
     /// Threads of the server.
     pub threads: u32,
+    /// What connections cost, as a profile of the application would tell; `None` without TLS.
+    pub connections: Option<ConnectionCosts>,
+    /// Processors the application has.
+    pub processors: Assigned,
 }
 
 /// A constant of a law that an experiment may set.
@@ -67,7 +100,7 @@ pub struct Constants(BTreeMap<String, Value>);
 
 impl Law {
     /// Every law.
-    pub const ALL: &'static [Self] = &[Self::Dagor, Self::Breakwater, Self::Seda, Self::Pie];
+    pub const ALL: &'static [Self] = &[Self::Dagor, Self::Breakwater, Self::Seda, Self::Pie, Self::Eac];
 
     /// Its name in experiments.
     #[must_use]
@@ -77,6 +110,7 @@ impl Law {
             Self::Breakwater => "breakwater",
             Self::Seda => "seda",
             Self::Pie => "pie",
+            Self::Eac => "eac",
         }
     }
 
@@ -88,6 +122,7 @@ impl Law {
             Self::Breakwater => breakwater::CONSTANTS,
             Self::Seda => seda::CONSTANTS,
             Self::Pie => pie::CONSTANTS,
+            Self::Eac => eac::CONSTANTS,
         }
     }
 
@@ -96,9 +131,10 @@ impl Law {
     pub fn front(self, constants: &Constants, surroundings: Surroundings) -> Box<dyn Front> {
         match self {
             Self::Dagor => Box::new(Dagor::new(constants)),
-            Self::Breakwater => Box::new(Breakwater::new(constants, surroundings)),
+            Self::Breakwater => Box::new(Breakwater::new(constants, &surroundings)),
             Self::Seda => Box::new(Seda::new(constants)),
-            Self::Pie => Box::new(Pie::new(constants, surroundings)),
+            Self::Pie => Box::new(Pie::new(constants, &surroundings)),
+            Self::Eac => Box::new(Eac::new(constants, &surroundings)),
         }
     }
 
@@ -169,7 +205,7 @@ mod testing {
     use tidegate_control::{ApplicationId, ClassId, Timestamp};
     use tidegate_sim::{Hello, Request};
 
-    use super::{Duration, Surroundings};
+    use super::{Assigned, Duration, Surroundings};
 
     pub(super) fn request(client: u32, sent: Timestamp) -> Request {
         Request {
@@ -190,8 +226,14 @@ mod testing {
         }
     }
 
-    pub(super) const fn surroundings() -> Surroundings {
-        Surroundings { seed: 1, work: Duration::from_millis(10), threads: 1 }
+    pub(super) fn surroundings() -> Surroundings {
+        Surroundings {
+            seed: 1,
+            work: Duration::from_millis(10),
+            threads: 1,
+            connections: None,
+            processors: Assigned::new(1.0),
+        }
     }
 }
 

@@ -60,7 +60,7 @@ pub struct Pie {
 impl Pie {
     /// With the published constants where none are set.
     #[must_use]
-    pub fn new(constants: &Constants, surroundings: Surroundings) -> Self {
+    pub fn new(constants: &Constants, surroundings: &Surroundings) -> Self {
         let burst = constants.span("burst", Duration::from_millis(150));
         Self {
             target_s: constants.span("target", surroundings.work * 5).as_secs_f64(),
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn one_update_by_hand() {
         let start = Timestamp::from_nanos(1_000_000_000_000);
-        let mut pie = Pie::new(&Constants::default(), surroundings());
+        let mut pie = Pie::new(&Constants::default(), &surroundings());
         pie.chance = 0.5;
         pie.delay_before_s = 0.08;
         let _ = pie.arrive(start, &request(1, start));
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_burst_and_a_short_queue_are_spared() {
         let start = Timestamp::from_nanos(1_000_000_000_000);
-        let mut pie = Pie::new(&Constants::default(), surroundings());
+        let mut pie = Pie::new(&Constants::default(), &surroundings());
         pie.chance = 1.0;
         for client in 0..5 {
             assert_eq!(pie.arrive(start, &request(client, start)), Verdict::Start, "within the burst");

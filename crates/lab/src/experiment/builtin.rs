@@ -36,6 +36,8 @@ experiments![
     "overload-knee",
     "retry-storm",
     "masth-home-limit",
+    "eac-sessions",
+    "ecm-two-servers",
     "webq-burst",
     "webq-again",
     "webq-people",

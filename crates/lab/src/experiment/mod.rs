@@ -4,6 +4,7 @@
 //! come with the program.
 
 pub mod builtin;
+mod host;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -12,6 +13,8 @@ use std::{path::PathBuf, time::Duration};
 
 use tidegate_control::knobs::Knob;
 use tidegate_sim::StandardServer;
+
+pub use self::host::{Application, Division, Manager, Zone};
 
 /// An experiment as read from its file.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,6 +55,8 @@ pub struct Experiment {
 pub enum Axis {
     /// Load in multiples of capacity.
     Load,
+    /// Load in new sessions a second.
+    Sessions,
     /// Capacity of the server, with runs of their own at each.
     Capacity(Vec<RunLength>),
 }
@@ -62,6 +67,7 @@ impl Axis {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Load => "load",
+            Self::Sessions => "new sessions /s",
             Self::Capacity(_) => "capacity /s",
         }
     }
@@ -88,8 +94,25 @@ pub struct Web {
     pub stand_in: Option<StandardServer>,
     /// Classes of requests; the first is the default class. Never empty.
     pub classes: Vec<Class>,
+    /// What TLS costs the server; `None`: clients come without.
+    pub tls: Option<Tls>,
     /// The clients.
     pub load: Load,
+    /// Applications on one host, each with this server, these classes and a load of its own; empty: one alone.
+    pub applications: Vec<Application>,
+    /// Times of a run of which there are figures of their own.
+    pub zones: Vec<Zone>,
+}
+
+/// What TLS costs the server, a connection, and how long connections live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// Processor time of a full handshake, with which a visit begins.
+    pub full: Duration,
+    /// Processor time of one that resumes, after a pause in which the connection was closed.
+    pub resumed: Duration,
+    /// How long an idle connection is kept.
+    pub keep_alive: Duration,
 }
 
 /// The server of simulated runs.
@@ -166,6 +189,8 @@ pub enum Shape {
 pub struct Load {
     /// Who comes.
     pub population: Population,
+    /// What loads are counted in.
+    pub unit: Unit,
     /// How long a client waits for the reply to one try.
     pub timeout: Duration,
     /// What it does when a try failed; `None`: gives up.
@@ -181,6 +206,16 @@ impl Load {
         let pauses: Duration = (0..retry.attempts).map(|done| retry.pause(done)).sum();
         self.timeout * (retry.attempts + 1) + pauses
     }
+}
+
+/// What a load of 1 is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// As much as the server can do.
+    #[default]
+    Capacity,
+    /// A new session a second.
+    Sessions,
 }
 
 /// Who comes.
@@ -216,6 +251,8 @@ pub struct Visit {
     pub think: Duration,
     /// The pages, the first being where it begins.
     pub pages: Vec<Page>,
+    /// How many of them at most; `None`: no bound.
+    pub pages_max: Option<u32>,
 }
 
 /// A load for a time.
@@ -242,6 +279,10 @@ pub struct Page {
     pub name: String,
     /// Position of its class.
     pub class: usize,
+    /// Requests for what it shows, all at once when it is there.
+    pub embedded: u32,
+    /// Position of the class of those.
+    pub embedded_class: usize,
     /// Where its visitor goes next, by position, with probabilities; what is missing to 1 ends the session.
     pub next: Vec<(usize, f64)>,
 }
@@ -318,6 +359,8 @@ pub struct Arm {
     pub controller: Option<Script>,
     /// Configuration of a proxy that is not ours, with `{listen}` and `{origin}` to be filled in.
     pub configuration: Option<Template>,
+    /// How the host's processors are divided among applications.
+    pub processors: Division,
 }
 
 impl Arm {

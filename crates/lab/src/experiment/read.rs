@@ -13,14 +13,17 @@ use tidegate_config::{
     ClassWaitingRoom, Fault, Faults, ServerUrl,
     section::{self, Entry, Section, describe},
 };
-use tidegate_control::knobs::{Knob, Scope};
+use tidegate_control::{
+    knobs::{Knob, Scope},
+    processors::{Policy, Sharing},
+};
 use tidegate_sim::{Returns, StandardServer};
 use toml::de::DeValue;
 
 use self::claims::Context;
 use super::{
-    Arm, Axis, Class, Experiment, Front, Live, Phase, Population, RunLength, Script, Subject, Template, Web,
-    builtin,
+    Arm, Axis, Class, Division, Experiment, Front, Live, Manager, Phase, Population, RunLength, Script,
+    Subject, Template, Unit, Web, builtin,
 };
 use crate::{
     baselines::Law,
@@ -80,6 +83,12 @@ impl Reader<'_> {
             }
             vary.finish();
         }
+        if let Subject::Web(web) = &subject
+            && web.load.unit == Unit::Sessions
+            && axis == Axis::Load
+        {
+            axis = Axis::Sessions;
+        }
         let run = match top.table("run") {
             Some(section) => run_length(&section, &subject),
             None => RunLength::of(&subject),
@@ -87,7 +96,7 @@ impl Reader<'_> {
         let live = top.table("live").map(|section| live(&section, &loads, &subject));
         let arms: Vec<Arm> = top.tables("arm").iter().map(|section| self.arm(section, &subject)).collect();
         if let Subject::Web(web) = &subject {
-            check_web(top, web, if axis == Axis::Load { &loads } else { &[] }, &arms);
+            check_web(top, web, if matches!(axis, Axis::Capacity(_)) { &[] } else { &loads }, &arms);
             if let Some(live) = &live {
                 check_live(top, web, live, &servers);
             }
@@ -155,8 +164,9 @@ impl Reader<'_> {
             ),
             _ => {}
         }
+        let processors = division(section, subject);
         section.finish();
-        Arm { name, front, settings, controller, configuration }
+        Arm { name, front, settings, controller, configuration, processors }
     }
 
     /// A file that is named, and its text.
@@ -185,6 +195,53 @@ impl Reader<'_> {
     }
 }
 
+/// How an arm divides the processors.
+fn division(section: &Section<'_>, subject: &Subject) -> Division {
+    let Some(entry) = section.entry("processors") else { return Division::default() };
+    if !entry.value.is_table() {
+        let known = [("shared", Division::Shared), ("equal parts", Division::Equal)];
+        let named = known.iter().find(|(name, _)| entry.value.as_str() == Some(name));
+        if named.is_none() {
+            entry.fault(
+                "is no way to divide processors",
+                "write \"shared\", \"equal parts\" or a manager: { policy = \"max-min\" }",
+            );
+        }
+        return named.map_or_else(Division::default, |(_, division)| division.clone());
+    }
+    let Some(inner) = entry.section() else { return Division::default() };
+    let names: Vec<String> = match subject {
+        Subject::Web(web) => web.each().into_iter().map(|(name, _)| name).collect(),
+        Subject::Truth { .. } => Vec::new(),
+    };
+    let mut priorities = vec![1.0; names.len()];
+    for (name, item) in inner.entry("priority").map(|entry| entry.members()).unwrap_or_default() {
+        match names.iter().position(|known| *known == name) {
+            Some(position) => priorities[position] = item.number(0.001..=1000.0).unwrap_or(1.0),
+            None => item.fault(
+                format!("there is no application {name}"),
+                format!("write one of {}", names.join(", ")),
+            ),
+        }
+    }
+    let policies = [("max-min", Policy::MaxMin), ("proportional", Policy::Proportional)];
+    let sharings = [("none", Sharing::None), ("halves", Sharing::Halves), ("upwards", Sharing::Upwards)];
+    let shortest = Duration::from_millis(100);
+    let manager = Manager {
+        interval: inner.span("interval", shortest..=*SPANS.end()).unwrap_or(Duration::from_secs(2)),
+        policy: inner.choice("policy", &policies).unwrap_or_default(),
+        sharing: inner.choice("sharing", &sharings).unwrap_or_default(),
+        priorities,
+    };
+    inner.finish();
+    if let Subject::Web(web) = subject
+        && web.tls.is_none()
+    {
+        entry.fault("a manager goes by TLS connections, and there are none", "write [tls], or leave it out");
+    }
+    Division::Managed(manager)
+}
+
 impl RunLength {
     /// What is not written: as long as the load's phases, where it goes through some once.
     fn of(subject: &Subject) -> Self {
@@ -203,6 +260,7 @@ impl RunLength {
 /// The phases of a load that goes through them once; else none.
 fn once_through(subject: &Subject) -> &[Phase] {
     match subject {
+        Subject::Web(web) if !web.applications.is_empty() => &web.applications[0].phases,
         Subject::Web(web) => match &web.load.population {
             Population::Open { phases, repeat: false, .. } => phases,
             Population::Open { .. } | Population::Browsers { .. } => &[],
@@ -438,6 +496,11 @@ fn check_web(top: &Section<'_>, web: &Web, loads: &[f64], arms: &[Arm]) {
             check_group(top, &class.name, group, web, arms);
         }
     }
+    let of_connections = arms.iter().find(|arm| arm.front == Front::Law(Law::Eac));
+    if let Some(arm) = of_connections.filter(|_| web.tls.is_none()) {
+        let what = format!("{}: eac goes by TLS connections, and there are none", arm.name);
+        top.fault("arm", what, "write [tls], or another front");
+    }
     if let Population::Open { phases, visit, .. } = &web.load.population {
         if visit.is_some() && phases.iter().any(|phase| phase.shares.is_some()) {
             top.fault(
@@ -446,7 +509,8 @@ fn check_web(top: &Section<'_>, web: &Web, loads: &[f64], arms: &[Arm]) {
                 "leave out shares",
             );
         }
-        if !phases.is_empty() && !loads.is_empty() {
+        let has_phases = !phases.is_empty() || !web.applications.is_empty();
+        if has_phases && !loads.is_empty() {
             top.fault("vary", "the load has phases of its own", "leave out [vary] or [[load.phase]]");
         }
         if visit.is_none() && web.classes.iter().all(|class| class.share <= 0.0) {
@@ -485,6 +549,15 @@ fn check_live(top: &Section<'_>, web: &Web, live: &Live, servers: &[StandardServ
     }
     if !web.server.speed.is_empty() {
         top.fault("server", "its speed changes in virtual time only", "leave out server.speed or [live]");
+    }
+    for (key, is_there) in [
+        ("tls", web.tls.is_some()),
+        ("application", !web.applications.is_empty()),
+        ("zone", !web.zones.is_empty()),
+    ] {
+        if is_there {
+            top.fault(key, "is simulated only", format!("leave out {key} or [live]"));
+        }
     }
     if web.load.returns != Returns::default() {
         top.fault(

@@ -1,5 +1,7 @@
 //! Experiments that come with the program are sound; faults in one's own are told with place and mend.
 
+mod secure;
+
 use super::*;
 use crate::metrics;
 
@@ -361,11 +363,13 @@ const VALUES: [&str; 16] = [
     "{ at = \"1s\", to = 1e300, for = \"0s\", load = -1 }",
 ];
 
-const TEXTS: [&str; 7] = [
+const TEXTS: [&str; 9] = [
     SOUND,
     include_str!("../../../../experiments/overload-knee.toml"),
     include_str!("../../../../experiments/masth-home-limit.toml"),
     include_str!("../../../../experiments/peers.toml"),
+    include_str!("../../../../experiments/eac-sessions.toml"),
+    include_str!("../../../../experiments/ecm-two-servers.toml"),
     include_str!("../../../../experiments/webq-discovery-servers.toml"),
     include_str!("../../../../experiments/webq-mix.toml"),
     include_str!("../../../../experiments/webq-people.toml"),

@@ -130,7 +130,7 @@ impl Cell<'_> {
             for application in &mut scenario.applications {
                 application.network.latency = Draw::Constant(self.on_the_way.as_secs_f64() / 2.0);
             }
-            simulated.push(simulated::simulate(self.arm, &web, &scenario, self.load)?.figures);
+            simulated.push(simulated::simulate(self.arm, &web, scenario, self.load)?.figures);
         }
         let ratios: Vec<(String, f64)> = figures
             .iter()

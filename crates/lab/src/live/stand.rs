@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     LabError,
-    experiment::{Arm, Class, Front, Live, Web},
+    experiment::{Arm, Class, Division, Front, Live, Web},
     simulated::engine,
 };
 
@@ -154,6 +154,7 @@ impl<'e> Stand<'e> {
             settings: Vec::new(),
             controller: None,
             configuration: None,
+            processors: Division::default(),
         };
         let pair = self.pair(&arm, 0.0)?;
         let class = &self.web.classes[0];

@@ -5,7 +5,8 @@ use std::time::Duration;
 use tidegate_sim::{Counts, RunResult};
 
 use crate::{
-    experiment::{Population, Web, pairs},
+    experiment::{Population, Web, Zone, pairs},
+    metrics::OF_ZONE,
     outcome::{Figures, Series},
     shape::{of_phases, settled_after},
     site,
@@ -19,7 +20,13 @@ const OVERSHOOT_S: usize = 40;
 const AFTER_CHANGE: Duration = Duration::from_secs(10);
 
 /// The table of metrics, filled from a run. `seeks_capacity`: whether the front is one that finds the server's capacity.
-pub(super) fn figures(result: &RunResult, web: &Web, load: f64, seeks_capacity: bool) -> Figures {
+pub(super) fn figures(
+    result: &RunResult,
+    web: &Web,
+    load: f64,
+    seeks_capacity: bool,
+    given: &Given,
+) -> Figures {
     let mut figures = Figures::new();
     let capacity = site::capacity(web);
     let seconds = result.measured.as_secs_f64();
@@ -38,12 +45,25 @@ pub(super) fn figures(result: &RunResult, web: &Web, load: f64, seeks_capacity: 
     if total.work_s > 0.0 {
         put("wasted_share", total.wasted_s / total.work_s);
     }
-    put("work_of_capacity", worked(result));
+    let (busy, there) = processors(result);
+    put("work_of_capacity", busy / there.max(f64::MIN_POSITIVE));
+    put("processors_used", busy);
+    let end = end_of(result);
+    put("processors", mean_between(result, given, end.saturating_sub(result.measured), end));
+    for zone in &web.zones {
+        of_zone(&mut put, result, given, zone);
+    }
     of_returns(&mut put, &total);
     let visits = result.sessions;
     let ended = visits.completed + visits.turned_away + visits.broken;
     if ended > 0 {
         put("broken_share", ratio(visits.broken, ended));
+    }
+    if visits.begun > 0 {
+        put("sessions_completed_per_s", ratio(visits.completed, 1) / seconds);
+        put("sessions_timed_out_per_s", ratio(visits.timed_out, 1) / seconds);
+        let refused = visits.turned_away + visits.broken - visits.timed_out;
+        put("sessions_refused_per_s", ratio(refused, 1) / seconds);
     }
     of_estimate(&mut put, result, web, seeks_capacity);
     let good: Vec<f64> = result.series.iter().map(tidegate_sim::Row::goodput).collect();
@@ -54,21 +74,68 @@ pub(super) fn figures(result: &RunResult, web: &Web, load: f64, seeks_capacity: 
         figures.extend(index.map(|index| ("fairness".to_owned(), index)));
         of_phases(&mut figures, &pairs(phases), capacity, &offered, &good);
         if phases.is_empty() {
-            figures.insert("settle_s".to_owned(), settled_after(&good, 0.9 * capacity * load.min(1.0)));
+            figures.insert(
+                "settle_s".to_owned(),
+                settled_after(&good, 0.9 * site::offered_per_s(web, load, capacity).min(capacity)),
+            );
         }
     }
     figures
 }
 
-/// Share of the processors that worked in the measured time, for whomever.
-fn worked(result: &RunResult) -> f64 {
+/// Processors of an application, row by row of its series.
+pub(super) struct Given(Vec<f64>);
+
+impl Given {
+    /// As a manager told, from when on, or else as many as it might use.
+    pub(super) fn of(result: &RunResult, told: Option<&[(Duration, f64)]>) -> Self {
+        let told = told.unwrap_or_default();
+        let of = |row: &tidegate_sim::Row| {
+            let until = told.partition_point(|(at, _)| *at < row.at);
+            until.checked_sub(1).map_or(row.processors, |last| told[last].1)
+        };
+        Self(result.series.iter().map(of).collect())
+    }
+}
+
+/// When a run ended.
+fn end_of(result: &RunResult) -> Duration {
+    result.series.last().map_or(Duration::ZERO, |row| row.at)
+}
+
+/// Processors the application had in a time, in the mean.
+fn mean_between(result: &RunResult, given: &Given, from: Duration, to: Duration) -> f64 {
+    let rows = result.series.iter().zip(&given.0).filter(|(row, _)| row.at > from && row.at <= to);
+    let given: Vec<f64> = rows.map(|(_, given)| *given).collect();
+    mean(&given).unwrap_or(f64::NAN)
+}
+
+/// The figures of a zone.
+fn of_zone(put: &mut impl FnMut(&str, f64), result: &RunResult, given: &Given, zone: &Zone) {
+    let rows: Vec<&tidegate_sim::Row> =
+        result.series.iter().filter(|row| row.at > zone.from && row.at <= zone.to).collect();
+    let mut put_mean = |name: &str, of: &dyn Fn(&tidegate_sim::Row) -> f64| {
+        let values: Vec<f64> = rows.iter().map(|row| of(row)).collect();
+        if let Some(mean) = mean(&values) {
+            put(&format!("{name}{OF_ZONE}{}", zone.name), mean);
+        }
+    };
+    put_mean("goodput_per_s", &tidegate_sim::Row::goodput);
+    put_mean("offered_per_s", &|row| per_s(row.total().offered, row.length));
+    put_mean("processors_used", &|row| row.busy);
+    put(&format!("processors{OF_ZONE}{}", zone.name), mean_between(result, given, zone.from, zone.to));
+}
+
+/// Processors that worked in the measured time, for whomever, and those there were.
+fn processors(result: &RunResult) -> (f64, f64) {
     let end = result.series.last().map_or(Duration::ZERO, |row| row.at);
     let rows = result.series.iter().filter(|row| row.at > end.saturating_sub(result.measured));
     let (busy, there) = rows.fold((0.0, 0.0), |(busy, there), row| {
         let length = row.length.as_secs_f64();
         (busy + row.busy * length, there + row.processors * length)
     });
-    busy / f64::max(there, f64::MIN_POSITIVE)
+    let seconds = result.measured.as_secs_f64().max(f64::MIN_POSITIVE);
+    (busy / seconds, there / seconds)
 }
 
 /// Who was told a time, and how he fared.
@@ -166,10 +233,10 @@ fn of_counts(figures: &mut Figures, prefix: &str, counts: &Counts, seconds: f64)
 }
 
 /// Second by second.
-pub(super) fn series(result: &RunResult, web: &Web) -> Series {
+pub(super) fn series(result: &RunResult, web: &Web, given: &Given) -> Series {
     let mut series = Series::new();
     let mut push = |name: String, value: f64| series.entry(name).or_default().push(value);
-    for row in &result.series {
+    for (row, given) in result.series.iter().zip(&given.0) {
         let names = web.classes.iter().map(|class| format!("{}:", class.name));
         let total = row.total();
         for (prefix, tick) in std::iter::once((String::new(), &total)).chain(names.zip(&row.classes)) {
@@ -182,6 +249,7 @@ pub(super) fn series(result: &RunResult, web: &Web) -> Series {
         push("capacity".to_owned(), row.capacity.unwrap_or(f64::NAN));
         push("in_flight".to_owned(), ratio(row.in_flight, 1));
         push("queued".to_owned(), ratio(row.queued, 1));
+        push("processors".to_owned(), *given);
     }
     series
 }

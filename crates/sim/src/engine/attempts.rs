@@ -12,6 +12,8 @@ pub(super) const NOBODY: u32 = u32::MAX;
 pub(super) enum Phase {
     /// Not sent, or on its way to the front.
     Travelling,
+    /// Its handshake waits, for a thread of the server or for its turn at the front.
+    HandshakeBacklog,
     /// Its handshake is worked on.
     Handshake,
     /// It waits at the front.
@@ -42,6 +44,8 @@ pub(super) struct Attempt {
     pub(super) client_done: bool,
     /// Its client has given up, and the front's side knows.
     pub(super) known_gone: bool,
+    /// It has a thread of the server since its handshake, which goes on with it if it starts.
+    pub(super) has_thread: bool,
     /// It ends as an error.
     pub(super) fails: bool,
     /// Its client is refused or answered with an error, once the reply is there.

@@ -18,6 +18,7 @@
 mod arrivals;
 mod attempts;
 mod calendar;
+mod handshakes;
 mod ledger;
 mod population;
 mod processors;
@@ -31,6 +32,7 @@ use tidegate_control::Timestamp;
 use self::{
     attempts::{Attempts, Phase},
     calendar::{Calendar, Event},
+    handshakes::Handshakes,
     ledger::Ledger,
     population::{Source, User},
     processors::Processors,
@@ -51,6 +53,8 @@ const FRONT_CALLS_MAX: u32 = 1_000_000;
 struct State<'s> {
     application: &'s Application,
     server: ServerState<'s>,
+    /// Handshakes of a front that makes them itself.
+    handshakes: Option<Handshakes>,
     sources: Vec<Source<'s>>,
     users: Vec<User>,
     ended_users: Vec<u32>,
@@ -200,6 +204,9 @@ impl<'s, 'f> World<'s, 'f> {
         self.states.push(State {
             application,
             server: ServerState::new(server, stream("server"), START),
+            handshakes: self.fronts[usize::from(number)]
+                .makes_handshakes()
+                .then(|| Handshakes::new(self.scenario.host.processors, START)),
             sources,
             users: Vec::new(),
             ended_users: Vec::new(),
@@ -356,19 +363,14 @@ impl<'s, 'f> World<'s, 'f> {
         attempt.arrived = self.now;
         let application = attempt.request.application.index();
         let state = &mut self.states[application];
-        let handshake = state.application.tls.as_ref().and_then(|tls| match attempt.request.hello {
-            Hello::Open => None,
-            Hello::Resumed => Some(tls.resumed),
-            Hello::New => Some(tls.full),
-        });
         if attempt.known_gone {
             self.forget(id);
             return;
         }
-        let Some(cost) = handshake else {
+        if handshakes::cost(state.application, attempt).is_none() {
             self.arrive(id);
             return;
-        };
+        }
         let kind = usize::from(attempt.request.hello == Hello::New);
         state.hellos_of_tick[kind] += 1;
         state.hellos_of_look[kind] += 1;
@@ -376,9 +378,7 @@ impl<'s, 'f> World<'s, 'f> {
             self.refuse(id, "connection");
             return;
         }
-        attempt.phase = Phase::Handshake;
-        let level = state.application.classes[attempt.request.class.index()].level;
-        self.processors.begin(self.now, application, level, cost.as_secs_f64(), id);
+        self.secure(id);
     }
 
     fn arrive(&mut self, id: u64) {
@@ -398,6 +398,11 @@ impl<'s, 'f> World<'s, 'f> {
         };
         self.trace.add(self.now.as_nanos() ^ mark as u64);
         self.trace.add(id);
+        if verdict != Verdict::Start && std::mem::take(&mut attempt.has_thread) {
+            let application = attempt.request.application.index();
+            self.leave_thread(application);
+        }
+        let Some(attempt) = self.attempts.get_mut(id) else { return };
         match verdict {
             Verdict::Start => self.start(id),
             Verdict::Wait => attempt.phase = Phase::Waiting,
@@ -423,6 +428,10 @@ impl<'s, 'f> World<'s, 'f> {
         attempt.started = self.now;
         let state = &mut self.states[attempt.request.application.index()];
         state.ledger.started(attempt, self.now);
+        if std::mem::take(&mut attempt.has_thread) {
+            self.begin(id);
+            return;
+        }
         match state.server.take(id) {
             Taken::Thread => self.begin(id),
             Taken::Backlog => attempt.phase = Phase::Backlog,
@@ -481,28 +490,6 @@ impl<'s, 'f> World<'s, 'f> {
         }
     }
 
-    /// Its handshake is complete.
-    fn shaken(&mut self, id: u64) {
-        let Some(attempt) = self.attempts.get_mut(id) else { return };
-        let state = &mut self.states[attempt.request.application.index()];
-        let Some(tls) = &state.application.tls else { return };
-        if !attempt.client_done
-            && let Some(user) = state.users.get_mut(attempt.user as usize)
-        {
-            user.connection.opened(self.now, tls);
-        }
-        let cost = if attempt.request.hello == Hello::New { tls.full } else { tls.resumed };
-        let in_vain = attempt.client_done;
-        attempt.request.hello = Hello::Open;
-        attempt.phase = Phase::Travelling;
-        state.ledger.shaken(attempt, cost.as_secs_f64(), in_vain);
-        if attempt.known_gone {
-            self.forget(id);
-        } else {
-            self.arrive(id);
-        }
-    }
-
     /// The server ends it, and its thread takes the next.
     fn end(&mut self, id: u64) {
         let Some(attempt) = self.attempts.get(id) else { return };
@@ -510,15 +497,22 @@ impl<'s, 'f> World<'s, 'f> {
         let end = if attempt.fails { End::Error } else { End::Success };
         let work = attempt.work + attempt.database;
         self.depart(id, end, work);
+        self.leave_thread(application);
+    }
+
+    /// A thread is done and takes what is next in the backlog.
+    fn leave_thread(&mut self, application: usize) {
         while let Some(next) = self.states[application].server.next() {
             let drops = self.states[application].server.settings.drops_abandoned;
-            match self.attempts.get(next) {
-                Some(attempt) if drops && attempt.client_done => self.depart(next, End::Error, 0.0),
-                Some(_) => {
-                    self.begin(next);
-                    return;
+            let Some(attempt) = self.attempts.get_mut(next) else { continue };
+            match attempt.phase {
+                Phase::HandshakeBacklog if drops && attempt.client_done => self.drop_hello(next),
+                Phase::HandshakeBacklog => {
+                    attempt.has_thread = true;
+                    return self.shake(next);
                 }
-                None => {}
+                _ if drops && attempt.client_done => self.depart(next, End::Error, 0.0),
+                _ => return self.begin(next),
             }
         }
     }
@@ -599,6 +593,13 @@ impl<'s, 'f> World<'s, 'f> {
         let application = attempt.request.application.index();
         let request = attempt.request;
         match attempt.phase {
+            Phase::HandshakeBacklog => {
+                let handshakes = self.states[application].handshakes.as_mut();
+                if handshakes.is_some_and(|handshakes| handshakes.leave(self.now, id)) {
+                    attempt.phase = Phase::Ended;
+                    self.forget(id);
+                }
+            }
             // It is on its way, or its handshake is worked on: it ends there.
             Phase::Travelling | Phase::Handshake => {}
             Phase::Waiting => {

@@ -148,6 +148,8 @@ pub(super) struct User {
     pub(super) embedding: bool,
     /// Something of the present page failed.
     pub(super) failed: bool,
+    /// A client's patience ended in the present session.
+    pub(super) timed_out: bool,
     /// Whether the session is in the totals.
     pub(super) measured: bool,
     /// Whether a session is under way; else it thinks before one.

@@ -102,6 +102,9 @@ impl World<'_, '_> {
         }
         let source = &mut state.sources[usize::from(attempt.source)];
         let Some(after) = source.retries(attempt, timed_out) else {
+            if let Some(user) = state.users.get_mut(attempt.user as usize) {
+                user.timed_out |= timed_out;
+            }
             self.answered(request.application, attempt.user, false);
             return;
         };
@@ -116,6 +119,7 @@ impl World<'_, '_> {
             phase: Phase::Travelling,
             client_done: false,
             known_gone: false,
+            has_thread: false,
             // It asks for the same, but what went wrong need not go wrong again.
             fails: source.chance(errors),
             refused: None,
@@ -179,6 +183,7 @@ impl World<'_, '_> {
             outstanding: 0,
             embedding: false,
             failed: false,
+            timed_out: false,
             measured: false,
             begun: false,
             connection: Connection::default(),
@@ -201,6 +206,7 @@ impl World<'_, '_> {
             user.client = user.session;
         }
         user.begun = true;
+        user.timed_out = false;
         user.pages = 0;
         user.page = site.entry;
         user.measured = self.now >= START + self.scenario.warm_up;
@@ -226,6 +232,7 @@ impl World<'_, '_> {
         user.begun = false;
         let sessions = &mut state.ledger.sessions;
         let measured = u64::from(user.measured);
+        sessions.timed_out += if complete { 0 } else { measured * u64::from(user.timed_out) };
         match (complete, user.pages) {
             (true, _) => sessions.completed += measured,
             (false, 0 | 1) => sessions.turned_away += measured,
@@ -294,6 +301,7 @@ impl World<'_, '_> {
             measured: false,
             client_done: false,
             known_gone: false,
+            has_thread: false,
             fails: random.chance(settings.errors),
             refused: None,
             work,
@@ -348,6 +356,7 @@ impl World<'_, '_> {
             phase: Phase::Travelling,
             client_done: false,
             known_gone: false,
+            has_thread: false,
             refused: None,
             begun: None,
             promised: Some(promise),

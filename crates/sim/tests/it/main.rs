@@ -5,4 +5,5 @@ mod emergence;
 mod lead;
 mod planted;
 mod room;
+mod tls;
 mod worlds;

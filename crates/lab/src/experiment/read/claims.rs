@@ -8,11 +8,11 @@ use super::{
     },
     CAPACITIES, class_names,
 };
-use crate::metrics;
+use crate::metrics::{self, Parts};
 
 /// What checks and plots may refer to.
 pub(super) struct Context<'e> {
-    classes: Vec<String>,
+    parts: Parts,
     /// Names of arms, also before each server.
     names: Vec<String>,
     arms: &'e [Arm],
@@ -36,7 +36,7 @@ impl<'e> Context<'e> {
             modes.push((Mode::Live, live.loads.as_slice()));
         }
         Self {
-            classes: class_names(&experiment.subject),
+            parts: parts(&experiment.subject),
             names,
             arms: &experiment.arms,
             modes,
@@ -108,7 +108,7 @@ impl<'e> Context<'e> {
             Over::Load => self.metric(section, "metric"),
             Over::Time { .. } => {
                 let name = section.required_text("metric", "metric = \"goodput\"");
-                if let Err(mend) = metrics::check_series(&name, &self.classes) {
+                if let Err(mend) = metrics::check_series(&name, &self.parts) {
                     section.fault("metric", format!("there is no series {name}"), mend);
                 }
                 name
@@ -145,7 +145,7 @@ impl<'e> Context<'e> {
         if name.is_empty() {
             return name;
         }
-        if let Err(mend) = metrics::check(&name, &self.classes) {
+        if let Err(mend) = metrics::check(&name, &self.parts) {
             section.fault(key, format!("there is no metric {name}"), mend);
         }
         name
@@ -223,6 +223,16 @@ impl<'e> Context<'e> {
             Mode::Live => front.is_live(),
         };
         self.arms.iter().find(is_it).is_some_and(|arm| !is_run(arm.front))
+    }
+}
+
+/// What figures there are of.
+fn parts(subject: &Subject) -> Parts {
+    let Subject::Web(web) = subject else { return Parts::default() };
+    Parts {
+        classes: class_names(subject),
+        applications: web.applications.iter().map(|application| application.name.clone()).collect(),
+        zones: web.zones.iter().map(|zone| zone.name.clone()).collect(),
     }
 }
 

@@ -10,7 +10,8 @@ use tidegate_sim::Returns;
 
 use super::{
     super::{
-        Class, Load, Page, Phase, Population, Retry, Server, Shape, Subject, Switching, Visit, Web, Work,
+        Application, Class, Load, Page, Phase, Population, Retry, Server, Shape, Subject, Switching, Tls,
+        Unit, Visit, Web, Work, Zone,
     },
     LOAD_MAX, MEASURED_MAX, SPANS,
 };
@@ -33,18 +34,115 @@ pub(super) fn subject(top: &Section<'_>) -> Subject {
             top.missing("load", "[load] with arrivals = \"poisson\"");
             Load {
                 population: Population::open(),
+                unit: Unit::default(),
                 timeout: Duration::from_secs(2),
                 retry: None,
                 returns: Returns::default(),
             }
         }
     };
-    Subject::Web(Box::new(Web { server, stand_in: None, classes, load }))
+    let tls = top.table("tls").map(|section| tls(&section));
+    if tls.is_some() && !load.population.has_visits() {
+        top.fault(
+            "tls",
+            "connections are those of visits",
+            "write load.arrivals and [[load.page]], or leave out [tls]",
+        );
+    }
+    let applications =
+        top.tables("application").iter().map(|section| application(section, &classes)).collect();
+    let zones = top.tables("zone").iter().map(zone).collect();
+    let web = Web { server, stand_in: None, classes, tls, load, applications, zones };
+    check_applications(top, &web);
+    Subject::Web(Box::new(web))
+}
+
+fn application(section: &Section<'_>, classes: &[Class]) -> Application {
+    let application = Application {
+        name: section.required_text("name", "name = \"first\""),
+        phases: phases(section, classes),
+    };
+    if application.phases.is_empty() {
+        section.missing("phase", "phase = [{ load = 0.5, for = \"60s\" }]");
+    }
+    section.finish();
+    application
+}
+
+fn zone(section: &Section<'_>) -> Zone {
+    let moment = |key| {
+        if !section.has(key) {
+            section.missing(key, "a moment of the run: from = \"60s\", to = \"120s\"");
+        }
+        section.span(key, Duration::ZERO..=MEASURED_MAX).unwrap_or_default()
+    };
+    let zone =
+        Zone { name: section.required_text("name", "name = \"A\""), from: moment("from"), to: moment("to") };
+    if section.has("from") && section.has("to") && zone.from >= zone.to {
+        section.fault("to", "a zone ends after it begins", "make it later than from");
+    }
+    section.finish();
+    zone
+}
+
+/// Names that tell applications and zones apart, and loads that end together.
+fn check_applications(top: &Section<'_>, web: &Web) {
+    let applications: Vec<&str> = web.applications.iter().map(|one| one.name.as_str()).collect();
+    let zones: Vec<&str> = web.zones.iter().map(|zone| zone.name.as_str()).collect();
+    for (key, names) in [("application", applications), ("zone", zones)] {
+        for (position, name) in names.iter().enumerate() {
+            if names[..position].contains(name) {
+                top.fault(key, format!("two are called {name}"), "rename one");
+            }
+            if !name.is_empty() && !is_class_name(name) {
+                let what = format!("\"{}\" is no name", name.escape_debug());
+                top.fault(key, what, "write up to 64 letters, digits, \"_\", \"-\" and \".\"");
+            }
+        }
+    }
+    if web.applications.is_empty() {
+        return;
+    }
+    match &web.load.population {
+        Population::Open { phases, repeat: false, .. } if phases.is_empty() => {}
+        _ => top.fault(
+            "load",
+            "each application goes through its own phases once",
+            "leave out load.phase and load.repeat, and give browsers load.arrivals",
+        ),
+    }
+    let lengths = web.applications.iter().map(|one| one.phases.iter().map(|phase| phase.length).sum());
+    let lengths: Vec<Duration> = lengths.collect();
+    if lengths.windows(2).any(|pair| pair[0] != pair[1]) {
+        top.fault(
+            "application",
+            format!("their loads last {lengths:?}"),
+            "make them as long as each other; a load may be 0",
+        );
+    }
+}
+
+fn tls(section: &Section<'_>) -> Tls {
+    let time = |key, default| {
+        let small = Duration::ZERO..=Duration::from_secs(10);
+        section.span(key, small).unwrap_or(Duration::from_millis(default))
+    };
+    let tls = Tls {
+        full: time("full", 1),
+        resumed: time("resumed", 0),
+        keep_alive: section.span("keep_alive", SPANS).unwrap_or(Duration::from_secs(60)),
+    };
+    section.finish();
+    tls
 }
 
 impl Population {
     fn open() -> Self {
         Self::Open { poisson: true, phases: Vec::new(), repeat: false, clients: 100, visit: None }
+    }
+
+    fn has_visits(&self) -> bool {
+        matches!(self, Self::Open { visit: Some(_), .. })
     }
 }
 
@@ -182,7 +280,14 @@ fn work(entry: &Entry<'_>) -> Option<Work> {
 fn load(section: &Section<'_>, classes: &[Class]) -> Load {
     let has_pages = section.has("page");
     let population = if has_pages && !section.has("arrivals") {
-        let Visit { think, pages } = pages(section, classes);
+        let Visit { think, pages, pages_max } = pages(section, classes);
+        if pages_max.is_some() || pages.iter().any(|page| page.embedded > 0) {
+            section.fault(
+                "page",
+                "browsers go from page to page for ever, one request each",
+                "write load.arrivals, for visits, or leave out pages_max and embedded",
+            );
+        }
         Population::Browsers { think, pages }
     } else {
         let poisson = section.choice("arrivals", &[("poisson", true), ("constant", false)]).unwrap_or(true);
@@ -192,6 +297,11 @@ fn load(section: &Section<'_>, classes: &[Class]) -> Load {
         let clients = if has_pages { None } else { section.whole("clients", 1..=100_000) };
         Population::Open { poisson, phases, repeat, clients: clients.unwrap_or(100), visit }
     };
+    let units = [("capacity", Unit::Capacity), ("sessions/s", Unit::Sessions)];
+    let unit = section.choice("unit", &units).unwrap_or_default();
+    if unit == Unit::Sessions && !population.has_visits() {
+        section.fault("unit", "sessions are visits", "write load.arrivals and [[load.page]]");
+    }
     let timeout = section.span("timeout", SPANS).unwrap_or(Duration::from_secs(2));
     let retry = section.table("retry").map(|inner| {
         let retry = Retry {
@@ -223,7 +333,7 @@ fn load(section: &Section<'_>, classes: &[Class]) -> Load {
         returns
     });
     section.finish();
-    Load { population, timeout, retry, returns }
+    Load { population, unit, timeout, retry, returns }
 }
 
 /// Loads, each for a time.
@@ -267,16 +377,22 @@ fn pages(section: &Section<'_>, classes: &[Class]) -> Visit {
     let position = |name: &str| names.iter().position(|known| known == name);
     let mut pages = Vec::new();
     for (page, name) in sections.into_iter().zip(&names) {
-        let class = page.text("class").unwrap_or_else(|| "default".to_owned());
-        let class = classes.iter().position(|known| known.name == class).unwrap_or_else(|| {
-            let known: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();
-            page.fault(
-                "class",
-                format!("there is no class {class}"),
-                format!("write one of {}", known.join(", ")),
-            );
-            0
-        });
+        let class_of = |key| {
+            let class = page.text(key).unwrap_or_else(|| "default".to_owned());
+            classes.iter().position(|known| known.name == class).unwrap_or_else(|| {
+                let known: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();
+                page.fault(
+                    key,
+                    format!("there is no class {class}"),
+                    format!("write one of {}", known.join(", ")),
+                );
+                0
+            })
+        };
+        let class = class_of("class");
+        let embedded = page.whole("embedded", 0..=100).unwrap_or(0);
+        let is_other = embedded > 0 || page.has("embedded_class");
+        let embedded_class = if is_other { class_of("embedded_class") } else { class };
         let mut next = Vec::new();
         if let Some(entry) = page.entry("next") {
             for (target, item) in entry.members() {
@@ -295,7 +411,7 @@ fn pages(section: &Section<'_>, classes: &[Class]) -> Visit {
             }
         }
         page.finish();
-        pages.push(Page { name: name.clone(), class, next });
+        pages.push(Page { name: name.clone(), class, embedded, embedded_class, next });
     }
-    Visit { think, pages }
+    Visit { think, pages, pages_max: section.whole("pages_max", 1..=100_000) }
 }
