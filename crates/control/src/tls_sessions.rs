@@ -3,10 +3,11 @@
 //! Whoever resumes is let in. Once an interval of T = 2 s it is reckoned what is left for new ones:
 //!
 //! ```text
-//! Ô(k) = a · Ô(k-1) + (1-a) · O(k-1),   a = 0.7;   Ô(2) = O(1)       resumed connections that come, a second
-//! c    = work / connections                                          of each kind, over the last minute or so
-//! rate = max(0, C · b − Ô · c_resumed) / c_new                       new connections a second
-//! rate = min(rate, C · b / s)  where work comes at 0.7 · C or faster;   s = work on connections of both kinds / new ones
+//! Ô(k) = a · Ô(k-1) + (1-a) · O(k-1),   a = 0.7;   Ô(2) = O(1)         resumed connections that come, a second
+//! c    = work / connections                                            of each kind, over the last minute or so
+//! s    = work on connections of both kinds / new connections
+//! rate = max(0, C · b − Ô · c_resumed) / c_new                         new ones a second, while work comes at less than 0.7 · C
+//! rate = min(C · b / s, max(0, 1.2 · C · b − Ô · c_resumed) / c_new)   at 0.7 · C and more
 //! ```
 //!
 //! `C` is the application's capacity in work units a second, `work` what is asked for on connections of a kind. The rate fills a
@@ -23,10 +24,12 @@
 //! 2. What a connection brings is learnt while it runs, not profiled before.
 //! 3. New ones are let in evenly over an interval, not the first ones at once, and parts of a connection are carried over.
 //! 4. Never less than none.
-//! 5. `b`, 1 to 2: who admits no more than he takes the capacity to be never learns that it is more. After an interval in which new
-//!    ones were refused though no request ever waited for the limit it grows by a hundredth; after any other it shrinks as much.
+//! 5. `b`, 1 to 2: who admits no more than he takes the capacity to be never learns that it is more. Where it is found and not given,
+//!    after an interval in which new ones were refused, and fewer than four in five connections found requests waiting for the limit,
+//!    it grows by 0.2 %; after any other it shrinks as much.
 //! 6. `s`, what a new session brings in all, with the connections by which it goes on. These come seconds and minutes after it, so that
-//!    by what is left at the moment alone too many would be let in for a while, and then nobody until they have gone.
+//!    by what is left at the moment alone too many would be let in for a while, and then nobody until they have gone. Beside it
+//!    what is left, a small difference of large numbers that chance moves, counts with a fifth of the capacity more.
 
 use std::time::Duration;
 
@@ -40,9 +43,13 @@ const SMOOTHING: f64 = 0.7;
 const REMEMBERED: f64 = 0.98;
 /// While less than this share of the capacity is asked for, what new sessions will bring later bounds nothing.
 const BUSY: f64 = 0.7;
-/// b at most, and how it moves.
+/// What is left is taken for as much more, in capacities, where what new sessions will bring bounds them too.
+const SLACK: f64 = 0.2;
+/// b at most, and how it moves: slowly, since what is let in brings most of its work minutes later.
 const BOOST_MAX: f64 = 2.0;
-const BOOST_STEP: f64 = 1.01;
+const BOOST_STEP: f64 = 1.002;
+/// Where fewer than so many of so many find requests waiting for the limit, there may be room for more.
+const HELD: (u64, u64) = (4, 5);
 /// The rate where nothing bounds it, new connections a second.
 const UNBOUNDED: f64 = 1e9;
 
@@ -60,8 +67,8 @@ pub enum Session {
 pub struct Supply {
     /// The application's capacity, work units a second; `None`: not known.
     pub capacity: Option<f64>,
-    /// Whether a request has waited for the limit in flight since the last interval.
-    pub has_held: bool,
+    /// Whether somebody has given it: then it is no more than that.
+    pub is_given: bool,
 }
 
 /// The TLS sessions of one application.
@@ -80,9 +87,9 @@ pub struct Supply {
 /// for arrival in 0..4000 {
 ///     now = now + Duration::from_millis(25);
 ///     if sessions.is_due(now) {
-///         sessions.interval(now, Supply { capacity: Some(100.0), has_held: true });
+///         sessions.interval(now, Supply { capacity: Some(100.0), is_given: true });
 ///     }
-///     if sessions.arrive(now, Session::New) {
+///     if sessions.arrive(now, Session::New, true) {
 ///         sessions.begin(Session::New);
 ///         sessions.work(Session::New, 10.0);
 ///         admitted += i32::from(arrival >= 2000);
@@ -98,6 +105,8 @@ pub struct TlsSessions {
     /// Resumed connections that came in this interval, and those that are expected, a second.
     arrived: f64,
     expected: Option<f64>,
+    /// Connections that came in this interval, and those that found requests waiting for the limit.
+    hellos: [u32; 2],
     /// Work that was asked for in this interval.
     asked: f64,
     /// Whether new ones were refused in this interval.
@@ -130,6 +139,7 @@ impl TlsSessions {
             resumed: Cost::default(),
             arrived: 0.0,
             expected: None,
+            hellos: [0; 2],
             asked: 0.0,
             has_refused: false,
             refused_work: 0.0,
@@ -147,12 +157,6 @@ impl TlsSessions {
         now.since(self.began) >= INTERVAL
     }
 
-    /// When the present interval began.
-    #[must_use]
-    pub const fn began(&self) -> Timestamp {
-        self.began
-    }
-
     /// The interval ends, and the next begins now. It may have lasted longer than [`INTERVAL`], where nothing came.
     pub fn interval(&mut self, now: Timestamp, supply: Supply) {
         let lasted = now.since(self.began).max(INTERVAL).as_secs_f64();
@@ -164,7 +168,9 @@ impl TlsSessions {
                 kept * before + (1.0 - kept) * arrived
             }
         });
-        self.boost = if std::mem::take(&mut self.has_refused) && !supply.has_held {
+        let [all, held] = std::mem::take(&mut self.hellos);
+        let has_room = HELD.1 * u64::from(held) < HELD.0 * u64::from(all);
+        self.boost = if std::mem::take(&mut self.has_refused) && has_room && !supply.is_given {
             (self.boost * BOOST_STEP).min(BOOST_MAX)
         } else {
             (self.boost / BOOST_STEP).max(1.0)
@@ -188,14 +194,23 @@ impl TlsSessions {
         let of_new = self.new.each().filter(|cost| *cost > 0.0)?;
         let resumed = self.expected.unwrap_or(0.0) * self.resumed.each().unwrap_or(0.0);
         let at_most = capacity * self.boost;
-        let left = (at_most - resumed).max(0.0) / of_new;
-        let in_all = at_most * self.new.connections / (self.new.work + self.resumed.work);
-        Some(if asked < BUSY * capacity { left } else { left.min(in_all) }.min(UNBOUNDED))
+        let left = |at_most: f64| (at_most - resumed).max(0.0) / of_new;
+        let rate = if asked < BUSY * capacity {
+            left(at_most)
+        } else {
+            let in_all = at_most * self.new.connections / (self.new.work + self.resumed.work);
+            in_all.min(left(at_most * (1.0 + SLACK)))
+        };
+        Some(rate.min(UNBOUNDED))
     }
 
-    /// A connection comes, before its handshake: whether there is room for it. Who resumes finds always some.
+    /// A connection comes, before its handshake: whether there is room for it. Who resumes finds always some. `is_held`: whether
+    /// requests wait for the limit in flight at this moment.
     #[must_use]
-    pub fn arrive(&mut self, now: Timestamp, session: Session) -> bool {
+    pub fn arrive(&mut self, now: Timestamp, session: Session, is_held: bool) -> bool {
+        let [all, held] = &mut self.hellos;
+        *all = all.saturating_add(1);
+        *held = held.saturating_add(u32::from(is_held));
         match (session, self.rate) {
             (Session::Resumed, _) => {
                 self.arrived += 1.0;

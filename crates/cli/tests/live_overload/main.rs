@@ -423,8 +423,8 @@ fn critical_requests_stay_fast_beside_regular_ones() {
         ("limit 2, regular at most 1", "in_flight.max = 1\n", ""),
         ("limit 2, regular at most 1, critical weighs 2", "in_flight.max = 1\n", "weight = 2\n"),
         (
-            "limit 2, regular at most 1 with a lead of 1 ms, critical weighs 2",
-            "in_flight.max = 1\nin_flight.lead = \"1ms\"\n",
+            "limit 2, regular at most 1 with a lead of 2 ms, critical weighs 2",
+            "in_flight.max = 1\nin_flight.lead = \"2ms\"\n",
             "weight = 2\n",
         ),
     ];

@@ -7,8 +7,8 @@ use super::*;
 const START: Timestamp = Timestamp::from_nanos(1_000_000_000_000);
 
 /// Comes, and is let in if there is room.
-fn come(sessions: &mut TlsSessions, now: Timestamp, session: Session) -> bool {
-    let has_room = sessions.arrive(now, session);
+fn come(sessions: &mut TlsSessions, now: Timestamp, session: Session, is_held: bool) -> bool {
+    let has_room = sessions.arrive(now, session, is_held);
     if has_room {
         sessions.begin(session);
     } else {
@@ -19,7 +19,8 @@ fn come(sessions: &mut TlsSessions, now: Timestamp, session: Session) -> bool {
 
 #[derive(Clone, Debug)]
 enum Operation {
-    Come(Session),
+    /// While requests wait for the limit, or do not.
+    Come(Session, bool),
     Work(Session, f64),
     /// An interval that has lasted so many times T ends, with such a supply.
     Interval(u32, Option<f64>, bool),
@@ -31,10 +32,10 @@ fn session() -> impl Strategy<Value = Session> {
 
 fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
-        8 => session().prop_map(Operation::Come),
+        8 => (session(), any::<bool>()).prop_map(|(session, held)| Operation::Come(session, held)),
         8 => (session(), 0.0..50.0).prop_map(|(session, units)| Operation::Work(session, units)),
         3 => (1..4_u32, prop::option::of(0.0..200.0), any::<bool>())
-            .prop_map(|(times, capacity, held)| Operation::Interval(times, capacity, held)),
+            .prop_map(|(times, capacity, given)| Operation::Interval(times, capacity, given)),
     ]
 }
 
@@ -44,8 +45,10 @@ struct Seen {
     /// Connections let in and work asked for, by kind: new, resumed.
     kinds: [(f64, f64); 2],
     refused: u64,
+    hellos: u32,
+    held: u32,
     times: u32,
-    held: bool,
+    is_given: bool,
 }
 
 /// Connections and work of a kind, over all intervals: one fades with each that follows in which any came.
@@ -72,8 +75,9 @@ fn rate(intervals: &[Seen], capacity: Option<f64>) -> Option<f64> {
             // As if it had been so over as many intervals as it lasted.
             Some(before) => (0..seen.times).fold(before, |before, _| 0.7 * before + 0.3 * per_s),
         });
-        let grows = seen.refused > 0 && !seen.held;
-        boost = if grows { (boost * 1.01).min(2.0) } else { (boost / 1.01).max(1.0) };
+        let grows =
+            seen.refused > 0 && !seen.is_given && f64::from(seen.held) < 0.8 * f64::from(seen.hellos) - 1e-9;
+        boost = if grows { (boost * 1.002).min(2.0) } else { (boost / 1.002).max(1.0) };
     }
     let [(new, new_work), (resumed, resumed_work)] = [0, 1].map(|kind| known(intervals, kind));
     if new == 0.0 || new_work == 0.0 {
@@ -81,11 +85,11 @@ fn rate(intervals: &[Seen], capacity: Option<f64>) -> Option<f64> {
     }
     let of_resumed = if resumed > 0.0 { expected.unwrap() * resumed_work / resumed } else { 0.0 };
     let capacity = capacity?;
-    let left = (capacity * boost - of_resumed).max(0.0) * new / new_work;
+    let left = |slack: f64| (slack * capacity * boost - of_resumed).max(0.0) * new / new_work;
     let last = intervals.last().unwrap();
     let asked = (last.kinds[0].1 + last.kinds[1].1) / (2.0 * f64::from(last.times));
     let in_all = capacity * boost * new / (new_work + resumed_work);
-    Some(if asked < 0.7 * capacity { left } else { left.min(in_all) })
+    Some(if asked < 0.7 * capacity { left(1.0) } else { left(1.2).min(in_all) })
 }
 
 proptest! {
@@ -98,8 +102,10 @@ proptest! {
             let seen = intervals.last_mut().unwrap();
             let kind = |session| usize::from(session == Session::Resumed);
             match operation {
-                Operation::Come(session) => {
-                    let has_room = come(&mut sessions, now, session);
+                Operation::Come(session, is_held) => {
+                    let has_room = come(&mut sessions, now, session, is_held);
+                    seen.hellos += 1;
+                    seen.held += u32::from(is_held);
                     prop_assert!(has_room || session == Session::New, "who resumes is let in");
                     seen.kinds[kind(session)].0 += f64::from(u8::from(has_room));
                     seen.refused += u64::from(!has_room);
@@ -108,13 +114,13 @@ proptest! {
                     sessions.work(session, units);
                     seen.kinds[kind(session)].1 += units;
                 }
-                Operation::Interval(times, capacity, has_held) => {
+                Operation::Interval(times, capacity, is_given) => {
                     now = now + INTERVAL * times - Duration::from_nanos(1);
                     prop_assert_eq!(sessions.is_due(now), times > 1);
                     now = now + Duration::from_nanos(1);
                     prop_assert!(sessions.is_due(now));
-                    sessions.interval(now, Supply { capacity, has_held });
-                    (seen.times, seen.held) = (times, has_held);
+                    sessions.interval(now, Supply { capacity, is_given });
+                    (seen.times, seen.is_given) = (times, is_given);
                     match (sessions.rate(), rate(&intervals, capacity)) {
                         (None, None) => {}
                         (Some(is), Some(by_formula)) => {
@@ -133,16 +139,16 @@ proptest! {
     fn a_flood_is_let_in_at_the_rate(capacity in 1.0..500.0, cost in 0.5..50.0, seconds in 1..30_u32) {
         let mut now = START;
         let mut sessions = TlsSessions::new(now);
-        prop_assert!(come(&mut sessions, now, Session::New));
+        prop_assert!(come(&mut sessions, now, Session::New, true));
         sessions.work(Session::New, cost);
         now = now + INTERVAL;
-        sessions.interval(now, Supply { capacity: Some(capacity), has_held: true });
+        sessions.interval(now, Supply { capacity: Some(capacity), is_given: true });
         let rate = capacity / cost;
         let at_once = (rate * INTERVAL.as_secs_f64()).max(1.0);
         let mut admitted = 0.0;
         for _ in 0..seconds * 1000 {
             now = now + Duration::from_millis(1);
-            admitted += f64::from(u8::from(sessions.arrive(now, Session::New)));
+            admitted += f64::from(u8::from(sessions.arrive(now, Session::New, true)));
         }
         let expected = rate.min(1000.0) * f64::from(seconds);
         prop_assert!(admitted <= expected + at_once + 1.0, "{} of {}", admitted, expected);
@@ -157,33 +163,33 @@ fn who_resumes_leaves_less_for_newcomers_and_at_last_nothing() {
     let mut rates = Vec::new();
     for resumed_per_interval in [0, 10, 40] {
         for _ in 0..60 {
-            if come(&mut sessions, now, Session::New) {
+            if come(&mut sessions, now, Session::New, true) {
                 sessions.work(Session::New, 8.0);
             }
             for _ in 0..resumed_per_interval {
-                assert!(come(&mut sessions, now, Session::Resumed));
+                assert!(come(&mut sessions, now, Session::Resumed, true));
                 sessions.work(Session::Resumed, 10.0);
             }
             now = now + INTERVAL;
-            sessions.interval(now, Supply { capacity: Some(130.0), has_held: true });
+            sessions.interval(now, Supply { capacity: Some(130.0), is_given: true });
         }
         rates.push(sessions.rate().expect("is known"));
     }
     for (rate, expected) in rates.iter().zip([130.0 / 8.0, 80.0 / 8.0, 0.0]) {
         assert!((rate - expected).abs() < 1e-3, "{rates:?}");
     }
-    assert!(!come(&mut sessions, now, Session::New), "not even the one token that a bucket holds");
+    assert!(!come(&mut sessions, now, Session::New, true), "not even the one token that a bucket holds");
 }
 
 #[test]
 fn what_was_refused_counts_as_what_newcomers_bring() {
     let mut sessions = TlsSessions::new(START);
-    assert!(come(&mut sessions, START, Session::New));
+    assert!(come(&mut sessions, START, Session::New, true));
     sessions.work(Session::New, 12.0);
     let now = START + INTERVAL;
-    sessions.interval(now, Supply { capacity: Some(0.0), has_held: false });
+    sessions.interval(now, Supply { capacity: Some(0.0), is_given: true });
     for _ in 0..3 {
-        assert!(!come(&mut sessions, now, Session::New));
+        assert!(!come(&mut sessions, now, Session::New, true));
     }
     assert!((sessions.refused_work() - 36.0).abs() < 1e-9);
 }
@@ -194,15 +200,15 @@ fn while_nobody_waits_more_than_the_capacity_is_tried() {
     let mut now = START;
     let mut sessions = TlsSessions::new(now);
     let mut rates = Vec::new();
-    for has_held in [false, true] {
-        for _ in 0..200 {
+    for is_held in [false, true] {
+        for _ in 0..1000 {
             for _ in 0..100 {
-                if come(&mut sessions, now, Session::New) {
+                if come(&mut sessions, now, Session::New, is_held) {
                     sessions.work(Session::New, 10.0);
                 }
             }
             now = now + INTERVAL;
-            sessions.interval(now, Supply { capacity: Some(100.0), has_held });
+            sessions.interval(now, Supply { capacity: Some(100.0), is_given: false });
         }
         rates.push(sessions.rate().expect("is known"));
     }
@@ -225,21 +231,21 @@ fn what_a_session_brings_later_is_kept_for_it() {
         for left in 0..PAGES - 1 {
             under_way[left] = under_way[left + 1];
             for _ in 0..under_way[left] {
-                assert!(come(&mut sessions, now, Session::Resumed));
+                assert!(come(&mut sessions, now, Session::Resumed, true));
                 sessions.work(Session::Resumed, 1.0);
                 load += 1.0;
             }
         }
         under_way[PAGES - 1] = 0;
         for _ in 0..60 {
-            if come(&mut sessions, now, Session::New) {
+            if come(&mut sessions, now, Session::New, true) {
                 sessions.work(Session::New, 1.0);
                 under_way[PAGES - 1] += 1;
                 load += 1.0;
             }
             now = now + INTERVAL / 60;
         }
-        sessions.interval(now, Supply { capacity: Some(40.0), has_held: load >= 80.0 });
+        sessions.interval(now, Supply { capacity: Some(40.0), is_given: true });
         loads.push(load / 2.0);
     }
     let settled = &loads[200..];

@@ -16,10 +16,10 @@ impl Admission {
         let capacity = self.levels().capacity;
         let Some(sessions) = &mut self.tls_sessions else { return Greeting::Admit };
         if sessions.is_due(self.now) {
-            let has_held = self.path.held_since(sessions.began());
-            sessions.interval(self.now, Supply { capacity, has_held });
+            sessions.interval(self.now, Supply { capacity, is_given: self.bounds.given().is_some() });
         }
-        let greeting = match (sessions.arrive(self.now, session), self.tls_sessions_mode) {
+        let greeting = match (sessions.arrive(self.now, session, self.path.is_held()), self.tls_sessions_mode)
+        {
             (true, _) => Greeting::Admit,
             (false, Mode::Enforce) => Greeting::Refuse,
             (false, Mode::Watch | Mode::Off) => Greeting::WouldRefuse,
