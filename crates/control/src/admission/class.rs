@@ -97,9 +97,9 @@ impl Class {
         })
     }
 
-    /// When its lead next lets a request start.
-    pub(super) fn lead_opens(&self, now: Timestamp, in_flight: &InFlight, id: ClassId) -> Option<Timestamp> {
-        self.lead.as_ref()?.opens(now, in_flight.class(id), self.in_flight_max?)
+    /// When its lead next lets a request start, or does no more.
+    pub(super) fn lead_turns(&self, now: Timestamp, in_flight: &InFlight, id: ClassId) -> Option<Timestamp> {
+        self.lead.as_ref()?.turns(now, in_flight.class(id), self.in_flight_max?)
     }
 
     /// An exchange starts whose weight is not taken yet.

@@ -124,10 +124,11 @@ impl Lead {
             && self.times.end_within(elapsed, span)
     }
 
-    /// When it is next that a request may start so; later than `now`. `None`: not before another has ended.
-    pub(super) fn opens(&self, now: Timestamp, in_flight: u64, max: u32) -> Option<Timestamp> {
+    /// When it is next that a request may start so, or may no more, by which another class's turn may come; later than `now`.
+    /// `None`: not before another has ended.
+    pub(super) fn turns(&self, now: Timestamp, in_flight: u64, max: u32) -> Option<Timestamp> {
         let (span, (_, _, elapsed)) = self.span.zip(self.first(now))?;
-        let next = self.times.next_within(elapsed, span).filter(|_| in_flight <= u64::from(max))?;
+        let next = self.times.next_turn(elapsed, span).filter(|_| in_flight <= u64::from(max))?;
         Some(now + (next - elapsed))
     }
 
@@ -199,8 +200,12 @@ impl Times {
         longer.len() >= LONGER_MIN && 4 * within >= 3 * longer.len()
     }
 
-    /// How long it will have taken, more than that, when next that is so: it becomes so only when another time comes within the span.
-    fn next_within(&self, elapsed: Duration, span: Duration) -> Option<Duration> {
+    /// How long it will have taken, more than that, when that is next so, or not so any more: it becomes so only when another time
+    /// comes within the span, and ends only when one is passed.
+    fn next_turn(&self, elapsed: Duration, span: Duration) -> Option<Duration> {
+        if self.end_within(elapsed, span) {
+            return self.longer(elapsed).iter().copied().find(|time| !self.end_within(*time, span));
+        }
         let openings = self.longer(elapsed + span).iter().map(|time| *time - span);
         openings.into_iter().find(|opening| self.end_within(*opening, span))
     }
@@ -221,7 +226,7 @@ mod tests {
     #[test]
     fn steady_times_open_a_lead_before_their_end() {
         let times = times([10; 40]);
-        assert_eq!(times.next_within(Duration::ZERO, MS), Some(MS * 9));
+        assert_eq!(times.next_turn(Duration::ZERO, MS), Some(MS * 9));
         assert!(!times.end_within(MS * 8, MS) && times.end_within(MS * 9, MS));
         assert!(!times.end_within(MS * 10, MS), "of what takes longer than all nothing is known");
         // A lead as long as they take, and nobody has to wait.
@@ -233,12 +238,12 @@ mod tests {
     #[test]
     fn three_in_four_must_be_over_within_the_lead() {
         let mut times = times([10; 24].into_iter().chain([30; 8]));
-        assert_eq!(times.next_within(Duration::ZERO, MS), Some(MS * 9));
+        assert_eq!(times.next_turn(Duration::ZERO, MS), Some(MS * 9));
         times.note(MS * 30);
-        assert_eq!(times.next_within(Duration::ZERO, MS), Some(MS * 29));
+        assert_eq!(times.next_turn(Duration::ZERO, MS), Some(MS * 29));
         // Seven of them are too few.
         let few = self::times([10; 25].into_iter().chain([30; 7]));
-        assert_eq!(few.next_within(MS * 10, MS), None);
+        assert_eq!(few.next_turn(MS * 10, MS), None);
     }
 
     /// Quantiles of the exponential distribution with a mean of 10 ms, at (i + ½)/32.
@@ -249,7 +254,7 @@ mod tests {
         (0..32).for_each(|i| times.note(Duration::from_secs_f64(quantile(i) / 1e6)));
         for ms in [1, 2, 3] {
             assert!(!times.end_within(Duration::ZERO, MS * ms));
-            assert_eq!(times.next_within(Duration::ZERO, MS * ms), None, "{ms} ms");
+            assert_eq!(times.next_turn(Duration::ZERO, MS * ms), None, "{ms} ms");
         }
     }
 
@@ -286,11 +291,11 @@ mod tests {
         }
         assert_eq!(lead.times.longer(Duration::ZERO), [MS * 10; 8]);
         lead.begin(at(80), 1, false);
-        assert_eq!(lead.opens(at(80), 2, 2), Some(at(89)), "of the second");
+        assert_eq!(lead.turns(at(80), 2, 2), Some(at(89)), "of the second");
         assert!(!lead.lets_start(at(88), 2, 2, 1) && lead.lets_start(at(89), 2, 2, 1));
         assert!(!lead.lets_start(at(89), 2, 2, 2), "it would not fit when that has ended");
         assert!(!lead.lets_start(at(89), 3, 2, 1), "one is beyond the bound already");
         lead.end(at(90), hangs, true);
-        assert_eq!(lead.opens(at(90), 1, 2), None);
+        assert_eq!(lead.turns(at(90), 1, 2), None);
     }
 }

@@ -513,7 +513,7 @@ impl Path {
             if let Some(moment) = class.queue.turns_at(now) {
                 next = next.min(moment);
             }
-            if let Some(moment) = class.lead_opens(now, &self.in_flight, *id) {
+            if let Some(moment) = class.lead_turns(now, &self.in_flight, *id) {
                 next = next.min(moment);
             }
             if application_ready && let Some(bucket) = &mut class.egress {

@@ -61,7 +61,7 @@ impl World {
         longer.len() >= 8 && within as f64 / longer.len() as f64 >= 0.75
     }
 
-    /// When the lead of a class lets somebody start, now or later.
+    /// When the lead of a class begins to let somebody start, or ceases to.
     pub(super) fn lead_moments(&self, class: usize) -> Vec<Timestamp> {
         let settings = &self.classes[class];
         let (Some(max), Some(lead)) = (settings.in_flight_max, settings.in_flight_lead) else {
@@ -72,9 +72,12 @@ impl World {
             return Vec::new();
         }
         let recent = self.longer(class, Duration::ZERO);
-        let openings = recent.iter().map(|time| time.saturating_sub(lead));
-        let openings = openings.filter(|opening| self.ends_within(class, *opening, lead));
-        openings.map(|opening| first.since.unwrap() + opening).collect()
+        let since = first.since.unwrap();
+        let elapsed = self.now.since(since);
+        let is_open = self.ends_within(class, elapsed, lead);
+        let turns = recent.iter().flat_map(|time| [time.saturating_sub(lead), *time]);
+        let turns = turns.filter(|turn| *turn > elapsed && self.ends_within(class, *turn, lead) != is_open);
+        turns.map(|turn| since + turn).collect()
     }
 
     /// Who of the class has started with a lead has the server now.
