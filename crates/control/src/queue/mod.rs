@@ -24,13 +24,15 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod turnover;
+mod turns;
 
 use std::time::Duration;
 
 pub use codel::Codel;
 use deadlines::Deadlines;
 pub(crate) use table::{Entry, NIL, Newcomer, Phase, WaitTable};
-pub use turnover::Turnover;
+use turnover::Turnover;
+pub use turns::{STANDS_AFTER, Turns};
 
 use crate::{Timestamp, knobs::Discipline};
 
@@ -62,7 +64,7 @@ pub struct QueueSettings {
 
 /// How one leaves a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
+pub(crate) enum Exit {
     /// It starts.
     Started,
     /// It is refused, or its client has left.

@@ -12,7 +12,7 @@ use crate::Timestamp;
 /// next is followed from that moment. So a queue that is never empty but moves fast (more clients than
 /// the limit, each at once asking again) is told from one that stands.
 #[derive(Clone, Copy, Debug)]
-pub struct Turnover {
+pub(super) struct Turnover {
     since: Timestamp,
     /// How many have to start.
     ahead: usize,
@@ -23,12 +23,12 @@ pub struct Turnover {
 impl Turnover {
     /// The first comes to an empty queue.
     #[must_use]
-    pub const fn new(now: Timestamp) -> Self {
+    pub(super) const fn new(now: Timestamp) -> Self {
         Self { since: now, ahead: 1, last: Duration::ZERO }
     }
 
     /// One has left the queue, `left` remain.
-    pub fn removed(&mut self, exit: Exit, left: usize, now: Timestamp) {
+    pub(super) fn removed(&mut self, exit: Exit, left: usize, now: Timestamp) {
         self.ahead = (self.ahead - usize::from(exit == Exit::Started)).min(left);
         if self.ahead == 0 {
             *self = Self { since: now, ahead: left, last: now.since(self.since) };
@@ -37,13 +37,13 @@ impl Turnover {
 
     /// Whether the queue takes `span` or longer to turn over: the last time, or already this time.
     #[must_use]
-    pub fn at_least(&self, span: Duration, now: Timestamp) -> bool {
+    pub(super) fn at_least(&self, span: Duration, now: Timestamp) -> bool {
         self.last >= span || self.since + span <= now
     }
 
     /// Since when the present one is followed.
     #[must_use]
-    pub const fn since(&self) -> Timestamp {
+    pub(super) const fn since(&self) -> Timestamp {
         self.since
     }
 }

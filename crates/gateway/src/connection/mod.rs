@@ -363,7 +363,7 @@ async fn secure(
         })?,
         None => None,
     };
-    let gate = application.filter(|_| greeted.is_some()).map(|application| application.gate.clone());
+    let gate = application.map(|application| application.gate.clone());
     drop((hello, view));
     let handshake =
         preface::handshake(buffer, present, is_resumable, worker.handshakes(), worker.handshakes_max());

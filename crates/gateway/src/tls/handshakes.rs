@@ -2,30 +2,22 @@
 //!
 //! On a worker a flood of new sessions would hold up every request of that core. Here a bounded
 //! number is computed at once, beside the workers, as fair as the system's scheduler is; further ones
-//! wait their turn, until their client has left or `hello.timeout` has passed. They take turns as requests
-//! do in the queue of a class: first come, first served while that is fast, and the newest first while it is not, since
-//! in order of arrival each would be computed about when its client gives up. What comes back goes on where it came from.
+//! wait for their turn ([`Turns`]), until their client has left or `hello.timeout` has passed. What comes back goes on where it
+//! came from.
 
 use std::{
-    collections::BTreeMap,
     io,
     panic::{self, AssertUnwindSafe},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use tidegate_control::{
-    Timestamp,
-    queue::{Exit, Turnover},
-};
+use tidegate_control::{Timestamp, queue::Turns};
 use tidegate_runtime::Clock;
 use tokio::sync::oneshot;
 
 /// A thread that has had nothing to do for this long ends.
 const IDLE: Duration = Duration::from_secs(10);
-
-/// The newest go first while a newcomer would wait for this long in order of arrival: the default of `queue.stands_after`.
-const STANDS_AFTER: Duration = Duration::from_millis(100);
 
 /// The handshakes of a process that wait to be computed, and the threads that do so. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -42,10 +34,9 @@ struct Shared {
 
 struct State {
     /// In the order in which they came. Bounded by the connections there may be.
-    jobs: BTreeMap<u64, Job>,
+    jobs: Turns<Job>,
     /// Jobs that ever came.
     submitted: u64,
-    turnover: Turnover,
     threads: usize,
     idle: usize,
     /// Threads there may be, as was said last.
@@ -147,7 +138,7 @@ impl Shared {
                 self.wanted.notify_one();
                 return None;
             }
-            if let Some(job) = state.take_next(self.clock.now()) {
+            if let Some((_, job)) = state.jobs.next(self.clock.now()) {
                 return Some(job);
             }
             state.idle += 1;
@@ -165,47 +156,22 @@ impl Shared {
 
 impl State {
     fn new(now: Timestamp) -> Self {
-        Self {
-            jobs: BTreeMap::new(),
-            submitted: 0,
-            turnover: Turnover::new(now),
-            threads: 0,
-            idle: 0,
-            threads_max: 1,
-            started: 0,
-        }
+        Self { jobs: Turns::new(now), submitted: 0, threads: 0, idle: 0, threads_max: 1, started: 0 }
     }
 
     /// One more job that waits; answers its number.
     fn add(&mut self, now: Timestamp, job: Job) -> u64 {
-        if self.jobs.is_empty() {
-            self.turnover = Turnover::new(now);
-        }
         let number = self.submitted;
         self.submitted += 1;
-        self.jobs.insert(number, job);
+        self.jobs.add(now, number, job);
         number
-    }
-
-    /// Takes out the job whose turn it is.
-    fn take_next(&mut self, now: Timestamp) -> Option<Job> {
-        let (_, job) = match self.turnover.at_least(STANDS_AFTER, now) {
-            true => self.jobs.pop_last(),
-            false => self.jobs.pop_first(),
-        }?;
-        self.turnover.removed(Exit::Started, self.jobs.len(), now);
-        Some(job)
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
-        let job = state.jobs.remove(&self.number);
-        if job.is_some() {
-            let left = state.jobs.len();
-            state.turnover.removed(Exit::Gone, left, self.shared.clock.now());
-        }
+        let job = state.jobs.leave(self.shared.clock.now(), self.number);
         drop(state);
         // Outside of the lock: it holds a connection.
         drop(job);
@@ -224,6 +190,8 @@ mod tests {
         atomic::{AtomicUsize, Ordering},
         mpsc,
     };
+
+    use tidegate_control::queue::STANDS_AFTER;
 
     use super::*;
 
@@ -299,7 +267,7 @@ mod tests {
                 let done = done.clone();
                 state.add(came, Box::new(move || done.send(n).unwrap()));
             }
-            while let Some(job) = state.take_next(came + wait) {
+            while let Some((_, job)) = state.jobs.next(came + wait) {
                 job();
             }
             assert_eq!(order.try_iter().collect::<Vec<_>>(), expected);

@@ -1,14 +1,9 @@
 //! Handshakes: by threads of the server, or by a front that makes them itself, full ones a bounded number at once, beside the
 //! server's threads and on the same processors.
-//!
-//! Turns at a front are those of the gateway: in order of arrival while that is fast, the newest first while it is not.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
-use tidegate_control::{
-    Timestamp,
-    queue::{Exit, Turnover},
-};
+use tidegate_control::{Timestamp, queue::Turns};
 
 use super::{
     World,
@@ -17,24 +12,20 @@ use super::{
 };
 use crate::{front::Hello, scenario::Application};
 
-/// The newest go first while a newcomer would wait for this long in order of arrival.
-const STANDS_AFTER: Duration = Duration::from_millis(100);
-
 /// Handshakes that wait and how many are made.
 #[derive(Debug)]
 pub(super) struct Handshakes {
     at_once: u32,
     made: u32,
     /// By id, which is by arrival.
-    waiting: BTreeSet<u64>,
-    turnover: Turnover,
+    waiting: Turns<()>,
 }
 
 impl Handshakes {
     /// One at once for every two processors, as the gateway has it unless told otherwise.
     pub(super) fn new(processors: u16, now: Timestamp) -> Self {
         let at_once = u32::from(processors / 2).max(1);
-        Self { at_once, made: 0, waiting: BTreeSet::new(), turnover: Turnover::new(now) }
+        Self { at_once, made: 0, waiting: Turns::new(now) }
     }
 
     /// One comes: whether it is made at once; else it waits.
@@ -43,33 +34,22 @@ impl Handshakes {
             self.made += 1;
             return true;
         }
-        if self.waiting.is_empty() {
-            self.turnover = Turnover::new(now);
-        }
-        self.waiting.insert(id);
+        self.waiting.add(now, id, ());
         false
     }
 
     /// One is made: whose turn it is then.
     pub(super) fn next(&mut self, now: Timestamp) -> Option<u64> {
-        let next = match self.turnover.at_least(STANDS_AFTER, now) {
-            true => self.waiting.pop_last(),
-            false => self.waiting.pop_first(),
-        };
-        match next {
-            Some(_) => self.turnover.removed(Exit::Started, self.waiting.len(), now),
-            None => self.made -= 1,
+        let next = self.waiting.next(now);
+        if next.is_none() {
+            self.made -= 1;
         }
-        next
+        next.map(|(id, ())| id)
     }
 
     /// The client of one that waits has left: whether it did wait.
     pub(super) fn leave(&mut self, now: Timestamp, id: u64) -> bool {
-        let waited = self.waiting.remove(&id);
-        if waited {
-            self.turnover.removed(Exit::Gone, self.waiting.len(), now);
-        }
-        waited
+        self.waiting.leave(now, id).is_some()
     }
 }
 
