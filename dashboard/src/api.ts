@@ -59,6 +59,7 @@ export interface Modes {
   in_flight: Mode | null;
   egress: Mode | null;
   long_streams: Mode;
+  tls_sessions: Mode | null;
 }
 
 /** What is counted of a class, and summed of an application. */
@@ -130,6 +131,24 @@ export interface Room {
   ahead: Ahead;
 }
 
+/** TLS sessions, as they come. */
+export interface TlsSessions {
+  /** What became of them before the handshake. */
+  rates: Rates;
+  /** New ones that are let in; `null`: nothing bounds them. */
+  new_per_s: Rate;
+  /** Work units that a connection asks for; `null`: none came. */
+  new_cost: number | null;
+  resumed_cost: number | null;
+}
+
+/** Processors of the host. */
+export interface Processors {
+  /** For all that is offered; `null`: not known yet. */
+  asked: number | null;
+  given: number;
+}
+
 /** Classes of an application that have doors or a share of their own in its waiting room. */
 export interface Group {
   /** The class that has what is the group's. */
@@ -168,6 +187,10 @@ export interface Application extends Counts {
   estimate: Estimate;
   /** `null`: there is none. */
   room: Room | null;
+  /** `null`: nothing looks at them. */
+  tls_sessions: TlsSessions | null;
+  /** `null`: no CPU manager is asked. */
+  processors: Processors | null;
   long_streams: number;
   awaiting_server: number;
   lingering: number;
@@ -179,7 +202,7 @@ export interface Application extends Counts {
 export interface Class extends Counts {
   name: string;
   path: string;
-  modes: Omit<Modes, "client" | "long_streams">;
+  modes: Omit<Modes, "client" | "long_streams" | "tls_sessions">;
   priority: number;
   weight: number;
   goodput_within_s: number;

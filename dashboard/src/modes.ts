@@ -1,6 +1,6 @@
 // Which controls of an application do not act: where on the path, in which classes, and what that means.
 
-import type { Application, Mode, Modes } from "./api";
+import type { Application, Class, Mode, Modes } from "./api";
 import { plural } from "./format";
 import type { StageId } from "./reasons";
 
@@ -26,6 +26,14 @@ interface Control {
 }
 
 const CONTROLS: readonly Control[] = [
+  {
+    id: "tls_sessions",
+    stage: "tls",
+    name: "New TLS sessions",
+    knob: "tls.sessions.mode",
+    watch: "Every new one is let in, it is only counted which would be refused",
+    off: "Nothing looks at them",
+  },
   {
     id: "client",
     stage: "class",
@@ -124,10 +132,15 @@ export function inShort(application: Application): string | null {
   return modes.has("watch") ? "Mode watch: refusals are only counted" : "Mode off: limits are not consulted";
 }
 
+/** Whether only applications have such a control. */
+function isOwn(id: keyof Modes): id is Exclude<keyof Modes, keyof Class["modes"]> {
+  return id === "client" || id === "long_streams" || id === "tls_sessions";
+}
+
 /** Where a control is set. Queues are those of classes: what the application says of them is for classes that say nothing. */
 function places(application: Application, id: keyof Modes): Place[] {
   const own: Place[] = id === "queue" ? [] : placed(null, application.name, application.modes[id]);
-  return [...own, ...application.classes.flatMap((one) => (id === "client" || id === "long_streams" ? [] : placed(one.name, one.path, one.modes[id])))];
+  return [...own, ...application.classes.flatMap((one) => (isOwn(id) ? [] : placed(one.name, one.path, one.modes[id])))];
 }
 
 function placed(name: string | null, path: string, mode: Mode | null): Place[] {

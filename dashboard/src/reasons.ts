@@ -22,6 +22,11 @@ const REFUSALS: Record<string, Reason> = {
     name: "too many of one client",
     text: "One address holds as many connections as connections.per_client.max allows.",
   },
+  new_session: {
+    stage: "tls",
+    name: "new session",
+    text: "A new TLS session, while the capacity is taken by those who have begun (tls.sessions.mode). Usual under overload.",
+  },
   ingress_rate: {
     stage: "class",
     name: "rate limit",

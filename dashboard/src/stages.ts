@@ -1,6 +1,6 @@
 // One request's path as stages: what passes each, what waits there, and what is lost there and why.
 
-import type { Ahead, Application, Counts, Estimate, Group, Overview, Rates, Room } from "./api";
+import type { Ahead, Application, Counts, Estimate, Group, Overview, Rates, Room, TlsSessions } from "./api";
 import { ago, number, percent, plural, rate, span } from "./format";
 import { type Standing, isPassedBy, standings } from "./modes";
 import { type StageId, algorithm, cause, method, refusal, serverError } from "./reasons";
@@ -73,7 +73,8 @@ export function stages(overview: Overview, application: Application): Stage[] {
         { label: "new", value: rate(gateway.connections_accepted, "per s") },
       ],
       losses: [
-        ...refusals(gateway.connections_refused, "refused"),
+        // Those are the application's own, and told there.
+        ...refusals(without(gateway.connections_refused, "new_session"), "refused"),
         ...losses(gateway.bad_requests, (name) => ({
           name: `bad request: ${name.replaceAll("_", " ")}`,
           text: "Answered 4xx or 501 before any application saw it: it broke the protocol or a bound.",
@@ -93,9 +94,11 @@ export function stages(overview: Overview, application: Application): Stage[] {
         ? [
             { label: "full", value: rate(full, "per s") },
             { label: "resumed", value: rate(resumed, "per s") },
+            ...roomForNew(application.tls_sessions),
           ]
         : [{ label: "handshakes", value: "not used" }],
       losses: [
+        ...turnedAway(application.tls_sessions),
         ...losses(pick(gateway.tls_handshakes, "failed"), () => ({
           name: "handshake failed",
           text: "The client gave up, was too late, or had no protocol in common.",
@@ -158,6 +161,7 @@ export function stages(overview: Overview, application: Application): Stage[] {
       figures: [
         { label: "in service", value: `${up} of ${application.servers.length}` },
         { label: "respond in", value: span(slowest(application)) },
+        ...processors(application),
       ],
       losses: [
         ...errors.map(([name, perSecond]) => ({
@@ -250,6 +254,26 @@ function roomStage({ room, room_rates: rates }: Application, now: number, goes: 
     })),
     onwards: Math.max(0, goes - told),
   };
+}
+
+/** How many new TLS sessions are let in, where something looks at them. */
+function roomForNew(sessions: TlsSessions | null): Figure[] {
+  if (sessions === null) return [];
+  const { new_per_s: most, new_cost: cost } = sessions;
+  return [
+    { label: "new let in", value: most === null ? "all" : `up to ${rate(most, "per s")}` },
+    ...(cost === null ? [] : [{ label: "a new one asks for", value: `${number(cost)} work units` }]),
+  ];
+}
+
+/** New TLS sessions that find no room. */
+function turnedAway(sessions: TlsSessions | null): Loss[] {
+  const { name, text } = refusal("new_session");
+  const { refused = 0, would_refuse: watched = 0 } = sessions?.rates ?? {};
+  return [
+    ...losses({ refused }, () => ({ name, text, kind: "refused" as const })),
+    ...losses({ watched }, () => ({ name, text, kind: "watched" as const })),
+  ];
 }
 
 /** Doors of a room or of a group in it. */
@@ -400,6 +424,13 @@ export function inService(server: { condition: string; draining: boolean; member
   return (server.condition === "up" || server.condition === "on_trial") && !server.draining && server.member;
 }
 
+/** What the CPU manager has given them, of what was asked for. */
+function processors({ processors: known }: Application): Figure[] {
+  if (known === null) return [];
+  const asked = known.asked === null ? "" : ` of ${number(known.asked)} asked for`;
+  return [{ label: "processors", value: `${number(known.given)}${asked}` }];
+}
+
 function slowest(application: Application): number | null {
   const times = application.classes.map((one) => one.service_time?.p50).filter(isNumber);
   return times.length === 0 ? null : Math.max(...times);
@@ -426,6 +457,10 @@ function total(list: Loss[]): number {
 function pick(rates: Rates, name: string): Rates {
   const perSecond = rates[name];
   return perSecond === undefined ? {} : { [name]: perSecond };
+}
+
+function without(rates: Rates, name: string): Rates {
+  return Object.fromEntries(Object.entries(rates).filter(([label]) => label !== name));
 }
 
 function isNumber(value: number | null | undefined): value is number {

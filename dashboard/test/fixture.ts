@@ -36,7 +36,7 @@ export function anApplication(part: Partial<Application> = {}): Application {
   return {
     name: "shop",
     hosts: [],
-    modes: { client: null, ingress: null, queue: "enforce", in_flight: "enforce", egress: null, long_streams: "enforce" },
+    modes: { client: null, ingress: null, queue: "enforce", in_flight: "enforce", egress: null, long_streams: "enforce", tls_sessions: null },
     algorithm: "knee_track",
     in_flight: 17,
     in_flight_limit: 20,
@@ -68,6 +68,8 @@ export function anApplication(part: Partial<Application> = {}): Application {
       moved: { at: 1_795_244_340, cause: "fall", before_per_s: 160, after_per_s: 143.2 },
     },
     room: null,
+    tls_sessions: null,
+    processors: null,
     classes: [aClass("default")],
     servers: [
       {

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
 
-import type { Modes } from "../src/api";
+import type { Class } from "../src/api";
 import { inShort, isPassedBy, standings } from "../src/modes";
 import { aClass, anApplication } from "./fixture";
 
-const UNSET: Omit<Modes, "client" | "long_streams"> = { ingress: null, queue: "enforce", in_flight: null, egress: null };
+const UNSET: Class["modes"] = { ingress: null, queue: "enforce", in_flight: null, egress: null };
 const OWN = anApplication().modes;
 
 test("where everything acts nothing is said", () => {
@@ -20,10 +20,11 @@ test("a control that is not set is no control, whatever the mode of all", () => 
 
 test("each kind of control is told at its stage, with its knob", () => {
   const application = anApplication({
-    modes: { client: "watch", ingress: "off", queue: "watch", in_flight: "off", egress: "watch", long_streams: "off" },
+    modes: { client: "watch", ingress: "off", queue: "watch", in_flight: "off", egress: "watch", long_streams: "off", tls_sessions: "watch" },
     classes: [aClass("default", { modes: { ...UNSET, queue: "watch" } })],
   });
   expect(standings(application).map(({ stage, name, place }) => [stage, name, place])).toEqual([
+    ["tls", "New TLS sessions: watch only", "shop"],
     ["class", "Rate of one client: watch only", "shop"],
     ["class", "Rate limit: off", "shop"],
     ["queue", "Queue bounds: watch only", "shop/default"],
@@ -51,7 +52,7 @@ test("what holds of some classes says of which", () => {
 
 test("in short: all watch, all are off, or the path says which", () => {
   const all = (mode: "watch" | "off") => anApplication({
-    modes: { client: null, ingress: null, queue: mode, in_flight: mode, egress: null, long_streams: mode },
+    modes: { client: null, ingress: null, queue: mode, in_flight: mode, egress: null, long_streams: mode, tls_sessions: null },
     classes: [aClass("default", { modes: { ...UNSET, queue: mode } })],
   });
   expect(inShort(all("watch"))).toBe("Mode watch: refusals are only counted");

@@ -64,6 +64,43 @@ test("without a certificate TLS is off, with one its handshakes count by kind", 
   expect(stage.losses).toMatchObject([{ name: "handshake failed", rate: 0.5 }]);
 });
 
+test("new TLS sessions that find no room are told at TLS, once, and take nothing from what arrives", () => {
+  const sessions = { rates: { new: 2, resumed: 30, refused: 11 }, new_per_s: 2.1, new_cost: 17.4, resumed_cost: 12 };
+  const application = anApplication({ arrived: 100, tls_sessions: sessions });
+  const overview = anOverview(application);
+  overview.listeners[0]!.tls = true;
+  overview.gateway.connections_refused = { new_session: 11, connections: 3 };
+  const all = stages(overview, application);
+  expect(by(all, "listener").losses.map((loss) => loss.name)).toEqual(["too many connections"]);
+  const stage = by(all, "tls");
+  expect(stage.losses).toMatchObject([{ name: "new session", rate: 11, kind: "refused" }]);
+  expect(stage.losses[0]?.text).toContain("tls.sessions.mode");
+  expect(stage.figures.slice(2)).toEqual([
+    { label: "new let in", value: "up to 2.1 per s" },
+    { label: "a new one asks for", value: "17.4 work units" },
+  ]);
+  expect(by(all, "class").onwards).toBe(100);
+});
+
+test("what would be refused of new TLS sessions goes on, and nothing bounds them yet", () => {
+  const application = anApplication({ tls_sessions: { rates: { new: 2, would_refuse: 4 }, new_per_s: null, new_cost: null, resumed_cost: null } });
+  const overview = anOverview(application);
+  overview.listeners[0]!.tls = true;
+  const stage = by(stages(overview, application), "tls");
+  expect(stage.losses).toMatchObject([{ rate: 4, kind: "watched" }]);
+  expect(stage.figures.slice(2)).toEqual([{ label: "new let in", value: "all" }]);
+});
+
+test("the servers' processors are told where a CPU manager gives them", () => {
+  const shown = (processors: { asked: number | null; given: number } | null) => {
+    const application = anApplication({ processors });
+    return by(stages(anOverview(application), application), "servers").figures.slice(2);
+  };
+  expect(shown(null)).toEqual([]);
+  expect(shown({ asked: null, given: 2 })).toEqual([{ label: "processors", value: "2" }]);
+  expect(shown({ asked: 3.5, given: 1.5 })).toEqual([{ label: "processors", value: "1.5 of 3.5 asked for" }]);
+});
+
 test("nothing measured yet is a path that stands still, not an error", () => {
   const application = anApplication({
     arrived: null, started: null, goodput: null, left: null, abandoned: null, in_flight_limit: 0, in_flight: 0,
@@ -150,7 +187,7 @@ test("the capacity is shown with where it comes from and why it moved, or that i
 });
 
 test("what only watches says what it would do, and what is off is passed by", () => {
-  const watching = { client: null, ingress: "watch", queue: "watch", in_flight: "watch", egress: null, long_streams: "enforce" } as const;
+  const watching = { client: null, ingress: "watch", queue: "watch", in_flight: "watch", egress: null, long_streams: "enforce", tls_sessions: null } as const;
   const watch = anApplication({
     modes: watching,
     would_wait: 3,
@@ -172,7 +209,7 @@ test("what only watches says what it would do, and what is off is passed by", ()
   expect(servers.standings.map((one) => one.name)).toEqual(["Long streams: watch only"]);
   expect(servers.would, "nobody counts them").toBeUndefined();
   const off = anApplication({
-    modes: { client: null, ingress: null, queue: "off", in_flight: "off", egress: null, long_streams: "off" },
+    modes: { client: null, ingress: null, queue: "off", in_flight: "off", egress: null, long_streams: "off", tls_sessions: null },
     classes: [aClass("default", { modes: { ingress: null, queue: "off", in_flight: null, egress: null } })],
   });
   const passed = stages(anOverview(off), off);

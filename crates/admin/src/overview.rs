@@ -9,7 +9,7 @@ use tidegate_control::{
     admission::{AdmissionSettings, Modes},
     archive::{Archive, Archives, Query, Stat},
     client_rate::ClientRateSettings,
-    knobs::{ChoiceSet as _, keys},
+    knobs::{ChoiceSet as _, Mode, keys},
     meters::Meter,
 };
 use tidegate_runtime::{Application, HostSample, Recorder};
@@ -162,6 +162,17 @@ impl Api {
         for (field, _) in SPLIT {
             row[*field] = sum_split(classes.iter().map(|class| &class[*field]));
         }
+        row["tls_sessions"] = levels.tls_sessions.map_or(Json::Null, |sessions| {
+            json!({
+                "rates": lately.of(name).split(Meter::TLS_SESSIONS),
+                "new_per_s": sessions.new_rate.map(units),
+                "new_cost": sessions.new_cost.map(units),
+                "resumed_cost": sessions.resumed_cost.map(units),
+            })
+        });
+        row["processors"] = state
+            .processors()
+            .map_or(Json::Null, |processors| json!({ "asked": processors.asked, "given": processors.given }));
         row["classes"] = classes.into();
         row["servers"] = servers(application, lately).into();
         row["unresolved"] = unresolved(application).into();
@@ -172,6 +183,7 @@ impl Api {
 /// The modes in force of an application's own controls; null where one is not set.
 fn modes_of_application(modes: Modes, settings: &config::Application) -> Json {
     let values = &settings.values;
+    let sessions = values.get(keys::TLS_SESSIONS_MODE).0;
     json!({
         "client": values.get(keys::CLIENT_RATE).map(|_| ClientRateSettings::mode(values).name()),
         "ingress": values.get(keys::APPLICATION_INGRESS_RATE).map(|_| modes.ingress.name()),
@@ -179,6 +191,8 @@ fn modes_of_application(modes: Modes, settings: &config::Application) -> Json {
         "in_flight": modes.in_flight.name(),
         "egress": values.get(keys::APPLICATION_EGRESS_RATE).map(|_| modes.egress.name()),
         "long_streams": AdmissionSettings::long_streams_mode(values).name(),
+        // Off unless it is written.
+        "tls_sessions": (sessions != Mode::Off).then(|| sessions.name()),
     })
 }
 

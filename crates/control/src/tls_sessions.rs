@@ -4,13 +4,16 @@
 //!
 //! ```text
 //! Ô(k) = a · Ô(k-1) + (1-a) · O(k-1),   a = 0.7;   Ô(2) = O(1)         resumed connections that come, a second
+//! Ê                                                                    likewise: work asked for elsewhere, a second
 //! c    = work / connections                                            of each kind, over the last minute or so
 //! s    = work on connections of both kinds / new connections
-//! rate = max(0, C · b − Ô · c_resumed) / c_new                         new ones a second, while work comes at less than 0.7 · C
-//! rate = min(C · b / s, max(0, 1.2 · C · b − Ô · c_resumed) / c_new)   at 0.7 · C and more
+//! left = max(0, C · b − Ê − Ô · c_resumed) / c_new
+//! rate = left                                                          new ones a second, while work comes at less than 0.7 · C
+//! rate = min(max(0, C · b − Ê) / s, left with 1.2 · C)                 at 0.7 · C and more
 //! ```
 //!
-//! `C` is the application's capacity in work units a second, `work` what is asked for on connections of a kind. The rate fills a
+//! `C` is the application's capacity in work units a second, `work` what is asked for on connections of a kind. Elsewhere is
+//! where no session was asked whether there is room: without TLS, or on a connection to another application's name. The rate fills a
 //! token bucket that holds an interval's worth. Where no capacity is known, or new connections have asked for nothing yet,
 //! all are let in.
 //!
@@ -30,6 +33,7 @@
 //! 6. `s`, what a new session brings in all, with the connections by which it goes on. These come seconds and minutes after it, so that
 //!    by what is left at the moment alone too many would be let in for a while, and then nobody until they have gone. Beside it
 //!    what is left, a small difference of large numbers that chance moves, counts with a fifth of the capacity more.
+//! 7. Ê: the paper's site is reached by TLS only.
 
 use std::time::Duration;
 
@@ -102,9 +106,10 @@ pub struct Supply {
 pub struct TlsSessions {
     new: Cost,
     resumed: Cost,
-    /// Resumed connections that came in this interval, and those that are expected, a second.
-    arrived: f64,
-    expected: Option<f64>,
+    /// Connections that resume.
+    arrivals: Expected,
+    /// Work that is asked for elsewhere.
+    elsewhere: Expected,
     /// Connections that came in this interval, and those that found requests waiting for the limit.
     hellos: [u32; 2],
     /// Work that was asked for in this interval.
@@ -123,6 +128,13 @@ pub struct TlsSessions {
     began: Timestamp,
 }
 
+/// What comes in an interval, and what is expected of the next, a second.
+#[derive(Clone, Copy, Debug, Default)]
+struct Expected {
+    seen: f64,
+    per_s: Option<f64>,
+}
+
 /// Connections of a kind and the work that was asked for on them, lately.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
@@ -137,8 +149,8 @@ impl TlsSessions {
         Self {
             new: Cost::default(),
             resumed: Cost::default(),
-            arrived: 0.0,
-            expected: None,
+            arrivals: Expected::default(),
+            elsewhere: Expected::default(),
             hellos: [0; 2],
             asked: 0.0,
             has_refused: false,
@@ -160,14 +172,8 @@ impl TlsSessions {
     /// The interval ends, and the next begins now. It may have lasted longer than [`INTERVAL`], where nothing came.
     pub fn interval(&mut self, now: Timestamp, supply: Supply) {
         let lasted = now.since(self.began).max(INTERVAL).as_secs_f64();
-        let arrived = std::mem::take(&mut self.arrived) / lasted;
-        self.expected = Some(match self.expected {
-            None => arrived,
-            Some(before) => {
-                let kept = SMOOTHING.powf(lasted / INTERVAL.as_secs_f64());
-                kept * before + (1.0 - kept) * arrived
-            }
-        });
+        self.arrivals.interval(lasted);
+        self.elsewhere.interval(lasted);
         let [all, held] = std::mem::take(&mut self.hellos);
         let has_room = HELD.1 * u64::from(held) < HELD.0 * u64::from(all);
         self.boost = if std::mem::take(&mut self.has_refused) && has_room && !supply.is_given {
@@ -192,13 +198,15 @@ impl TlsSessions {
     /// The rate, at so much work asked for a second.
     fn reckon(&self, capacity: f64, asked: f64) -> Option<f64> {
         let of_new = self.new.each().filter(|cost| *cost > 0.0)?;
-        let resumed = self.expected.unwrap_or(0.0) * self.resumed.each().unwrap_or(0.0);
+        let resumed = self.arrivals.expected() * self.resumed.each().unwrap_or(0.0);
+        let elsewhere = self.elsewhere.expected();
         let at_most = capacity * self.boost;
-        let left = |at_most: f64| (at_most - resumed).max(0.0) / of_new;
+        let left = |at_most: f64| (at_most - elsewhere - resumed).max(0.0) / of_new;
         let rate = if asked < BUSY * capacity {
             left(at_most)
         } else {
-            let in_all = at_most * self.new.connections / (self.new.work + self.resumed.work);
+            let brought = self.new.work + self.resumed.work;
+            let in_all = (at_most - elsewhere).max(0.0) * self.new.connections / brought;
             in_all.min(left(at_most * (1.0 + SLACK)))
         };
         Some(rate.min(UNBOUNDED))
@@ -213,7 +221,7 @@ impl TlsSessions {
         *held = held.saturating_add(u32::from(is_held));
         match (session, self.rate) {
             (Session::Resumed, _) => {
-                self.arrived += 1.0;
+                self.arrivals.seen += 1.0;
                 true
             }
             (Session::New, None) => true,
@@ -239,6 +247,13 @@ impl TlsSessions {
         let units = units.max(0.0);
         self.asked += units;
         self.cost_mut(session).work += units;
+    }
+
+    /// So many units of work are asked for where no session was asked whether there is room.
+    pub fn work_elsewhere(&mut self, units: f64) {
+        let units = units.max(0.0);
+        self.asked += units;
+        self.elsewhere.seen += units;
     }
 
     /// What a connection asks for, work units; `None` before any came.
@@ -267,6 +282,21 @@ impl TlsSessions {
             Session::New => &mut self.new,
             Session::Resumed => &mut self.resumed,
         }
+    }
+}
+
+impl Expected {
+    /// An interval of so many seconds ends.
+    fn interval(&mut self, lasted: f64) {
+        let seen = std::mem::take(&mut self.seen) / lasted;
+        self.per_s = Some(self.per_s.map_or(seen, |before| {
+            let kept = SMOOTHING.powf(lasted / INTERVAL.as_secs_f64());
+            kept * before + (1.0 - kept) * seen
+        }));
+    }
+
+    fn expected(self) -> f64 {
+        self.per_s.unwrap_or(0.0)
     }
 }
 

@@ -15,7 +15,7 @@ use tidegate_runtime::Subject;
 
 use crate::{
     downstream_tls::{Tls, client_config},
-    support::{Bed, eventually, write_certificate},
+    support::{Bed, PLAIN, connect, eventually, exchange, write_certificate},
 };
 
 const NAME: &str = "one.example";
@@ -27,10 +27,12 @@ fn busy(mode: &str, hosts: &str) -> Tls {
     write_certificate(directory.path(), "one", &[NAME]);
     // What a client is asked for is what it trusts.
     write_certificate(directory.path(), "two", &["two.example"]);
-    let listener = "[[listener]]\nname = \"https\"\naddress = \"127.0.0.1:0\"\n\
-                    tls.certificates = [{ chain = \"one.pem\", key = \"one.key\" }]\n";
+    let listeners = format!(
+        "[[listener]]\nname = \"https\"\naddress = \"127.0.0.1:0\"\n\
+         tls.certificates = [{{ chain = \"one.pem\", key = \"one.key\" }}]\n{PLAIN}"
+    );
     let application = format!("{hosts}capacity.given = \"0.01/s\"\ntls.sessions.mode = \"{mode}\"\n");
-    Tls { bed: Bed::in_directory(directory, "", listener, &application) }
+    Tls { bed: Bed::in_directory(directory, "", &listeners, &application) }
 }
 
 /// Someone who has never been here.
@@ -107,6 +109,22 @@ fn what_watches_lets_new_sessions_in_and_counts_them() {
         met(&tls, SessionMet::WouldRefuse) > 0
     });
     assert_eq!(met(&tls, SessionMet::Refused), 0);
+}
+
+#[test]
+fn what_is_asked_for_without_tls_leaves_less_for_new_sessions() {
+    let tls = busy("watch", ONE);
+    let stranger = stranger(&tls);
+    let rate = || {
+        assert!(asks(&tls, &stranger).is_some());
+        tls.bed.shared.snapshot().applications[0].state.gate().levels().tls_sessions.unwrap().new_rate
+    };
+    eventually("known what a new one asks for", || rate() == Some(10));
+    let mut client = connect(tls.bed.running.address("http").unwrap());
+    for _ in 0..20 {
+        assert_eq!(exchange(&mut client, &format!("GET / HTTP/1.1\r\nhost: {NAME}\r\n\r\n")).status, 200);
+    }
+    eventually("nothing left", || rate() == Some(0));
 }
 
 #[test]

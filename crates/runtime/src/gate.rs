@@ -177,8 +177,8 @@ impl Gate {
         self.shared.lock().admission.begin_session(session);
     }
 
-    /// A request of that class comes on a connection whose session has begun.
-    pub fn note_session_work(&self, session: Session, class: ClassId) {
+    /// A request of that class comes. See [`Admission::note_session_work`](tidegate_control::admission::Admission::note_session_work).
+    pub fn note_session_work(&self, session: Option<Session>, class: ClassId) {
         self.shared.lock().admission.note_session_work(session, class);
     }
 

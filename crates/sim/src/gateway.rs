@@ -437,12 +437,13 @@ impl Front for Gateway {
     fn arrive(&mut self, now: Timestamp, request: &Request) -> Verdict {
         self.now = now;
         self.measured.arrived(request.class);
-        if let Some((session, has_begun)) = self.greeted.get_mut(&request.client) {
+        let session = self.greeted.get_mut(&request.client).map(|(session, has_begun)| {
             if !std::mem::replace(has_begun, true) {
                 self.admission.begin_session(*session);
             }
-            self.admission.note_session_work(*session, request.class);
-        }
+            *session
+        });
+        self.admission.note_session_work(session, request.class);
         let of_clients = ClientRateSettings::mode(&self.application);
         if of_clients != Mode::Off
             && self.application.get(keys::CLIENT_RATE).is_some()

@@ -4,8 +4,9 @@ use serde_json::Value as Json;
 
 use super::table::{BETWEEN, each, word};
 
-/// Controls with a mode of their own, `NAME.mode`.
-const CONTROLS: [&str; 6] = ["client", "ingress", "queue", "in_flight", "egress", "long_streams"];
+/// Controls with a mode of their own, `NAME.mode`, where `tls_sessions` stands for `tls.sessions`.
+const CONTROLS: [&str; 7] =
+    ["client", "ingress", "queue", "in_flight", "egress", "long_streams", "tls_sessions"];
 
 /// The controls in that mode, such as `in_flight · ingress (class search) · queue (30 of 60 classes)`; `None`: there
 /// is none.

@@ -144,6 +144,8 @@ fn of_application(application: &Json, at: f64) -> Vec<Line> {
         ),
     ];
     lines.extend(capacity_of(application, at));
+    lines.extend(processors_of(application));
+    lines.extend(sessions_of(application));
     lines.extend(room_of(application, at));
     let refused = split(&application["refused"]);
     if !refused.is_empty() {
@@ -253,6 +255,28 @@ fn capacity_of(application: &Json, at: f64) -> Option<Line> {
         ));
     }
     (!parts.is_empty()).then(|| row(Tone::Row, format!("  capacity: {}", parts.join(" · "))))
+}
+
+/// Which TLS sessions come, and how many new ones are let in.
+fn sessions_of(application: &Json) -> Option<Line> {
+    let sessions = application["tls_sessions"].as_object()?;
+    let per_s = |what: &str| sum_of(&sessions["rates"], &[what]) + 0.0;
+    let mut parts = vec![format!("{:.1}/s new", per_s("new")), format!("{:.1}/s resumed", per_s("resumed"))];
+    parts.extend(sessions["new_per_s"].as_f64().map(|rate| format!("new ones at most {rate:.1}/s")));
+    let turned_away = [("refused", "refused"), ("would_refuse", "would be refused")];
+    let turned_away = turned_away.into_iter().filter(|(what, _)| per_s(what) > 0.0);
+    parts.extend(turned_away.map(|(what, said)| format!("{:.1}/s {said}", per_s(what))));
+    let tone = if per_s("refused") > 0.0 { Tone::Alarm } else { Tone::Row };
+    Some(row(tone, format!("  TLS sessions: {}", parts.join(" · "))))
+}
+
+/// What the CPU manager was asked for, and what it has given.
+fn processors_of(application: &Json) -> Option<Line> {
+    let processors = &application["processors"];
+    let given = processors["given"].as_f64()?;
+    let asked = processors["asked"].as_f64();
+    let asked = asked.map_or_else(String::new, |asked| format!(" of {asked:.2} asked for"));
+    Some(row(Tone::Row, format!("  processors: {given:.2}{asked}")))
 }
 
 /// Who waits, what the next visitor is told, and what became of promises.
@@ -504,6 +528,36 @@ mod tests {
             all.iter().filter(|(tone, _)| *tone == Tone::Alarm).count(),
             3,
             "missed, overdue, no server: {all:#?}"
+        );
+    }
+
+    #[test]
+    fn tls_sessions_and_processors_are_told_where_something_looks_at_them() {
+        let mut overview = json!({ "at": 4000.0, "window_s": 2.0, "gateway": {}, "applications": [
+            { "name": "shop", "tls_sessions": null, "processors": null },
+        ] });
+        let told = |overview: &Json| {
+            let lines = lines(overview, "x", None).into_iter();
+            let those = lines.filter(|line| line.text.contains("TLS") || line.text.contains("processors"));
+            those.map(|line| (line.tone, line.text)).collect::<Vec<_>>()
+        };
+        assert_eq!(told(&overview), []);
+        let application = &mut overview["applications"][0];
+        application["tls_sessions"] = json!({ "rates": {}, "new_per_s": null });
+        application["processors"] = json!({ "asked": null, "given": 1.5 });
+        let expected = ["  processors: 1.50", "  TLS sessions: 0.0/s new · 0.0/s resumed"];
+        assert_eq!(told(&overview), expected.map(|text| (Tone::Row, text.to_owned())));
+        let application = &mut overview["applications"][0];
+        let rates = json!({ "new": 2.04, "resumed": 30.0, "refused": 11.0 });
+        application["tls_sessions"] = json!({ "rates": rates, "new_per_s": 2.1 });
+        application["processors"]["asked"] = json!(3.25);
+        let sessions = "  TLS sessions: 2.0/s new · 30.0/s resumed · new ones at most 2.1/s · 11.0/s refused";
+        assert_eq!(
+            told(&overview),
+            [
+                (Tone::Row, "  processors: 1.50 of 3.25 asked for".to_owned()),
+                (Tone::Alarm, sessions.to_owned())
+            ]
         );
     }
 

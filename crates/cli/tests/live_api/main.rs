@@ -478,7 +478,7 @@ fn the_overview_shows_the_mode_of_each_control_that_is_set_and_who_would_wait() 
         [
             json!([
                 { "client": "off", "ingress": unset, "queue": "watch", "in_flight": "watch", "egress": "watch",
-                  "long_streams": "watch" }, 0, 2
+                  "long_streams": "watch", "tls_sessions": unset }, 0, 2
             ]),
             json!([{ "ingress": "watch", "queue": "off", "in_flight": "enforce", "egress": unset }, 0, 0]),
             json!([watched, 0, 2]),

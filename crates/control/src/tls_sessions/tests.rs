@@ -22,6 +22,7 @@ enum Operation {
     /// While requests wait for the limit, or do not.
     Come(Session, bool),
     Work(Session, f64),
+    Elsewhere(f64),
     /// An interval that has lasted so many times T ends, with such a supply.
     Interval(u32, Option<f64>, bool),
 }
@@ -34,6 +35,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
         8 => (session(), any::<bool>()).prop_map(|(session, held)| Operation::Come(session, held)),
         8 => (session(), 0.0..50.0).prop_map(|(session, units)| Operation::Work(session, units)),
+        2 => (0.0..50.0).prop_map(Operation::Elsewhere),
         3 => (1..4_u32, prop::option::of(0.0..200.0), any::<bool>())
             .prop_map(|(times, capacity, given)| Operation::Interval(times, capacity, given)),
     ]
@@ -44,6 +46,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 struct Seen {
     /// Connections let in and work asked for, by kind: new, resumed.
     kinds: [(f64, f64); 2],
+    elsewhere: f64,
     refused: u64,
     hellos: u32,
     held: u32,
@@ -64,17 +67,20 @@ fn known(intervals: &[Seen], kind: usize) -> (f64, f64) {
     (connections, work)
 }
 
+/// What is expected a second after intervals that have ended, of something that was counted in each.
+fn expected(intervals: &[Seen], counted: impl Fn(&Seen) -> f64) -> f64 {
+    let per_s = |seen: &Seen| counted(seen) / (2.0 * f64::from(seen.times));
+    let Some((first, more)) = intervals.split_first() else { return 0.0 };
+    // As if it had been so over as many intervals as each lasted.
+    more.iter().fold(per_s(first), |before, seen| {
+        (0..seen.times).fold(before, |before, _| 0.7 * before + 0.3 * per_s(seen))
+    })
+}
+
 /// The rate by the formula, after intervals that have ended.
 fn rate(intervals: &[Seen], capacity: Option<f64>) -> Option<f64> {
-    let mut expected: Option<f64> = None;
     let mut boost = 1.0_f64;
     for seen in intervals {
-        let per_s = seen.kinds[1].0 / (2.0 * f64::from(seen.times));
-        expected = Some(match expected {
-            None => per_s,
-            // As if it had been so over as many intervals as it lasted.
-            Some(before) => (0..seen.times).fold(before, |before, _| 0.7 * before + 0.3 * per_s),
-        });
         let grows =
             seen.refused > 0 && !seen.is_given && f64::from(seen.held) < 0.8 * f64::from(seen.hellos) - 1e-9;
         boost = if grows { (boost * 1.002).min(2.0) } else { (boost / 1.002).max(1.0) };
@@ -83,12 +89,14 @@ fn rate(intervals: &[Seen], capacity: Option<f64>) -> Option<f64> {
     if new == 0.0 || new_work == 0.0 {
         return None;
     }
-    let of_resumed = if resumed > 0.0 { expected.unwrap() * resumed_work / resumed } else { 0.0 };
+    let arrivals = expected(intervals, |seen| seen.kinds[1].0);
+    let of_resumed = if resumed > 0.0 { arrivals * resumed_work / resumed } else { 0.0 };
+    let elsewhere = expected(intervals, |seen| seen.elsewhere);
     let capacity = capacity?;
-    let left = |slack: f64| (slack * capacity * boost - of_resumed).max(0.0) * new / new_work;
+    let left = |slack: f64| (slack * capacity * boost - elsewhere - of_resumed).max(0.0) * new / new_work;
     let last = intervals.last().unwrap();
-    let asked = (last.kinds[0].1 + last.kinds[1].1) / (2.0 * f64::from(last.times));
-    let in_all = capacity * boost * new / (new_work + resumed_work);
+    let asked = (last.kinds[0].1 + last.kinds[1].1 + last.elsewhere) / (2.0 * f64::from(last.times));
+    let in_all = (capacity * boost - elsewhere).max(0.0) * new / (new_work + resumed_work);
     Some(if asked < 0.7 * capacity { left(1.0) } else { left(1.2).min(in_all) })
 }
 
@@ -113,6 +121,10 @@ proptest! {
                 Operation::Work(session, units) => {
                     sessions.work(session, units);
                     seen.kinds[kind(session)].1 += units;
+                }
+                Operation::Elsewhere(units) => {
+                    sessions.work_elsewhere(units);
+                    seen.elsewhere += units;
                 }
                 Operation::Interval(times, capacity, is_given) => {
                     now = now + INTERVAL * times - Duration::from_nanos(1);

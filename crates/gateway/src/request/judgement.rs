@@ -143,9 +143,9 @@ impl Service {
             deadline: verdict.deadline.map(|deadline| self.now() + deadline),
             bytes: examined.bytes,
         };
-        if let Some((id, session)) = connection.facts.tls.as_ref().and_then(|tls| tls.greeted)
-            && id == snapshot.id
-        {
+        if values.get(keys::TLS_SESSIONS_MODE).0 != Mode::Off {
+            let greeted = connection.facts.tls.as_ref().and_then(|tls| tls.greeted);
+            let session = greeted.filter(|(id, _)| *id == snapshot.id).map(|(_, session)| session);
             application.gate.note_session_work(session, verdict.class);
         }
         let hash = match values.get(keys::BALANCE).0 {

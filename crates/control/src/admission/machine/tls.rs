@@ -37,10 +37,15 @@ impl Admission {
         }
     }
 
-    /// A request of that class comes on a connection whose session has [begun](Self::begin_session), whatever becomes of it.
-    pub fn note_session_work(&mut self, session: Session, class: ClassId) {
+    /// A request of that class comes, whatever becomes of it: on a connection whose session has [begun](Self::begin_session), or,
+    /// `None`, on one of which nobody has [asked](Self::greet) whether there is room here.
+    pub fn note_session_work(&mut self, session: Option<Session>, class: ClassId) {
         if let Some(sessions) = &mut self.tls_sessions {
-            sessions.work(session, self.limiter.cost(class).unwrap_or(1.0));
+            let units = self.limiter.cost(class).unwrap_or(1.0);
+            match session {
+                Some(session) => sessions.work(session, units),
+                None => sessions.work_elsewhere(units),
+            }
         }
     }
 
