@@ -24,7 +24,7 @@ const REFUSALS: Record<string, Reason> = {
   },
   new_session: {
     stage: "tls",
-    name: "new session",
+    name: "no room for new ones",
     text: "A new TLS session, while the capacity is taken by those who have begun (tls.sessions.mode). Usual under overload.",
   },
   ingress_rate: {

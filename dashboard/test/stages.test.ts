@@ -73,7 +73,7 @@ test("new TLS sessions that find no room are told at TLS, once, and take nothing
   const all = stages(overview, application);
   expect(by(all, "listener").losses.map((loss) => loss.name)).toEqual(["too many connections"]);
   const stage = by(all, "tls");
-  expect(stage.losses).toMatchObject([{ name: "new session", rate: 11, kind: "refused" }]);
+  expect(stage.losses).toMatchObject([{ name: "no room for new ones", rate: 11, kind: "refused" }]);
   expect(stage.losses[0]?.text).toContain("tls.sessions.mode");
   expect(stage.figures.slice(2)).toEqual([
     { label: "new let in", value: "up to 2.1 per s" },
