@@ -189,7 +189,8 @@ export function stages(overview: Overview, application: Application): Stage[] {
   ];
   return all.map((stage) => {
     const here = resting.filter((one) => one.stage === stage.id);
-    const complete = { ...stage, ...wouldBe(application, here, lost[stage.id]), standings: here, losses: [...lost[stage.id], ...stage.losses] };
+    const gone = [...lost[stage.id], ...stage.losses];
+    const complete = { ...stage, ...wouldBe(application, here, gone), standings: here, losses: gone };
     return { ...complete, state: stage.state ?? stateOf(complete) };
   });
 }
@@ -198,13 +199,13 @@ export function stages(overview: Overview, application: Application): Stage[] {
 type Unjudged = Omit<Stage, "state" | "standings" | "would"> & { state?: Stage["state"] };
 
 /** What comes of what only watches, if anything does. */
-function wouldBe(application: Application, here: Standing[], lost: Loss[]): { would?: string } {
+function wouldBe(application: Application, here: Standing[], losses: Loss[]): { would?: string } {
   const [first] = here.filter((one) => one.mode === "watch");
   // Long streams are not counted that would be refused.
   if (first === undefined || first.stage === "servers") return {};
   if (first.stage === "limit") return { would: `${number(application.would_wait ?? 0)} would wait` };
-  const refused = lost.filter((loss) => loss.kind === "watched").reduce((added, loss) => added + loss.rate, 0);
-  return { would: `would refuse ${rate(refused)}` };
+  const refused = losses.filter((loss) => loss.kind === "watched").reduce((added, loss) => added + loss.rate, 0);
+  return { would: `would refuse ${rate(refused, first.stage === "tls" ? "per s" : "req/s")}` };
 }
 
 function limitOf(application: Application): Pick<Stage, "figures" | "gauge"> {

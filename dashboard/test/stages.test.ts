@@ -83,11 +83,15 @@ test("new TLS sessions that find no room are told at TLS, once, and take nothing
 });
 
 test("what would be refused of new TLS sessions goes on, and nothing bounds them yet", () => {
-  const application = anApplication({ tls_sessions: { rates: { new: 2, would_refuse: 4 }, new_per_s: null, new_cost: null, resumed_cost: null } });
+  const application = anApplication({
+    modes: { ...anApplication().modes, tls_sessions: "watch" },
+    tls_sessions: { rates: { new: 2, would_refuse: 4 }, new_per_s: null, new_cost: null, resumed_cost: null },
+  });
   const overview = anOverview(application);
   overview.listeners[0]!.tls = true;
   const stage = by(stages(overview, application), "tls");
   expect(stage.losses).toMatchObject([{ rate: 4, kind: "watched" }]);
+  expect(stage.would).toBe("would refuse 4 per s");
   expect(stage.figures.slice(2)).toEqual([{ label: "new let in", value: "all" }]);
 });
 

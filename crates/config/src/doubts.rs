@@ -30,6 +30,7 @@ impl Settings {
         doubts.extend(
             self.applications.iter().flat_map(|application| room_without_the_other(self, application)),
         );
+        doubts.extend(generator_without_admin(self));
         doubts.extend(ports_taken_twice(self));
         doubts.extend(access_log_out_of_place(self));
         doubts.extend(state_in_a_file(self));
@@ -268,6 +269,24 @@ fn room_without_the_other(settings: &Settings, application: &Application) -> Vec
         RoomRole::Generate | RoomRole::Both => {}
     }
     doubts
+}
+
+/// Who gives times for checks that cannot reach him.
+fn generator_without_admin(settings: &Settings) -> Option<Fault> {
+    let generates = |application: &&Application| {
+        has_room(application) && application.values.get(keys::ROOM_ROLE).0 == RoomRole::Generate
+    };
+    let application = settings.applications.iter().find(generates).filter(|_| settings.admin.is_none())?;
+    Some(Fault {
+        place: None,
+        key: "admin".to_owned(),
+        what: format!(
+            "is \"none\", and {} only gives times (waiting_room.role = \"generate\"): no check can report here, so that              nothing of the capacity is known, and none has the keys by which times are signed",
+            application.name
+        ),
+        mend: "write the address at which checks reach it, and an [[admin_token]] of role \"check\""
+            .to_owned(),
+    })
 }
 
 /// Shares that take all of each slot, where others queue who have none.
@@ -526,6 +545,25 @@ mod tests {
         );
         assert!(told("", &format!("mode = \"off\"\n{CHECK}")).is_empty());
         assert!(told("", "waiting_room.role = \"both\"").is_empty());
+    }
+
+    #[test]
+    fn a_generator_that_no_check_can_reach_is_told() {
+        let told = |admin: &str, role: &str| {
+            let text = format!(
+                "admin = \"{admin}\"\nstate_directory = \"/var/lib/tidegate\"\n[[listener]]\naddress = \"127.0.0.1:8000\"\n\
+                 [application.app]\nservers = \"http://127.0.0.1:1\"\nwaiting_room.method = \"fifo\"\n\
+                 waiting_room.role = \"{role}\"\nwaiting_room.check_url = \"http://shop.example\"\n"
+            );
+            let read = crate::parse(&text, std::path::Path::new("/"), "test");
+            read.unwrap_or_else(|faults| panic!("{faults}")).doubts()
+        };
+        assert_eq!(told("127.0.0.1:9900", "generate"), []);
+        assert_eq!(told("none", "both"), []);
+        let doubts = told("none", "generate");
+        assert_eq!(doubts.len(), 1, "{doubts:?}");
+        assert_eq!(doubts[0].key, "admin");
+        assert!(doubts[0].what.contains("app only gives times"), "{}", doubts[0]);
     }
 
     #[test]

@@ -223,6 +223,13 @@ struct Checks {
 
 impl Checks {
     fn state(&mut self, name: &str, reached: Figure, op: &str, bar: f64) {
+        if self.tell(name, reached, op, bar) == "MISS" {
+            self.missed.push(name.to_owned());
+        }
+    }
+
+    /// The same of what is run to be compared with: to miss it is no fault.
+    fn tell(&mut self, name: &str, reached: Figure, op: &str, bar: f64) -> &'static str {
         let Figure { median, half_spread } = reached;
         let lacking = if op == "<=" { median - bar } else { bar - median };
         let verdict = match lacking {
@@ -234,9 +241,7 @@ impl Checks {
         self.told.push(json!({
             "name": name, "value": median, "half_spread": half_spread, "op": op, "bar": bar, "verdict": verdict,
         }));
-        if verdict == "MISS" {
-            self.missed.push(name.to_owned());
-        }
+        verdict
     }
 
     /// Who runs all repetitions is told by the exit code; in `make test` nothing is asserted on the machine's speed.
@@ -409,6 +414,9 @@ fn goodput_comes_back_after_a_retry_storm() {
     checks.hold(&extent);
 }
 
+/// How critical requests are kept fast by examples/critical.toml.
+const AS_THE_EXAMPLE: &str = "limit 2, regular at most 1 with a lead of 2 ms, critical weighs 2";
+
 #[test]
 fn critical_requests_stay_fast_beside_regular_ones() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -416,17 +424,14 @@ fn critical_requests_stay_fast_beside_regular_ones() {
     let span = if extent.full { Duration::from_secs(20) } else { Duration::from_secs(6) };
     // Two slots for whoever comes; one of the two for regular requests alone; that with a critical
     // request taking both, so that no regular one starts beside it; and that with the next regular one on its way when
-    // the one before it ends, as examples/critical.toml. What is left of the origin by
+    // the one before it ends, as examples/critical.toml: what is stated holds of that. By two slots and no more it cannot,
+    // since two requests at once on one processor take twice as long. What is left of the origin by
     // critical requests is filled from a queue long enough not to run dry.
     let arms = [
         ("limit 2", "", ""),
         ("limit 2, regular at most 1", "in_flight.max = 1\n", ""),
         ("limit 2, regular at most 1, critical weighs 2", "in_flight.max = 1\n", "weight = 2\n"),
-        (
-            "limit 2, regular at most 1 with a lead of 2 ms, critical weighs 2",
-            "in_flight.max = 1\nin_flight.lead = \"2ms\"\n",
-            "weight = 2\n",
-        ),
+        (AS_THE_EXAMPLE, "in_flight.max = 1\nin_flight.lead = \"2ms\"\n", "weight = 2\n"),
     ];
     // What is asserted holds on a machine that is much faster or slower than when it was measured, too.
     let (critical_load, regular_load) = if extent.full { (0.2, 1.0) } else { (0.1, 2.0) };
@@ -477,9 +482,18 @@ fn critical_requests_stay_fast_beside_regular_ones() {
     for ((arm, ..), (mean_ratio, p95_ratio, regular_share)) in arms.iter().zip(&figures) {
         let mean = Figure::of(mean_ratio);
         let (p95, share) = (Figure::of(p95_ratio), Figure::of(regular_share));
-        checks.state(&format!("{arm}: critical mean, beside regular over alone"), mean, "<=", 1.8);
-        checks.state(&format!("{arm}: critical p95, beside regular over alone"), p95, "<=", 1.5);
-        checks.state(&format!("{arm}: regular goodput, share of the room left"), share, ">=", 0.97);
+        for (what, reached, op, bar) in [
+            ("critical mean, beside regular over alone", mean, "<=", 1.8),
+            ("critical p95, beside regular over alone", p95, "<=", 1.5),
+            ("regular goodput, share of the room left", share, ">=", 0.97),
+        ] {
+            let name = format!("{arm}: {what}");
+            if *arm == AS_THE_EXAMPLE {
+                checks.state(&name, reached, op, bar);
+            } else {
+                checks.tell(&name, reached, op, bar);
+            }
+        }
         // Behind twenty that wait it would be more than ten.
         assert!(
             mean.median < 4.0,
