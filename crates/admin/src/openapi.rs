@@ -245,8 +245,6 @@ fn schemas() -> Json {
         json!({ "type": "integer" }),
     );
     let words = text.clone();
-    let maybe = |name: &str| json!({ "type": [name, "null"] });
-    let list = |items: Json| json!({ "type": "array", "items": items });
     let line = |max: usize| json!({ "type": ["string", "null"], "maxLength": max, "pattern": LINE });
     let (who, why) = (line(WHO_MAX), line(WHY_MAX));
     let value = json!({ "type": ["string", "number", "boolean", "null"] });
@@ -471,6 +469,15 @@ fn changed_as() -> Json {
         json!({ "type": ["integer", "null"] }),
         "Its number in the record of changes; null until that is on the disk.",
     )
+}
+
+/// Of that type, or null.
+fn maybe(name: &str) -> Json {
+    json!({ "type": [name, "null"] })
+}
+
+fn list(items: Json) -> Json {
+    json!({ "type": "array", "items": items })
 }
 
 fn described(mut schema: Json, about: &str) -> Json {

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 use tidegate_control::knobs::{ChoiceSet as _, Mode};
 
-use super::{described, object, schema};
+use super::{described, list, maybe, object, schema};
 
 pub(super) fn overview() -> Json {
     let (number, text, flag, whole) = (
@@ -12,13 +12,11 @@ pub(super) fn overview() -> Json {
         json!({ "type": "boolean" }),
         json!({ "type": "integer" }),
     );
-    let maybe = |name: &str| json!({ "type": [name, "null"] });
     let rates = json!({ "type": "object", "additionalProperties": { "type": "number" } });
-    let list = |items: Json| json!({ "type": "array", "items": items });
     let mode = json!({ "type": "string", "enum": Mode::NAMES });
     let modes = |of: &[&str]| {
-        let or_null: Vec<_> = Mode::NAMES.iter().map(Some).chain([None]).collect();
-        let one = json!({ "type": ["string", "null"], "enum": or_null });
+        let names: Vec<_> = Mode::NAMES.iter().map(Some).chain([None]).collect();
+        let one = json!({ "type": ["string", "null"], "enum": names });
         object(&of.iter().map(|control| (*control, one.clone())).collect::<Vec<_>>())
     };
     let share_waited =
@@ -264,7 +262,7 @@ pub(super) fn controller() -> Json {
     object(&[
         ("name", text.clone()),
         ("state", json!({ "type": "string", "enum": ["running", "stopped"] })),
-        ("why", json!({ "type": ["string", "null"] })),
+        ("why", maybe("string")),
         ("turns", whole.clone()),
         ("failures", whole.clone()),
         ("steps", whole.clone()),
