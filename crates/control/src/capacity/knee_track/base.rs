@@ -16,7 +16,6 @@ use super::{
     Cause, Counted, KneeTrack, Mode, PerClass, Span, TICK,
     change::{Alarm, Expected},
     probe,
-    start::Step,
 };
 
 /// Seconds over which saturated work fades, at least and at most.
@@ -130,11 +129,17 @@ impl KneeTrack {
         }
         let work = self.costs.as_ref().map_or(0.0, |costs| costs.work(&window.departed));
         let (expected, seen) = (window.seconds * rho / mean, work / mean);
-        let ratio = ((seen - expected).powi(2) / expected).min(40.0);
-        self.dispersion_windows = (self.dispersion_windows + 1.0).min(60.0);
-        self.dispersion += (ratio - self.dispersion) / (self.dispersion_windows + 8.0);
-        self.dispersion = self.dispersion.clamp(0.3, 15.0);
+        let [sum, count] = &mut self.dispersion_pending;
+        *sum += ((seen - expected).powi(2) / expected).min(40.0);
+        *count += 1.0;
         self.dispersion_window = Span::default();
+        // Where a change seems to begin, what is seen counts once that has come to nothing.
+        if !self.cusums.seem() {
+            let [sum, count] = std::mem::take(&mut self.dispersion_pending);
+            self.dispersion_windows = (self.dispersion_windows + count).min(60.0);
+            self.dispersion += (sum - count * self.dispersion) / (self.dispersion_windows + 8.0).max(count);
+            self.dispersion = self.dispersion.clamp(0.3, 15.0);
+        }
     }
 
     fn learn_costs(&mut self) {
@@ -143,7 +148,7 @@ impl KneeTrack {
         }
         let window = std::mem::take(&mut self.cost_window);
         // A window in which a change seems to begin would be laid at the costs' door.
-        if self.cusums.score() < 5.0
+        if !self.cusums.seem()
             && let Some(costs) = &mut self.costs
         {
             costs.learn(&window.departed, window.seconds, self.dispersion);
@@ -164,26 +169,19 @@ impl KneeTrack {
         }
         let ratio = (new / old).clamp(0.05, 20.0);
         costs.speed_up(ratio);
-        let work = costs.work(&alarm.departed);
         self.counted =
             Counted::of(Span { departed: alarm.departed.scaled(0.5), seconds: alarm.seconds * 0.5 });
         self.forget_windows();
         self.headroom = probe::Headroom::default();
+        self.keep_knee(t, alarm.seconds, ratio.recip());
         if new < old {
             self.note_at(t, Cause::Fall, before);
-            self.go_low(t, 3);
-            self.schedule.anew(t, self.response);
+            self.schedule.fell(t);
         } else {
             self.note_at(t, Cause::Rise, before);
-            let here = Step {
-                level: self.level,
-                rate: work / alarm.seconds,
-                departed: alarm.departed,
-                seconds: alarm.seconds,
-                in_flight_s: self.even_area(self.level, alarm.seconds),
-            };
-            self.restart(t, &[here]);
+            self.schedule.anew(t, self.response);
         }
+        self.go_base(t);
     }
 
     /// A limit in flight for a time, as if every class had the same part.

@@ -17,6 +17,8 @@ use super::{super::per_class::PerClass, Cause, Counted, KneeTrack, Mode, Span, T
 /// Shifts looked for, as ratios of the capacity.
 const SHIFTS: [f64; 4] = [0.7, 0.87, 1.15, 1.4];
 const ALARM: f64 = 12.0;
+/// From this sum on a change seems to begin.
+const SEEMS: f64 = 5.0;
 /// An alarm's samples cover this much time at least, seconds.
 const SPAN_MIN: f64 = 0.3;
 /// And a proof's: short jobs leave first.
@@ -105,8 +107,19 @@ impl Cusums {
         *self = Self::default();
     }
 
+    /// What has departed since it began to be more: of the greatest rise for which that is as long as a proof.
+    fn risen(&self) -> Option<Alarm> {
+        let rises = self.sums.iter().zip(SHIFTS).filter(|(_, shift)| *shift > 1.0);
+        rises.map(|(sum, _)| sum).rfind(|sum| sum.seconds >= PROOF_SPAN_MIN).map(|sum| sum.alarm())
+    }
+
+    /// Whether a change seems to begin.
+    pub(super) fn seem(&self) -> bool {
+        self.score() >= SEEMS
+    }
+
     /// The highest of the sums.
-    pub(super) fn score(&self) -> f64 {
+    fn score(&self) -> f64 {
         self.sums.iter().map(|sum| sum.score).fold(0.0, f64::max)
     }
 
@@ -146,10 +159,17 @@ impl KneeTrack {
         let margin = 1.06 + 2.5 * (self.dispersion / (2.0 * self.rate).max(10.0)).sqrt();
         self.proof_ticks = if self.work_rate > margin * expected.rho { self.proof_ticks + 1 } else { 0 };
         let before = self.capacity();
-        let mut proved = if self.proof_ticks > 50 {
-            let mut counted = self.saturated_work();
-            counted.departed.scale(self.work_rate / expected.rho);
-            counted
+        let proved = if self.proof_ticks > 50 {
+            // What has departed since it became more, where that is known.
+            self.cusums.risen().map_or_else(
+                || {
+                    let mut counted = self.saturated_work();
+                    counted.departed.scale(self.work_rate / expected.rho);
+                    counted.shorten(PROOF_SPAN_MIN);
+                    counted
+                },
+                |alarm| Span { departed: alarm.departed, seconds: alarm.seconds },
+            )
         } else {
             let alarm = if self.is_full { None } else { self.proof.tick(departed, work, &expected) };
             let Some(alarm) = alarm else { return };
@@ -157,18 +177,22 @@ impl KneeTrack {
             if costs.explain(new - expected.rho, &alarm.departed, alarm.seconds) {
                 return;
             }
-            Span { departed: alarm.departed, seconds: alarm.seconds }
+            let mut proved = Span { departed: alarm.departed, seconds: alarm.seconds };
+            proved.shorten(PROOF_SPAN_MIN);
+            proved
         };
-        proved.shorten(1.0);
         self.counted = Counted::of(proved);
         // It was all in flight within the present limit: the knee is no higher until a low probe says so.
-        self.doubt_low((expected.rho / self.saturated_rho()).min(1.0));
+        self.keep_knee(t, proved.seconds, (expected.rho / self.saturated_rho()).min(1.0));
         self.proof_ticks = 0;
         self.proof.reset();
         self.cusums.reset();
+        self.dispersion_window = Span::default();
+        self.dispersion_pending = [0.0; 2];
+        self.schedule.anew(t, self.response);
         self.note_at(t, Cause::Proof, before);
         if self.mode == Mode::Base {
-            self.set_base_level();
+            self.go_base(t);
         }
     }
 }

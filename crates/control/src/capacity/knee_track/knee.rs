@@ -75,10 +75,25 @@ impl KneeTrack {
 
     /// `N`.
     pub(super) fn find_knee(&self) -> f64 {
-        match &self.costs {
-            Some(_) => self.knee_at(self.capacity_bounds.clamp(self.found_capacity())),
-            None => 1.0,
+        if self.costs.is_none() {
+            return 1.0;
         }
+        let knee = self.knee_at(self.capacity_bounds.clamp(self.found_capacity()));
+        // Under a ceiling the limit is that of the ceiling.
+        self.kept_knee.filter(|_| self.part_allowed() >= 1.0).map_or(knee, |kept| kept.max(knee))
+    }
+
+    /// The full server has become as fast as what departed in the last `seconds` says: requests take `factor` times as long, and
+    /// the limit at which it is full stays, until the estimate is good and a full low probe measures the response time. Where a probe
+    /// has measured it meanwhile, that was the changed server's.
+    pub(super) fn keep_knee(&mut self, t: f64, seconds: f64, factor: f64) {
+        self.kept_knee = None;
+        let is_measured = t - self.low_measured < seconds + (3.0 * self.response).max(1.0);
+        if !is_measured {
+            self.doubt_low(factor);
+        }
+        let knee = self.knee.filter(|_| !is_measured);
+        self.kept_knee = Some(knee.unwrap_or_else(|| self.find_knee()));
     }
 
     /// Capacity for the present mix, whatever its bounds are, requests a second; 0: nothing is known.

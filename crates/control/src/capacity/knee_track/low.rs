@@ -152,6 +152,8 @@ impl KneeTrack {
         if full {
             // Something has changed: what was known counts for little.
             self.doubt_low(1.0);
+            self.low_measured = t;
+            self.kept_knee = None;
         }
         self.add_low(self.block.area);
         let (old, new) = (self.knee.unwrap_or(1.0), self.find_knee());
@@ -168,6 +170,7 @@ impl KneeTrack {
 
     /// Back to base; the next one comes after a while.
     fn end_low(&mut self, t: f64) {
+        self.kept_knee = None;
         self.schedule.low = t + spacing(SPACING, self.response);
         self.go_base(t);
     }

@@ -173,6 +173,8 @@ pub struct KneeTrack {
     /// `F`: variance of the work departing in a span over that of as many even Poisson departures.
     dispersion: f64,
     dispersion_windows: f64,
+    /// What windows say of it in which a change seems to begin: their sum and number.
+    dispersion_pending: [f64; 2],
     /// Classes seen, up to [`COST_CLASSES`].
     classes: usize,
     /// How long the first search waits for a limit's departures before it goes on without, seconds; infinite once it has
@@ -189,6 +191,8 @@ pub struct KneeTrack {
     /// Departures and requests in flight over time, at low levels.
     low: Area,
     low_repeats: u32,
+    /// When a probe last measured them anew, seconds.
+    low_measured: f64,
     steps: Vec<start::Step>,
     cusums: Cusums,
     cost_window: Span,
@@ -196,6 +200,8 @@ pub struct KneeTrack {
     tick_departed: PerClass,
     /// `N`, requests.
     knee: Option<f64>,
+    /// The least that `N` is taken for until a full low probe says what it is, requests.
+    kept_knee: Option<f64>,
     headroom: probe::Headroom,
     schedule: probe::Schedule,
     reference: probe::Reference,
@@ -283,6 +289,7 @@ impl KneeTrack {
             first_responses: [0.0; 3],
             dispersion: DISPERSION_FIRST,
             dispersion_windows: 0.0,
+            dispersion_pending: [0.0; 2],
             classes: 1,
             patience: PATIENCE,
             starts_seen: [0; COST_CLASSES],
@@ -292,12 +299,14 @@ impl KneeTrack {
             is_full: false,
             low: Area::default(),
             low_repeats: 0,
+            low_measured: f64::NEG_INFINITY,
             steps: Vec::with_capacity(start::STEPS_MAX),
             cusums: Cusums::default(),
             cost_window: Span::default(),
             dispersion_window: Span::default(),
             tick_departed: PerClass::ZERO,
             knee: None,
+            kept_knee: None,
             headroom: probe::Headroom::default(),
             schedule: probe::Schedule::new(),
             reference: probe::Reference::default(),
@@ -419,6 +428,7 @@ impl KneeTrack {
         work.shorten(1.0);
         self.counted = Counted::of(work);
         self.level_cap = (self.level_cap * factor).clamp(1.0, self.level_max());
+        self.kept_knee = self.kept_knee.map(|knee| knee * factor);
         if let Some(found) = &mut self.above_maximum {
             found.speed_up(factor);
         }
@@ -621,7 +631,7 @@ impl KneeTrack {
         if let Some(settling) = &mut self.settling {
             let before = *settling.before.get_or_insert(in_flight);
             let settling = *settling;
-            let turnovers = if self.mode == Mode::Base || self.is_below_first() { 1.0 } else { 2.0 };
+            let turnovers = if matches!(self.mode, Mode::Start | Mode::Base) { 1.0 } else { 2.0 };
             let turned = t >= settling.earliest && settling.turned >= self.level * turnovers;
             // What passes the limit (the top priority), or weighs more than all of it, does not go down to it.
             let drained = in_flight <= self.level || settling.turned >= before + self.level * turnovers;
@@ -675,6 +685,7 @@ impl KneeTrack {
     fn forget_windows(&mut self) {
         self.cost_window = Span::default();
         self.dispersion_window = Span::default();
+        self.dispersion_pending = [0.0; 2];
         self.cusums.reset();
         self.proof.reset();
         // What departed before is in other units, or of another server.

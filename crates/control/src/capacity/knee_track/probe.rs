@@ -16,7 +16,10 @@
 //!   already. With one in flight, as before a single worker, it is not made: `1/R` departs then, and `R` is known. After a
 //!   search or a fall the first one comes when the estimate is good: `1,100·F` departures, 10 s, or 100 response times up to 30 s.
 
-use super::{Cause, Counted, KneeTrack, Mode, Span, start::Step};
+use super::{
+    Cause, Counted, KneeTrack, Mode, Span,
+    start::{DECIDED, Step},
+};
 
 /// Elasticity of the departure rate to the limit that headroom must pay.
 const ELASTICITY: f64 = 0.3;
@@ -24,6 +27,11 @@ const ELASTICITY: f64 = 0.3;
 const PROPORTION: f64 = 0.5;
 /// Seconds from one look upwards to the next, once nothing is new.
 const UP_GAP: f64 = 5.0;
+/// With less between them looks upwards go to twice the limit, else to half as much again.
+const NEAR_GAP: f64 = 3.0;
+/// A look upwards that seems to show growth is longer until that is sure: so many response times, seconds at least.
+const LOOK_TURNS: f64 = 6.0;
+const LOOK_S: f64 = 1.0;
 /// No probe looks at so many times the limit of base.
 const FAR_ABOVE: f64 = 3.0;
 const BETA_MIN: f64 = 0.5;
@@ -32,9 +40,10 @@ const BETA_MAX: f64 = 8.0;
 /// so many times later.
 const RESTED: f64 = 10.0;
 /// Departures, times the dispersion `F`, by which an estimate is within 3 %, since the relative error of counting `n` of
-/// them is `√(F/n)`; and the time in seconds after which as much may be asked of it in any case.
+/// them is `√(F/n)`; and the time after which it is asked no more of it in any case, in response times, and in seconds at least and at most.
 const COUNTED: f64 = 1100.0;
-const COUNTED_S: f64 = 10.0;
+const COUNTED_TURNS: f64 = 250.0;
+const COUNTED_S: f64 = 8.0;
 const COUNTED_S_MAX: f64 = 30.0;
 
 /// When probes are due, seconds.
@@ -106,11 +115,24 @@ impl Schedule {
         Self { up_gap: UP_GAP, ..Self::default() }
     }
 
-    /// After a search or a fall: soon a look upwards, since an estimate too low hides what would disprove it.
+    /// After a rise, or with what another process has found: soon a look far upwards, since an estimate too low hides what would
+    /// disprove it.
     pub(super) fn anew(&mut self, t: f64, response: f64) {
-        self.changed = t;
+        self.fell(t);
         self.up_gap = (5.0 * response).clamp(0.7, UP_GAP);
         self.up = t + 0.5;
+    }
+
+    /// After a search, which has looked above just now: a look a little upwards, which mends an error of its last step.
+    pub(super) fn searched(&mut self, t: f64) {
+        self.fell(t);
+        self.up_gap = NEAR_GAP;
+        self.up = t + 1.0;
+    }
+
+    /// After a fall: what is above is as it was.
+    pub(super) fn fell(&mut self, t: f64) {
+        self.changed = t;
         self.tight = t + 3.0;
     }
 }
@@ -125,7 +147,7 @@ impl KneeTrack {
         }
         if t >= self.schedule.up && sampled && seconds > self.response && self.level < self.level_max() {
             self.refer(t, seconds);
-            let factor = if self.schedule.up_gap < 3.0 { 2.0 } else { 1.5 };
+            let factor = if self.schedule.up_gap < NEAR_GAP { 2.0 } else { 1.5 };
             self.set_level((factor * self.level).ceil().max(self.level + 1.0));
             self.begin(Mode::Up, t);
         } else if lasting && self.tight_is_due(t) && seconds > (2.0 * self.response).max(0.4) && sampled {
@@ -142,23 +164,29 @@ impl KneeTrack {
 
     /// Begins a low probe if one is due.
     pub(super) fn probe_low_when_due(&mut self, t: f64, saturated_for: f64) -> bool {
-        let is_due = self.is_lasting(saturated_for) && t >= self.schedule.low;
+        let is_kept = self.kept_knee.is_some();
+        let is_time = if is_kept { self.is_counted(t) } else { t >= self.schedule.low };
+        let is_due = self.is_lasting(saturated_for) && is_time;
         if is_due {
-            self.go_low(t, 0);
+            self.go_low(t, if is_kept { 3 } else { 0 });
         }
         is_due
     }
 
-    /// Those that cost goodput come in lasting saturation only.
+    /// Those that cost goodput come in lasting saturation only, and not while a change seems to begin: nothing is counted in them.
     fn is_lasting(&self, saturated_for: f64) -> bool {
-        saturated_for > (4.0 * self.own_response()).max(4.0)
+        saturated_for > (4.0 * self.own_response()).max(4.0) && !self.cusums.seem()
     }
 
-    /// Departures of a tight probe do not count as samples of the capacity, so the estimate comes first.
     fn tight_is_due(&self, t: f64) -> bool {
-        let counted = self.saturated_work().departed.sum() >= COUNTED * self.dispersion
-            || t - self.schedule.changed >= (100.0 * self.response).clamp(COUNTED_S, COUNTED_S_MAX);
-        counted && t >= self.schedule.tight
+        self.is_counted(t) && t >= self.schedule.tight
+    }
+
+    /// Departures below the limit do not count as samples of the capacity, so the estimate comes first.
+    fn is_counted(&self, t: f64) -> bool {
+        let patience = (COUNTED_TURNS * self.own_response()).clamp(COUNTED_S, COUNTED_S_MAX);
+        self.saturated_work().departed.sum() >= COUNTED * self.dispersion
+            || t - self.schedule.changed >= patience
     }
 
     /// Takes the present base block as what a probe is compared with.
@@ -194,7 +222,11 @@ impl KneeTrack {
         if !long && surplus.abs() <= 2.0 * error {
             return;
         }
-        if surplus > 0.0 && surplus > error {
+        let longest = seconds >= (LOOK_TURNS * self.response).max(LOOK_S) || count >= 300.0 * self.dispersion;
+        if surplus > 0.0 && surplus <= DECIDED * error && !longest {
+            return;
+        }
+        if surplus > DECIDED * error {
             let work = self.saturated_work();
             let known = [
                 Step {
@@ -222,7 +254,7 @@ impl KneeTrack {
             self.note_at(t, Cause::More, capacity);
         }
         self.schedule.up_gap = (self.schedule.up_gap * 1.7).min(UP_GAP);
-        let spacing = if self.schedule.up_gap >= 3.0 { 25.0 * (t - before.probed) } else { 0.0 };
+        let spacing = if self.schedule.up_gap >= NEAR_GAP { 25.0 * (t - before.probed) } else { 0.0 };
         // A server that does less above its knee pays for being looked at there.
         let loss = (1.0 - rate / before.rate.max(1e-9) - error).max(0.0);
         self.schedule.up = t + self.schedule.up_gap.max(spacing).max(60.0 * loss * seconds);
@@ -254,6 +286,7 @@ impl KneeTrack {
                 // What was known of the headroom was of another knee.
                 self.doubt_low(1.0);
                 self.add_low(self.block.area);
+                self.low_measured = t;
                 self.headroom = Headroom::default();
             }
         }

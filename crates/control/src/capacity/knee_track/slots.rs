@@ -47,7 +47,7 @@ impl KneeTrack {
             (self.boost * (1.0 - 2.0 * passed)).max(1.0)
         };
         let target = (capacity / 4.0).max(4.0 * level);
-        let feed = if known { 0.0 } else { FEED_UNKNOWN };
+        let feed = if known { self.error().min(FEED_UNKNOWN) } else { FEED_UNKNOWN };
         let may_come_per_s = capacity * self.boost * (1.0 + ((target - queued) / capacity).clamp(-0.7, feed));
         Pace {
             // A ceiling is there for what the server's own pace does not show: a database behind it, a partner who is paid.

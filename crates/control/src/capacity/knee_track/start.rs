@@ -21,15 +21,12 @@
 //!
 //! While costs are known (a change is being followed), the limit grows by half and `X` is in work.
 
-use super::{Block, Cause, Counted, KneeTrack, Mode, PerClass, Span, costs::Costs};
+use super::{Block, Cause, Counted, KneeTrack, LIMIT_FIRST, Mode, PerClass, Span, costs::Costs};
 
 /// Steps a search has at most: from 1 to 10⁶ by halves again and more.
 pub(super) const STEPS_MAX: usize = 40;
 pub(super) const DECIDED: f64 = 1.6;
 const DECIDED_BELOW: f64 = 0.5;
-
-/// What the search has counted counts for less than what comes: its best limits are those that had luck, too.
-const FOUND: f64 = 0.7;
 
 /// What one limit gave.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,8 +56,12 @@ impl KneeTrack {
             return;
         }
         let rate = self.costs.as_ref().map_or(count, |costs| costs.work(&departed)) / seconds;
-        let long = (seconds >= (3.0 * self.response).max(0.8) && count >= 16.0)
-            || seconds > (6.0 * self.response).max(2.0)
+        // Those that queue take as long as the limit makes them.
+        let least =
+            |least: f64, step: &Step| least.min(step.in_flight_s.sum() / step.departed.sum().max(1.0));
+        let response = self.steps.iter().fold(self.response, least);
+        let long = (seconds >= (3.0 * response).max(0.8) && count >= 16.0)
+            || seconds > (6.0 * response).max(2.0)
             || count >= 400.0 * self.dispersion;
         if self.costs.is_none() {
             self.guess_dispersion();
@@ -101,7 +102,7 @@ impl KneeTrack {
     }
 
     /// Whether this is the second step, half of the first.
-    pub(super) fn is_below_first(&self) -> bool {
+    fn is_below_first(&self) -> bool {
         self.mode == Mode::Start && self.steps.last().is_some_and(|step| step.level > self.level)
     }
 
@@ -165,23 +166,22 @@ impl KneeTrack {
             |step: &Step| step.rate * (1.0 - 1.5 * (self.dispersion / step.departed.sum().max(1.0)).sqrt());
         let best = recent
             .iter()
-            .map(|step| (bound(step), step.rate))
+            .map(|step| (bound(step), step))
             .reduce(|best, step| if step.0 > best.0 { step } else { best });
-        let best_rate = best.map_or(0.0, |(_, rate)| rate);
         let mut used = Span::default();
-        for step in recent.iter().filter(|step| (step.rate / best_rate - 1.0).abs() < 0.15) {
+        for step in recent.iter().filter(|step| best.is_none_or(|(_, best)| self.is_alike(step, best))) {
             used.add(&step.departed, step.seconds);
         }
         self.level_cap = (1.25 * last_level).max(4.0);
-        if self.costs.is_none() {
+        let is_first = self.costs.is_none();
+        if is_first {
             self.costs = Some(Costs::new(self.guess_costs(&used), self.classes));
         }
         if let Some(costs) = &mut self.costs {
             costs.learn(&used.departed, used.seconds, self.dispersion);
         }
-        self.counted =
-            Counted::of(Span { departed: used.departed.scaled(FOUND), seconds: used.seconds * FOUND });
-        self.schedule.anew(t, self.response);
+        self.counted = Counted::of(used);
+        self.schedule.searched(t);
         self.low = super::Area::default();
         for index in 0..self.steps.len() {
             let step = self.steps[index];
@@ -189,10 +189,28 @@ impl KneeTrack {
                 self.add_low(super::Area { departed: step.departed, in_flight_s: step.in_flight_s });
             }
         }
+        if let Some(lowest) = self.steps.first().copied()
+            && self.low.departed.sum() <= 0.0
+            && lowest.level <= LIMIT_FIRST / 2.0
+        {
+            self.add_low(super::Area { departed: lowest.departed, in_flight_s: lowest.in_flight_s });
+        }
         self.steps.clear();
         self.cusums.reset();
+        self.kept_knee = None;
         self.note_at(t, Cause::Found, before);
-        self.go_low(t, 3);
+        if is_first && self.low.departed.sum() > 0.0 {
+            self.kept_knee = Some(self.find_knee());
+            self.go_base(t);
+        } else {
+            self.go_low(t, 3);
+        }
+    }
+
+    /// Whether a step's rate is that of the best one, by 15 % or by what chance makes of it.
+    fn is_alike(&self, step: &Step, best: &Step) -> bool {
+        let counted = 1.0 / step.departed.sum().max(1.0) + 1.0 / best.departed.sum().max(1.0);
+        (step.rate / best.rate).ln().abs() < (self.dispersion * counted).sqrt().max(0.15)
     }
 
     /// Costs in proportion to the response times at the lowest limits, such that the server was full.
