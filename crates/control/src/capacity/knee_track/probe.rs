@@ -3,7 +3,7 @@
 //! Both compare a short block at another limit with the base block just before it, not with the long
 //! mean. With `y = ln(X / X_base)` and `g = ln(L / L_base)`:
 //!
-//! - *up*, twice the limit at first and half again later, every 5 s of saturation where the limit may be higher: `y > 0.4·g + se` begins a new
+//! - *up*, half again the limit, every 5 s of saturation where the limit may be higher: `y > 0.4·g + se` begins a new
 //!   search; `y > max(0.04, 2.5·se)` takes `X` over as the capacity, and the limit is at least midway between the two from then on,
 //!   `√(L·L_base)`: by the knee that is known it would be where less departed. After a search or a fall the time between two begins
 //!   at five response times (0.7 s at least), and grows. Where less departs by more than `se`, the next one comes after as
@@ -27,8 +27,11 @@ const ELASTICITY: f64 = 0.3;
 const PROPORTION: f64 = 0.5;
 /// Seconds from one look upwards to the next, once nothing is new.
 const UP_GAP: f64 = 5.0;
-/// With less between them looks upwards go to twice the limit, else to half as much again.
-const NEAR_GAP: f64 = 3.0;
+/// Limit of a look upwards, of that of base: far enough to see growth, and not where a server that does less with more in flight
+/// collapses.
+const LOOK: f64 = 1.5;
+/// Between looks, seconds, from which on the time they take counts for it, too; and after a search, which has looked above just now.
+const RARE_GAP: f64 = 3.0;
 /// A look upwards that seems to show growth is longer until that is sure: so many response times, seconds at least.
 const LOOK_TURNS: f64 = 6.0;
 const LOOK_S: f64 = 1.0;
@@ -115,7 +118,7 @@ impl Schedule {
         Self { up_gap: UP_GAP, ..Self::default() }
     }
 
-    /// After a rise, or with what another process has found: soon a look far upwards, since an estimate too low hides what would
+    /// After a rise, or with what another process has found: soon a look upwards, since an estimate too low hides what would
     /// disprove it.
     pub(super) fn anew(&mut self, t: f64, response: f64) {
         self.fell(t);
@@ -123,10 +126,10 @@ impl Schedule {
         self.up = t + 0.5;
     }
 
-    /// After a search, which has looked above just now: a look a little upwards, which mends an error of its last step.
+    /// After a search, which has looked above just now: a look upwards that mends an error of its last step.
     pub(super) fn searched(&mut self, t: f64) {
         self.fell(t);
-        self.up_gap = NEAR_GAP;
+        self.up_gap = RARE_GAP;
         self.up = t + 1.0;
     }
 
@@ -147,8 +150,7 @@ impl KneeTrack {
         }
         if t >= self.schedule.up && sampled && seconds > self.response && self.level < self.level_max() {
             self.refer(t, seconds);
-            let factor = if self.schedule.up_gap < NEAR_GAP { 2.0 } else { 1.5 };
-            self.set_level((factor * self.level).ceil().max(self.level + 1.0));
+            self.set_level((LOOK * self.level).ceil().max(self.level + 1.0));
             self.begin(Mode::Up, t);
         } else if lasting && self.tight_is_due(t) && seconds > (2.0 * self.response).max(0.4) && sampled {
             let level = self.level_at(self.find_knee(), 0.0);
@@ -254,7 +256,7 @@ impl KneeTrack {
             self.note_at(t, Cause::More, capacity);
         }
         self.schedule.up_gap = (self.schedule.up_gap * 1.7).min(UP_GAP);
-        let spacing = if self.schedule.up_gap >= NEAR_GAP { 25.0 * (t - before.probed) } else { 0.0 };
+        let spacing = if self.schedule.up_gap >= RARE_GAP { 25.0 * (t - before.probed) } else { 0.0 };
         // A server that does less above its knee pays for being looked at there.
         let loss = (1.0 - rate / before.rate.max(1e-9) - error).max(0.0);
         self.schedule.up = t + self.schedule.up_gap.max(spacing).max(60.0 * loss * seconds);
