@@ -4,13 +4,13 @@
 //! slow) each tick adds to the accumulated work, which fades over 40 s or `4,000·F` departures, whichever is longer, and
 //! to the sums that detect a change ([`super::change`]). What departs in mode up, which keeps the server as full, counts, too,
 //! unless it is less ([`super::counted`]): an estimate is as good as the departures that are counted are many. Once
-//! settled, each tick also adds to the windows from which dispersion and costs are learnt, and the limit follows the mix
-//! and the estimate.
+//! settled, each tick also adds to the windows from which dispersion and costs are learnt (what is seen while a change seems to begin
+//! is of two servers), and the limit follows the mix and the estimate.
 //!
 //! An alarm is first held against the costs: if their uncertainty for the mix of the alarm's span
 //! explains the deviation, they are to blame and are fitted again, and the capacity stays. Else the capacity has
-//! changed to what was seen: after a fall the response time is measured anew, after a rise the search begins
-//! from here.
+//! changed to what was seen: counting begins anew with half of that, the knee is kept ([`super::low`]), and after a rise a look upwards
+//! comes soon.
 
 use super::{
     Cause, Counted, KneeTrack, Mode, PerClass, Span, TICK,
@@ -198,6 +198,79 @@ mod tests {
         *,
     };
     use crate::{capacity::CapacityBounds, limit::LimitBounds};
+
+    /// Before a server of 100/s and 40 ms each, which is known and full.
+    fn full() -> KneeTrack {
+        let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+        let mut costs = Costs::new(PerClass::all(0.01, 1), 1);
+        costs.learn(&PerClass::all(4000.0, 1), 40.0, 1.0);
+        knee.costs = Some(costs);
+        knee.counted = Counted::of(Span { departed: PerClass::all(4000.0, 1), seconds: 40.0 });
+        knee.low = Area { departed: PerClass::all(100.0, 1), in_flight_s: PerClass::all(4.0, 1) };
+        (knee.mode, knee.settling, knee.response, knee.is_full) = (Mode::Base, None, 0.04, true);
+        (knee.saturation.holds, knee.saturation.since) = (true, -100.0);
+        (knee.schedule.low, knee.schedule.up) = (1000.0, 1000.0);
+        (knee.level_cap, knee.dispersion_windows) = (1000.0, 60.0);
+        knee.schedule.fell(0.0);
+        knee.set_base_level();
+        knee
+    }
+
+    /// So many of them depart in each tick from second `from` on, until `until` says so; when that was, seconds.
+    fn run(knee: &mut KneeTrack, from: f64, per_s: f64, until: impl Fn(&KneeTrack) -> bool) -> Option<f64> {
+        (1..3000).map(|tick| f64::from(tick).mul_add(TICK, from)).find(|t| {
+            knee.tick_departed = PerClass::all(per_s * TICK, 1);
+            if let Some(settling) = &mut knee.settling {
+                settling.turned += per_s * TICK;
+            }
+            knee.block.area.departed[0] += per_s * TICK;
+            knee.integrate(*t, &[knee.level as u64]);
+            knee.tick(*t, knee.level, true);
+            until(knee)
+        })
+    }
+
+    /// It has become half as fast: the limit at which it was full stays, while the estimate falls, until what was counted or the time is
+    /// enough; then the response time is measured.
+    #[test]
+    fn after_a_fall_the_limit_stays_until_the_estimate_is_good() {
+        let mut knee = full();
+        let level = knee.level;
+        assert_eq!(level, 7.0, "4 in flight, and headroom");
+        let known =
+            run(&mut knee, 0.0, 50.0, |knee| knee.capacity().unwrap() < 80.0).expect("a fall is seen");
+        assert!(known < 2.0 && knee.kept_knee.is_some_and(|kept| (kept - 4.0).abs() < 0.1), "{known} s");
+        let probed = run(&mut knee, known, 50.0, |knee| {
+            assert!(knee.mode == Mode::Low || knee.level >= level, "{} of {level}", knee.level);
+            knee.mode == Mode::Low
+        });
+        let waited = probed.expect("it is measured in the end") - known;
+        assert!((8.0..32.0).contains(&waited), "{waited} s");
+        assert!((knee.capacity().unwrap() - 50.0).abs() < 1.0 && knee.low_repeats > 0);
+    }
+
+    /// A probe has measured the response time of the slower server before the fall was seen: that is not made longer once more.
+    #[test]
+    fn a_response_time_that_is_measured_since_a_fall_is_that_of_the_slower_server() {
+        let kept = |measured: f64| {
+            let mut knee = full();
+            knee.low = Area { departed: PerClass::all(100.0, 1), in_flight_s: PerClass::all(8.0, 1) };
+            knee.low_measured = measured;
+            knee.set_base_level();
+            run(&mut knee, 0.0, 50.0, |knee| knee.capacity().unwrap() < 80.0).expect("a fall is seen");
+            knee.kept_knee.unwrap()
+        };
+        assert!((kept(0.0) - 4.0).abs() < 0.2, "half as many of twice the time: {}", kept(0.0));
+        assert!((kept(-100.0) - 8.0).abs() < 0.2, "it was that before: {}", kept(-100.0));
+    }
+
+    /// Windows of two servers scatter, but not since one of them does.
+    #[test]
+    fn a_change_is_no_dispersion() {
+        let mut knee = full();
+        run(&mut knee, 0.0, 200.0, |knee| knee.kept_knee.is_some()).expect("a rise is seen");
+        assert!(knee.dispersion <= 1.0, "{}", knee.dispersion);
+    }
 
     /// Before a server of 100/s and a second each: what is known in the first 0.9 s after something has let in more, while 100 a
     /// second depart as before.

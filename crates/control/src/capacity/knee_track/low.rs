@@ -4,7 +4,7 @@
 //! a mean over responses not biased by which of them happen to end inside the block. The smallest response
 //! time would be merely the cheapest request's.
 //!
-//! A *full* probe (after a search, a fall, or a contradiction) takes `40·F` departures or eight of its response times, lets
+//! A *full* probe (after a search, a change, or a contradiction) takes `40·F` departures or eight of its response times, lets
 //! what was known count for 8, and is repeated, three times at most, while the knee comes out more than 20 % lower than the
 //! one its limit was made from: that limit was not low then. A *routine* probe,
 //! every `max(5 s, 60·(2·rt + 0.15 s))` of lasting saturation, takes `12·F`; if it contradicts what is known
@@ -21,12 +21,13 @@
 //! queue of those who pass it, and let more of the others in before them. So it is where `in_flight.min` is above the limit that a probe
 //! would have.
 //!
-//! After a fall the full probe comes at once, although it gives work away: before a server of 10 requests a second with a knee of
-//! ten it had 2 to 4 in flight for ten seconds and more. To keep the limit until the estimate is good was tried: it is right where
-//! the server has become slower, and wrong where requests of one class have become heavier. Live, with a mix of 1:10 within a
-//! class that turns over every ten seconds, the 95th percentile was 321 ms instead of 109.
-//! The estimate that fell was too high then, and with it the knee: what had shown the turn to light requests was taken for proof of
-//! a second rise. That is mended, and the trial not repeated since.
+//! After the first search, a change or a proof the knee is *kept*: it is taken for no less than it was until a full probe has measured it,
+//! which comes when the estimate is good (`1,100·F` departures, or 250 response times, 8 s at least and 30 s at most). A server that
+//! has become slower or faster, or does requests that cost more or less, is full at the limit it was full at, since `R` changes as `1/Ĉ`
+//! does; only where servers were lost that is too high for so long. A probe at once would give work away, and count nothing, when the
+//! estimate needs departures most; and a knee that followed an estimate which still falls would hold the server below what it can do,
+//! and so prove itself right. If a probe has measured `R` since the change began, the knee is what follows from that. After a first search
+//! the knee is that of its lowest limit, if that was 4 or less or not full. A search from a look upwards is followed by a full probe at once.
 
 use super::{Area, KneeTrack, LIMIT_FIRST, LOW, Mode};
 

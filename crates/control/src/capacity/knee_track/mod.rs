@@ -26,10 +26,13 @@
 //! | tight | `N` | whether the headroom pays: `β` | [`probe`] |
 //!
 //! A new limit is first *settled*: until no more than it is in flight, a mean response time has passed
-//! and a limit's worth has departed (two limits' worth outside base), for at most `max(1 s, 3·rt)`. After raising the limit
+//! and a limit's worth has departed (two limits' worth in low, up and tight), for at most `max(1 s, 3·rt)`. After raising the limit
 //! short requests leave first; what leaves before the turnover tells nothing. What passes the limit or weighs more than it keeps more in
 //! flight than the limit: it is settled, too, once what was in flight before and as much as a new limit turns over have departed. Then the *block* is
 //! measured: departures, requests in flight over time, time.
+//!
+//! After the first search, a change or a proof `R` is in doubt, and a probe for it would cost what the estimate needs first: departures that
+//! count. The knee is *kept* meanwhile ([`low`]).
 //!
 //! The search begins at 8 in flight, which few servers are too small for and which lets a first burst through sooner, or at
 //! `in_flight.limit` if that is less. Where requests are slow (not half of a limit has departed in 0.4 s, of the next in 0.8 s, and

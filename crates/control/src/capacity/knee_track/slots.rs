@@ -4,22 +4,24 @@
 //! at least four limits, enough to fill a probe):
 //!
 //! ```text
-//! target = max(c/4, 4·L)     rate = c · boost · (1 + clamp((target − queued)/c, −0.7, 0))
+//! target = max(c/4, 4·L)     rate = c · boost · (1 + clamp((target − queued)/c, −0.7, e))
 //! ```
 //!
-//! `L` is the limit; before anything is known `c/4` at most, since it may be far above the knee then, and 0.5 stands for 0.
+//! `L` is the limit; before anything is known `c/4` at most, since it may be far above the knee then. `e` is the estimate's relative
+//! standard error, 0.5 at most and before anything is known: by one that is too low the short queue would run empty, and of a
+//! server that is not full nothing is counted.
 //!
 //! `c` is the capacity; while less than a limit's worth is queued, at least the rate that departs now, which is
 //! served without a queue and so is proof of that much. While it is so although the room makes newcomers wait, `boost` grows,
 //! by 30 % a second up to 3 (while nothing is known by 100 % up to 50); else it shrinks, twice as fast as time passes.
 //! Without it a room that obeys the estimate starves the search: an estimate too low would feed itself. While the short queue
-//! holds enough nothing comes above the capacity: whoever came overtook all who have a time.
+//! holds enough nothing comes above the capacity: whoever came would overtake all who have a time.
 //! A ceiling of the capacity bounds it all, one that is given above all.
 
 use super::{super::Pace, KneeTrack};
 
-/// So much over what departs comes to fill the short queue before anything is known, as a share of it.
-const FEED_UNKNOWN: f64 = 0.5;
+/// At most so much more than the estimate comes to fill the short queue, as a share of it.
+const FEED_MAX: f64 = 0.5;
 /// A rate at least, before anything is known, places a second.
 const RATE_MIN: f64 = 20.0;
 
@@ -47,7 +49,7 @@ impl KneeTrack {
             (self.boost * (1.0 - 2.0 * passed)).max(1.0)
         };
         let target = (capacity / 4.0).max(4.0 * level);
-        let feed = if known { self.error().min(FEED_UNKNOWN) } else { FEED_UNKNOWN };
+        let feed = if known { self.error().min(FEED_MAX) } else { FEED_MAX };
         let may_come_per_s = capacity * self.boost * (1.0 + ((target - queued) / capacity).clamp(-0.7, feed));
         Pace {
             // A ceiling is there for what the server's own pace does not show: a database behind it, a partner who is paid.

@@ -13,10 +13,12 @@
 //! in which `a` are departures: it asks whether more than half of the growth of the limit came out. It decides at
 //! `|z| > 1.6` (0.5 in the second step, which holds back most, and whose error the next look upwards mends) or once the
 //! step has lasted long enough. Once it grows no more, the capacity is taken from the step with the best lower confidence
-//! bound, `X·(1 − 1.5·√(F/a))`, among the last three, together with those within 15 % of it.
+//! bound, `X·(1 − 1.5·√(F/a))`, among the last three, together with those within 15 % of it, or within `√(F·(1/a + 1/a_best))`.
+//! In the search a limit is settled once one limit's worth has departed: by two it would take twice as long to get to where slow
+//! servers of many workers are full.
 //!
 //! A break in the load does not end a search: what it had counted at a limit counts on once the load is back. Nor is a limit settled
-//! anew after a break in which half of it stayed in flight: where it is far too high, two limits' worth take longer to depart than a
+//! anew after a break in which half of it stayed in flight: where it is far too high, a limit's worth takes longer to depart than a
 //! load of few requests a second goes on without a break.
 //!
 //! While costs are known (a change is being followed), the limit grows by half and `X` is in work.
