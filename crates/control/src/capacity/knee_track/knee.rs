@@ -87,7 +87,9 @@ impl KneeTrack {
     /// the limit at which it is full stays, until the estimate is good and a full low probe measures the response time. Where a probe
     /// has measured it meanwhile, that was the changed server's.
     pub(super) fn keep_knee(&mut self, t: f64, seconds: f64, factor: f64) {
-        self.kept_knee = None;
+        if self.kept_knee.take().is_none() {
+            self.kept_since = t;
+        }
         let is_measured = t - self.low_measured < seconds + (3.0 * self.response).max(1.0);
         if !is_measured {
             self.doubt_low(factor);

@@ -205,6 +205,7 @@ pub struct KneeTrack {
     knee: Option<f64>,
     /// The least that `N` is taken for until a full low probe says what it is, requests.
     kept_knee: Option<f64>,
+    kept_since: f64,
     headroom: probe::Headroom,
     schedule: probe::Schedule,
     reference: probe::Reference,
@@ -310,6 +311,7 @@ impl KneeTrack {
             tick_departed: PerClass::ZERO,
             knee: None,
             kept_knee: None,
+            kept_since: 0.0,
             headroom: probe::Headroom::default(),
             schedule: probe::Schedule::new(),
             reference: probe::Reference::default(),

@@ -167,7 +167,8 @@ impl KneeTrack {
     /// Begins a low probe if one is due.
     pub(super) fn probe_low_when_due(&mut self, t: f64, saturated_for: f64) -> bool {
         let is_kept = self.kept_knee.is_some();
-        let is_time = if is_kept { self.is_counted(t) } else { t >= self.schedule.low };
+        // However often the server has changed meanwhile.
+        let is_time = if is_kept { self.is_counted(t, self.kept_since) } else { t >= self.schedule.low };
         let is_due = self.is_lasting(saturated_for) && is_time;
         if is_due {
             self.go_low(t, if is_kept { 3 } else { 0 });
@@ -181,14 +182,13 @@ impl KneeTrack {
     }
 
     fn tight_is_due(&self, t: f64) -> bool {
-        self.is_counted(t) && t >= self.schedule.tight
+        self.is_counted(t, self.schedule.changed) && t >= self.schedule.tight
     }
 
     /// Departures below the limit do not count as samples of the capacity, so the estimate comes first.
-    fn is_counted(&self, t: f64) -> bool {
+    fn is_counted(&self, t: f64, since: f64) -> bool {
         let patience = (COUNTED_TURNS * self.own_response()).clamp(COUNTED_S, COUNTED_S_MAX);
-        self.saturated_work().departed.sum() >= COUNTED * self.dispersion
-            || t - self.schedule.changed >= patience
+        self.saturated_work().departed.sum() >= COUNTED * self.dispersion || t - since >= patience
     }
 
     /// Takes the present base block as what a probe is compared with.

@@ -1,7 +1,7 @@
 //! Mode start: the limit is doubled while the departure rate grows with it.
 //!
-//! The second step is half of the first: where half of it gives as much, the knee is below, and no more is tried than at
-//! first. Where the search has passed limits by, and what was in flight at the first of them says that it has grown since
+//! The second step is half of the first: where half of it gives as much, the knee is below, no more is tried than at first, and half
+//! of that is looked at, until it gives less: the server is full all the while, and what it does counts. Where the search has passed limits by, and what was in flight at the first of them says that it has grown since
 //! ([`bursts`](super::bursts)), half is not looked at: they are slow and served side by side, and under half of the limit half
 //! would depart. From then on each step is above those before it. The rate `X` of a step at limit `L` is compared with the rate
 //! per request in flight of all steps below:
@@ -23,7 +23,7 @@
 //!
 //! While costs are known (a change is being followed), the limit grows by half and `X` is in work.
 
-use super::{Block, Cause, Counted, KneeTrack, LIMIT_FIRST, Mode, PerClass, Span, costs::Costs};
+use super::{Block, Cause, Counted, KneeTrack, Mode, PerClass, Span, costs::Costs};
 
 /// Steps a search has at most: from 1 to 10⁶ by halves again and more.
 pub(super) const STEPS_MAX: usize = 40;
@@ -70,11 +70,11 @@ impl KneeTrack {
         }
         let in_flight_s = self.block.area.in_flight_s;
         let here = Step { level: self.level, rate, departed, seconds, in_flight_s };
-        let is_second = self.is_below_first();
+        let is_below = self.is_below_first();
         let (grows, decided) = match &self.steps[..] {
             [] => (None, count >= 16.0 * self.dispersion),
-            [first] if is_second => {
-                let z = self.growth(first, &[here]);
+            [lowest, ..] if is_below => {
+                let z = self.growth(lowest, &[here]);
                 (Some(z > 0.0), z.abs() >= DECIDED_BELOW)
             }
             below => {
@@ -86,24 +86,27 @@ impl KneeTrack {
             return;
         }
         // In the order of their limits.
-        self.steps.insert(if is_second { 0 } else { self.steps.len() }, here);
+        self.steps.insert(if is_below { 0 } else { self.steps.len() }, here);
         let highest = self.steps.last().map_or(here.level, |step| step.level);
         let half = (here.level / 2.0).floor().max(self.level_min());
         let has_grown = self.has_grown_from_passed(here.level, in_flight_s.sum() / count);
-        if grows.is_none() && half < here.level && !has_grown {
+        let goes_down = grows.map_or(!has_grown, |grows| is_below && !grows);
+        let is_second = self.steps.len() <= 2;
+        let goes_up = grows != Some(false) && (!is_below || is_second);
+        if goes_down && half < here.level {
             self.set_level(half);
             self.begin(Mode::Start, t);
-        } else if grows != Some(false) && highest < self.level_max() && self.steps.len() < STEPS_MAX {
+        } else if goes_up && highest < self.level_max() && self.steps.len() < STEPS_MAX {
             let known = self.costs.is_some();
             self.set_level(if known { (1.5 * highest).ceil() } else { 2.0 * highest });
             self.begin(Mode::Start, t);
         } else {
             self.set_level(highest);
-            self.end_start(t);
+            self.end_start(t, is_below);
         }
     }
 
-    /// Whether this is the second step, half of the first.
+    /// Whether this step is below the first.
     fn is_below_first(&self) -> bool {
         self.mode == Mode::Start && self.steps.last().is_some_and(|step| step.level > self.level)
     }
@@ -160,10 +163,21 @@ impl KneeTrack {
         }
     }
 
-    fn end_start(&mut self, t: f64) {
+    /// The search ends; it `went_down` from its first step, or up.
+    fn end_start(&mut self, t: f64, went_down: bool) {
         let before = self.capacity();
         let last_level = self.steps.last().map_or(self.level, |step| step.level);
-        let recent = &self.steps[self.steps.len().saturating_sub(3)..];
+        let lowest_is_full = match &self.steps[..] {
+            [lowest, above, ..] => self.growth(above, &[*lowest]) <= 0.0,
+            _ => true,
+        };
+        let recent = if went_down {
+            &self.steps[usize::from(!lowest_is_full)..]
+        } else {
+            &self.steps[self.steps.len().saturating_sub(3)..]
+        };
+        // The knee is no higher.
+        let lowest_full = if went_down { recent[0].level } else { f64::INFINITY };
         let bound =
             |step: &Step| step.rate * (1.0 - 1.5 * (self.dispersion / step.departed.sum().max(1.0)).sqrt());
         let best = recent
@@ -187,22 +201,22 @@ impl KneeTrack {
         self.low = super::Area::default();
         for index in 0..self.steps.len() {
             let step = self.steps[index];
-            if step.level <= last_level / 4.0 || step.level <= 1.0 {
+            // Downwards all but the lowest were full.
+            let is_low =
+                if went_down { index == 0 } else { step.level <= last_level / 4.0 || step.level <= 1.0 };
+            if is_low {
                 self.add_low(super::Area { departed: step.departed, in_flight_s: step.in_flight_s });
             }
-        }
-        if let Some(lowest) = self.steps.first().copied()
-            && self.low.departed.sum() <= 0.0
-            && lowest.level <= LIMIT_FIRST / 2.0
-        {
-            self.add_low(super::Area { departed: lowest.departed, in_flight_s: lowest.in_flight_s });
         }
         self.steps.clear();
         self.cusums.reset();
         self.kept_knee = None;
         self.note_at(t, Cause::Found, before);
         if is_first && self.low.departed.sum() > 0.0 {
-            self.kept_knee = Some(self.find_knee());
+            let knee = self.find_knee();
+            let kept = knee.min(lowest_full);
+            self.doubt_low(kept / knee);
+            (self.kept_knee, self.kept_since) = (Some(kept), t);
             self.go_base(t);
         } else {
             self.go_low(t, 3);
