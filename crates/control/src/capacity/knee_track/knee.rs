@@ -63,7 +63,9 @@ impl KneeTrack {
     /// `⌈N + β·√N·min(1, N − ½) − ¼⌉`: below 2 there is one worker, and only `N − 1` of what it does is not work, so that
     /// less headroom keeps it busy.
     pub(super) fn level_at(&self, knee: f64, headroom: f64) -> f64 {
-        (knee + headroom * knee.sqrt() * (knee - 0.5).min(1.0) - 0.25).ceil().max(1.0)
+        // One worker's knee is 1, which with the least headroom is 1 in flight or 2 as the last digit says: 2.
+        let level = knee + headroom * knee.sqrt() * (knee - 0.5).min(1.0) - 0.25 + 1e-6;
+        level.ceil().max(1.0)
     }
 
     /// The limit of mode base.
