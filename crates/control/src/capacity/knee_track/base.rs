@@ -31,11 +31,15 @@ impl KneeTrack {
     ///
     /// After a probe below the limit, counting goes on once base has settled.
     pub(super) fn count_saturated(&mut self, t: f64, departed: &PerClass) -> bool {
+        let was_full = self.is_full;
         self.is_full = match self.mode {
-            Mode::Base => self.is_full || self.settling.is_none(),
-            Mode::Up => self.is_full,
+            Mode::Base => was_full || self.settling.is_none(),
+            Mode::Up => was_full,
             Mode::Start | Mode::Low | Mode::Tight => false,
         };
+        if self.is_full && !was_full {
+            self.full_since = t;
+        }
         if !self.is_full || self.saturated_for(t) < self.biased_for() {
             return false;
         }
@@ -255,7 +259,7 @@ mod tests {
         let kept = |measured: f64| {
             let mut knee = full();
             knee.low = Area { departed: PerClass::all(100.0, 1), in_flight_s: PerClass::all(8.0, 1) };
-            knee.low_measured = measured;
+            (knee.low_measured, knee.full_since) = (measured, 0.0);
             knee.set_base_level();
             run(&mut knee, 0.0, 50.0, |knee| knee.capacity().unwrap() < 80.0).expect("a fall is seen");
             knee.kept_knee.unwrap()

@@ -2,6 +2,9 @@
 
 use super::{KneeTrack, PerClass, Span, costs::Costs};
 
+/// A change that shows so soon, seconds, after the server is full again was there before.
+const AT_ONCE: f64 = 0.2;
+
 impl KneeTrack {
     /// What counts of what has departed of the full server.
     pub(super) fn saturated_work(&self) -> Span {
@@ -92,7 +95,9 @@ impl KneeTrack {
         if self.kept_knee.take().is_none() {
             self.kept_since = t;
         }
-        let is_measured = t - self.low_measured < seconds + (3.0 * self.response).max(1.0);
+        // What has departed since the server is full again, after a probe, is all of the changed one's.
+        let is_measured = t - seconds - self.full_since < AT_ONCE
+            && self.full_since - self.low_measured < (3.0 * self.response).max(1.0);
         if !is_measured {
             self.doubt_low(factor);
         }

@@ -191,6 +191,8 @@ pub struct KneeTrack {
     counted: Counted,
     /// Whether the server has been as full as the limit of base makes it since base last settled.
     is_full: bool,
+    /// Since when, seconds.
+    full_since: f64,
     /// Departures and requests in flight over time, at low levels.
     low: Area,
     low_repeats: u32,
@@ -301,6 +303,7 @@ impl KneeTrack {
             costs: None,
             counted: Counted::default(),
             is_full: false,
+            full_since: 0.0,
             low: Area::default(),
             low_repeats: 0,
             low_measured: f64::NEG_INFINITY,
