@@ -27,7 +27,8 @@
 //! does; only where servers were lost that is too high for so long. A probe at once would give work away, and count nothing, when the
 //! estimate needs departures most; and a knee that followed an estimate which still falls would hold the server below what it can do,
 //! and so prove itself right. If a probe has measured `R` since the change began, the knee is what follows from that. After a first search
-//! the knee is by the lowest of its limits, or those of a quarter of the highest and less, and no higher than one that was full. A search from a look upwards is followed by a full probe at once.
+//! the knee is by the lowest of its limits, or those of a quarter of the highest and less, and no higher than one that was full. A search
+//! from a look upwards is followed by a full probe at once.
 
 use super::{Area, KneeTrack, LIMIT_FIRST, LOW, Mode};
 

@@ -4,9 +4,10 @@
 //! mean. With `y = ln(X / X_base)` and `g = ln(L / L_base)`:
 //!
 //! - *up*, half again the limit, every 5 s of saturation where the limit may be higher: `y > 0.4·g + 1.6·se` begins a new
-//!   search, and one that may come to that goes on for six response times (1 s at least); `y > max(0.04, 2.5·se)` takes `X` over as the capacity, and the limit is at least midway between the two from then on,
-//!   `√(L·L_base)`: by the knee that is known it would be where less departed. After a rise the time between two begins
-//!   at five response times (0.7 s at least), after a search, which has looked above just now, at 3 s, and grows. Where less departs by more than `se`, the next one comes after as
+//!   search, and one that may come to that goes on for six response times (1 s at least); `y > max(0.04, 2.5·se)` takes `X` over as
+//!   the capacity, and the limit is at least midway between the two from then on, `√(L·L_base)`: by the knee that is known it would
+//!   be where less departed. After a rise the time between two begins at five response times (0.7 s at least), after a search, which
+//!   has looked above just now, at 3 s, and grows. Where less departs by more than `se`, the next one comes after as
 //!   long as what is beyond `se` is a sixtieth of;
 //! - *tight*, the knee itself: the elasticity `e = y/g`, pooled over probes with weight `g²/se²`, is what the
 //!   headroom gains. Below 0.3 the headroom shrinks by a fifth, above it grows by a quarter.
@@ -14,7 +15,7 @@
 //!   and the probe is a sample of it. The next one comes
 //!   after as long as the last one's loss is a hundredth of, or a thousandth where the headroom does not pay and is the least
 //!   already. With one in flight, as before a single worker, it is not made: `1/R` departs then, and `R` is known. After a
-//!   search or a change the first one comes when the estimate is good, and after the [low](super::low) one.
+//!   search or a change the first one comes when the estimate is good, and after the low one.
 
 use super::{
     Cause, Counted, KneeTrack, Mode, Span,

@@ -1,8 +1,8 @@
 //! Mode start: the limit is doubled while the departure rate grows with it.
 //!
 //! The second step is half of the first: where half of it gives as much, the knee is below, no more is tried than at first, and half
-//! of that is looked at, until it gives less: the server is full all the while, and what it does counts. Where the search has passed limits by, and what was in flight at the first of them says that it has grown since
-//! ([`bursts`](super::bursts)), half is not looked at: they are slow and served side by side, and under half of the limit half
+//! of that is looked at, until it gives less: the server is full all the while, and what it does counts. Where the search has passed
+//! limits by, and what was in flight at the first of them says that it has grown since ([`bursts`](super::bursts)), half is not looked at: they are slow and served side by side, and under half of the limit half
 //! would depart. From then on each step is above those before it. The rate `X` of a step at limit `L` is compared with the rate
 //! per request in flight of all steps below:
 //!
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! in which `a` are departures: it asks whether more than half of the growth of the limit came out. It decides at
-//! `|z| > 1.6` (0.5 in the second step, which holds back most, and whose error the next look upwards mends) or once the
+//! `|z| > 1.6` (0.5 downwards, where a step holds back most, and the next look upwards mends an error) or once the
 //! step has lasted long enough. Once it grows no more, the capacity is taken from the step with the best lower confidence
 //! bound, `X·(1 − 1.5·√(F/a))`, among the last three, together with those within 15 % of it, or within `√(F·(1/a + 1/a_best))`.
 //! In the search a limit is settled once one limit's worth has departed: by two it would take twice as long to get to where slow
