@@ -132,6 +132,7 @@ impl Schedule {
         self.fell(t);
         self.up_gap = RARE_GAP;
         self.up = t + 1.0;
+        self.low = t + COUNTED_S;
     }
 
     /// After a fall: what is above is as it was.

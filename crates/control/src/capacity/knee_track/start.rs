@@ -176,8 +176,7 @@ impl KneeTrack {
         } else {
             &self.steps[self.steps.len().saturating_sub(3)..]
         };
-        // The knee is no higher.
-        let lowest_full = if went_down { recent[0].level } else { f64::INFINITY };
+        let lowest_full = recent.first().map_or(last_level, |step| step.level);
         let bound =
             |step: &Step| step.rate * (1.0 - 1.5 * (self.dispersion / step.departed.sum().max(1.0)).sqrt());
         let best = recent
@@ -212,15 +211,18 @@ impl KneeTrack {
         self.cusums.reset();
         self.kept_knee = None;
         self.note_at(t, Cause::Found, before);
-        if is_first && self.low.departed.sum() > 0.0 {
+        if !is_first || self.low.departed.sum() <= 0.0 {
+            self.go_low(t, 3);
+            return;
+        }
+        if went_down {
+            // Few departed where the server was not full, and the knee is no higher than where it was.
             let knee = self.find_knee();
             let kept = knee.min(lowest_full);
             self.doubt_low(kept / knee);
             (self.kept_knee, self.kept_since) = (Some(kept), t);
-            self.go_base(t);
-        } else {
-            self.go_low(t, 3);
         }
+        self.go_base(t);
     }
 
     /// Whether a step's rate is that of the best one, by 15 % or by what chance makes of it.
