@@ -6,6 +6,10 @@
 //!
 //! Once the response time without a queue is known, it has to be half longer than that, too: else a lower limit helps nobody.
 //!
+//! Where not a single one has ended well of two limits' worth that began since the limit was last lowered, 16 at least, for 0.2 s each, the limit
+//! is futile whatever is known of the response time, also while nothing has settled and while nothing seems to wait: there is nothing
+//! to lose, and what is known may be of a queue.
+//!
 //! The first search goes back by halves then, and waits from there on. Once the knee is known, the limit becomes that of a
 //! full low probe ([`super::low`]), by halves again as long as that is futile, too. A permit is held for no less than the response
 //! time without a queue, also where its client has left, so that six tenths of the capacity come at most and the server catches up.
@@ -21,6 +25,11 @@ const FUTILE: f64 = 0.25;
 const QUEUED: f64 = 1.5;
 /// Of how many, at least, it is judged.
 const ENDED_MIN: f64 = 8.0;
+/// Nobody is served of so many limits' worth, of so many at least, in flight for so long, seconds: less than what is not
+/// [dormant](crate::admission) yet.
+const UNANSWERED_TURNS: f64 = 2.0;
+const UNANSWERED_MIN: f64 = 16.0;
+const UNANSWERED_S: f64 = 0.2;
 
 /// What has ended since the limit that is in force settled, once the knee is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -34,9 +43,36 @@ pub(super) struct Ended {
     in_flight_s: f64,
 }
 
+/// What has become of requests since one last ended well, or since the limit was last lowered because none did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Unanswered {
+    /// Requests in flight at the beginning, once that is known.
+    before: Option<f64>,
+    pub(super) started: f64,
+    /// Requests in flight over time.
+    in_flight_s: f64,
+}
+
+impl Unanswered {
+    /// Every tick: whether nobody at all is served at this limit.
+    fn is_everybody(&mut self, level: f64, in_flight: f64) -> bool {
+        let before = *self.before.get_or_insert(in_flight);
+        self.in_flight_s += in_flight * TICK;
+        let ended = self.started - in_flight;
+        ended >= (UNANSWERED_TURNS * level).max(UNANSWERED_MIN)
+            && self.in_flight_s > UNANSWERED_S * (before + ended)
+    }
+}
+
 impl KneeTrack {
     /// Every tick: whether the limit that was found, or a probe's, has just turned out to be futile, and is lower now.
     pub(super) fn leave_futile(&mut self, t: f64, in_flight: f64) -> bool {
+        if self.unanswered.is_everybody(self.level, in_flight) && self.level > self.level_min() {
+            self.unanswered = Unanswered::default();
+            self.ended = Ended::default();
+            self.retreat(t);
+            return true;
+        }
         if self.costs.is_none() || self.settling.is_some() {
             self.ended = Ended::default();
             return false;
@@ -51,16 +87,25 @@ impl KneeTrack {
         let is_lowest = self.mode == Mode::Low && self.level <= self.level_min();
         let is_queued = in_flight_s > QUEUED * self.mean_unqueued() * ended;
         let is_futile = !is_lowest && is_queued && serves_nobody(ended, in_flight_s, replied);
-        if is_futile && self.mode == Mode::Low {
+        if is_futile {
+            self.retreat(t);
+        }
+        is_futile
+    }
+
+    /// From a limit that is futile to one that may not be.
+    fn retreat(&mut self, t: f64) {
+        if self.costs.is_none() {
+            self.turn_back(t);
+        } else if self.mode == Mode::Low {
             self.set_level(self.level / 2.0);
             self.begin(Mode::Low, t);
-        } else if is_futile {
+        } else {
             if self.mode == Mode::Up {
                 self.rest_from_up(t);
             }
             self.go_low(t, 3);
         }
-        is_futile
     }
 
     /// Whether the first search serves hardly anybody: what it lets in stays long and ends badly. By Little's law each

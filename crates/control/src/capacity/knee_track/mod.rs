@@ -162,6 +162,7 @@ pub struct KneeTrack {
     began: bool,
     block: Block,
     ended: futility::Ended,
+    unanswered: futility::Unanswered,
     settling: Option<Settling>,
     /// What a search or a full low probe had measured when the load went away, to go on from when it is back.
     interrupted: Option<start::Interrupted>,
@@ -280,6 +281,7 @@ impl KneeTrack {
             began: false,
             block: Block::default(),
             ended: futility::Ended::default(),
+            unanswered: futility::Unanswered::default(),
             settling: Some(Settling {
                 began: 0.0,
                 earliest: RESPONSE_FIRST,
@@ -479,6 +481,7 @@ impl Limit for KneeTrack {
         }
         self.last_reply = self.last;
         self.ended.replied += 1.0;
+        self.unanswered = futility::Unanswered::default();
         self.block.area.departed[class] += 1.0;
         self.tick_departed[class] += 1.0;
         if self.mode == Mode::Start {
@@ -581,6 +584,7 @@ impl KneeTrack {
         if sum > 0.0 {
             self.block.started += sum;
             self.ended.started += sum;
+            self.unanswered.started += sum;
             let share = 1.0 / (MIX_MEMORY + 2.0 * self.level);
             let kept = (1.0 - share).powf(sum);
             self.mix.scale(kept);
