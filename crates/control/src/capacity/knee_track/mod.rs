@@ -338,20 +338,19 @@ impl KneeTrack {
         match &self.costs {
             Some(costs) => Some(self.capacity_bounds.clamp(self.capacity_of(costs, &self.mix))),
             None => self
-                .steps
-                .iter()
-                .map(|step| step.rate)
-                .reduce(f64::max)
+                .seen_in_search()
                 .or(self.capacity_bounds.floor)
                 .map(|found| self.capacity_bounds.clamp(found)),
         }
     }
 
     /// Capacity for another mix, given by each class's part of the requests (dense by class, at most 16 count), requests a second;
-    /// `None` while costs are not known.
+    /// `None` while costs are not known; of one class there is no other mix.
     #[must_use]
     pub fn capacity_for(&self, mix: &[f64]) -> Option<f64> {
-        let costs = self.costs.as_ref()?;
+        let Some(costs) = &self.costs else {
+            return self.capacity().filter(|_| self.classes <= 1);
+        };
         let mut parts = PerClass::ZERO;
         for (index, part) in mix.iter().enumerate().take(self.classes) {
             parts[index] = *part;

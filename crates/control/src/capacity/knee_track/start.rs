@@ -29,6 +29,8 @@ use super::{Block, Cause, Counted, KneeTrack, Mode, PerClass, Span, costs::Costs
 pub(super) const STEPS_MAX: usize = 40;
 pub(super) const DECIDED: f64 = 1.6;
 const DECIDED_BELOW: f64 = 0.5;
+/// Of the highest steps, how many may have been full.
+const RECENT: usize = 3;
 
 /// What one limit gave.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -174,19 +176,10 @@ impl KneeTrack {
         let recent = if went_down {
             &self.steps[usize::from(!lowest_is_full)..]
         } else {
-            &self.steps[self.steps.len().saturating_sub(3)..]
+            &self.steps[self.steps.len().saturating_sub(RECENT)..]
         };
         let lowest_full = recent.first().map_or(last_level, |step| step.level);
-        let bound =
-            |step: &Step| step.rate * (1.0 - 1.5 * (self.dispersion / step.departed.sum().max(1.0)).sqrt());
-        let best = recent
-            .iter()
-            .map(|step| (bound(step), step))
-            .reduce(|best, step| if step.0 > best.0 { step } else { best });
-        let mut used = Span::default();
-        for step in recent.iter().filter(|step| best.is_none_or(|(_, best)| self.is_alike(step, best))) {
-            used.add(&step.departed, step.seconds);
-        }
+        let used = self.pooled(recent);
         self.level_cap = (1.25 * last_level).max(4.0);
         let is_first = self.costs.is_none();
         if is_first {
@@ -225,6 +218,28 @@ impl KneeTrack {
         self.go_base(t);
     }
 
+    /// What departed at the best of these steps, and at those like it.
+    fn pooled(&self, steps: &[Step]) -> Span {
+        let bound =
+            |step: &Step| step.rate * (1.0 - 1.5 * (self.dispersion / step.departed.sum().max(1.0)).sqrt());
+        let best = steps
+            .iter()
+            .map(|step| (bound(step), step))
+            .reduce(|best, step| if step.0 > best.0 { step } else { best });
+        let mut pooled = Span::default();
+        for step in steps.iter().filter(|step| best.is_none_or(|(_, best)| self.is_alike(step, best))) {
+            pooled.add(&step.departed, step.seconds);
+        }
+        pooled
+    }
+
+    /// The most that the first search has seen until now, departures a second.
+    pub(super) fn seen_in_search(&self) -> Option<f64> {
+        let recent = &self.steps[self.steps.len().saturating_sub(RECENT)..];
+        let pooled = self.pooled(recent);
+        (pooled.seconds > 0.0).then(|| pooled.departed.sum() / pooled.seconds)
+    }
+
     /// Whether a step's rate is that of the best one, by 15 % or by what chance makes of it.
     fn is_alike(&self, step: &Step, best: &Step) -> bool {
         let counted = 1.0 / step.departed.sum().max(1.0) + 1.0 / best.departed.sum().max(1.0);
@@ -246,5 +261,32 @@ impl KneeTrack {
         }
         let sum = response.dot(&used.departed) / used.seconds.max(1e-9);
         response.scaled(1.0 / sum.max(1e-12))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limit::LimitBounds;
+
+    /// The search is not over, and its steps say nearly the same: what they say together, of any mix while there is but one class.
+    #[test]
+    fn the_capacity_of_a_search_under_way_is_that_of_all_steps_that_are_alike() {
+        let step = |level: f64, departed: f64, seconds: f64| Step {
+            level,
+            rate: departed / seconds,
+            departed: PerClass::all(departed, 1),
+            seconds,
+            in_flight_s: PerClass::all(level * seconds, 1),
+        };
+        let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+        assert_eq!((knee.capacity(), knee.capacity_for(&[1.0])), (None, None));
+        knee.classes = 1;
+        knee.steps = vec![step(2.0, 9.0, 0.08), step(4.0, 15.0, 0.16), step(8.0, 16.0, 0.16)];
+        let known = knee.capacity().unwrap();
+        assert!((known - 100.0).abs() < 1e-9, "{known}");
+        assert_eq!(knee.capacity_for(&[1.0]), Some(known));
+        knee.classes = 2;
+        assert_eq!(knee.capacity_for(&[0.5, 0.5]), None);
     }
 }
