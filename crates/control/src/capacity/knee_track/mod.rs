@@ -663,6 +663,9 @@ impl KneeTrack {
             }
             return;
         }
+        if matches!(self.mode, Mode::Low | Mode::Tight) && self.is_paused(t) {
+            self.zero(t);
+        }
         let seconds = t - self.block.began;
         match self.mode {
             Mode::Start if self.is_futile(seconds) => self.turn_back(t),

@@ -11,9 +11,9 @@
 //!   long as what is beyond `se` is a sixtieth of;
 //! - *tight*, the knee itself: the elasticity `e = y/g`, pooled over probes with weight `g²/se²`, is what the
 //!   headroom gains. Below 0.3 the headroom shrinks by a fifth, above it grows by a quarter.
-//!   Where the rate falls in proportion (`e − 2·se > 0.5`), nothing queues at the knee, nor in base, or the server paused: where
-//!   the next probe, which comes soon, shows it as well, `R` is longer than was known, and that probe is a sample of it. The next one
-//!   comes after as long as the last one's loss is a hundredth of, or a thousandth where the headroom does not pay and is the least
+//!   Where the rate falls in proportion (`e − 2·se > 0.5`), nothing queues at the knee, nor in base: `R` is longer than was known,
+//!   and the probe is a sample of it. The next one comes
+//!   after as long as the last one's loss is a hundredth of, or a thousandth where the headroom does not pay and is the least
 //!   already. With one in flight, as before a single worker, it is not made: `1/R` departs then, and `R` is known. After a
 //!   search or a change the first one comes when the estimate is good, and after the low one.
 
@@ -43,6 +43,9 @@ const BETA_MAX: f64 = 8.0;
 /// Where the headroom does not pay and is the least already, a tight probe can only find that it pays after all: the next one comes
 /// so many times later.
 const RESTED: f64 = 10.0;
+/// Without a departure for so many response times, and as long as so many departures take: the server pauses.
+const PAUSE_TURNS: f64 = 2.0;
+const PAUSE_DEPARTURES: f64 = 12.0;
 /// Departures, times the dispersion `F`, by which an estimate is within 3 %, since the relative error of counting `n` of
 /// them is `√(F/n)`; and the time after which it is asked no more of it in any case, in response times, and in seconds at least and at most.
 const COUNTED: f64 = 1100.0;
@@ -67,8 +70,6 @@ pub(super) struct Headroom {
     pub(super) beta: f64,
     evidence: f64,
     weight: f64,
-    /// Whether the last tight probe seemed to show that nothing queues.
-    is_doubted: bool,
 }
 
 /// The base block just before a probe.
@@ -84,7 +85,7 @@ pub(super) struct Reference {
 
 impl Default for Headroom {
     fn default() -> Self {
-        Self { beta: super::HEADROOM, evidence: 0.0, weight: 0.0, is_doubted: false }
+        Self { beta: super::HEADROOM, evidence: 0.0, weight: 0.0 }
     }
 }
 
@@ -195,6 +196,14 @@ impl KneeTrack {
         self.saturated_work().departed.sum() >= COUNTED * self.dispersion || t - since >= patience
     }
 
+    /// Whether the server does nothing for so long that it is no chance: a garbage collector's pause. Short blocks would lay it at
+    /// their limit's door.
+    pub(super) fn is_paused(&self, t: f64) -> bool {
+        let response = self.response.max(self.mean_unqueued());
+        let silent = t - self.last_reply.max(self.block.began);
+        silent > PAUSE_TURNS * response + PAUSE_DEPARTURES / self.rate.max(1e-9)
+    }
+
     /// Takes the present base block as what a probe is compared with.
     fn refer(&mut self, t: f64, seconds: f64) {
         let departed = self.block.area.departed;
@@ -286,19 +295,9 @@ impl KneeTrack {
         let mut pays = false;
         if growth != 0.0 {
             let elasticity = (rate / before.rate).max(1e-9).ln() / growth;
-            let falls = elasticity - 2.0 * variance.sqrt() / growth.abs() > PROPORTION;
-            // A pause of the server's looks like that, too, but not twice in a row.
-            let is_first = falls && !self.headroom.is_doubted;
-            self.headroom.is_doubted = is_first;
-            let believed = if is_first { elasticity.min(PROPORTION) } else { elasticity };
-            self.headroom.learn(believed, growth * growth / variance);
+            self.headroom.learn(elasticity, growth * growth / variance);
             pays = elasticity > ELASTICITY;
-            if is_first {
-                self.go_base(t);
-                self.schedule.tight = t + (6.0 * self.response).max(1.0);
-                return;
-            }
-            if falls {
+            if elasticity - 2.0 * variance.sqrt() / growth.abs() > PROPORTION {
                 // What was known of the headroom was of another knee.
                 self.doubt_low(1.0);
                 self.add_low(self.block.area);
@@ -348,31 +347,24 @@ mod tests {
         }
     }
 
-    /// A probe in which the server paused departs so much less that nothing seems to queue; if the next one shows it again, it is so.
-    #[test]
-    fn one_tight_probe_alone_says_nothing_of_the_response_time() {
+    /// Before a server of 400/s and 10 ms each, of which nothing has departed for so long in a probe at its knee: whether it goes on.
+    fn goes_on_after(silent: f64) -> bool {
         let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
-        knee.costs = Some(Costs::new(PerClass::all(0.01, 1), 1));
-        knee.counted = Counted::of(Span { departed: PerClass::all(1000.0, 1), seconds: 10.0 });
-        knee.low = Area { departed: PerClass::all(100.0, 1), in_flight_s: PerClass::all(4.0, 1) };
-        knee.level_cap = 1000.0;
-        knee.set_base_level();
-        let mut probe = |per_s: f64| {
-            knee.reference = Reference { rate: 1.0, departed: 200.0, level: 7.0, probed: 9.0 };
-            (knee.mode, knee.level) = (Mode::Tight, 4.0);
-            knee.block.area = Area { departed: PerClass::all(per_s, 1), in_flight_s: PerClass::all(4.0, 1) };
-            knee.tick_tight(10.0, 1.0);
-            assert_eq!(knee.mode, Mode::Base);
-            (knee.mean_unqueued(), knee.schedule.tight - 10.0)
-        };
-        let (known, _) = probe(95.0);
-        for _ in 0..2 {
-            assert_eq!(probe(50.0).0, known, "once is chance");
-            assert_eq!(probe(95.0).0, known, "and was no more");
-        }
-        let (_, again) = probe(50.0);
-        assert!(again < 2.0, "the next one comes soon: {again} s");
-        assert!(probe(50.0).0 > 1.3 * known, "twice in a row is not");
+        knee.costs = Some(Costs::new(PerClass::all(0.0025, 1), 1));
+        knee.low = Area { departed: PerClass::all(100.0, 1), in_flight_s: PerClass::all(1.0, 1) };
+        (knee.mode, knee.settling, knee.saturation.holds, knee.level) = (Mode::Tight, None, true, 4.0);
+        (knee.response, knee.rate) = (0.01, 400.0);
+        knee.block.began = 10.0;
+        knee.block.area.departed = PerClass::all(40.0, 1);
+        knee.last_reply = 10.1;
+        knee.tick(10.1 + silent, 4.0, true);
+        assert_eq!(knee.mode, Mode::Tight);
+        knee.block.began == 10.0
+    }
+
+    #[test]
+    fn what_departs_in_a_pause_is_no_sample_of_a_limit() {
+        assert!(goes_on_after(0.04) && !goes_on_after(0.1));
     }
 
     /// Somebody gave ten times the capacity and takes it back, or gives what it is once more, while a probe looks upwards from there.
