@@ -29,7 +29,7 @@
 //! and a limit's worth has departed (two limits' worth in low, up and tight), for at most `max(1 s, 3·rt)`. After raising the limit
 //! short requests leave first; what leaves before the turnover tells nothing. What passes the limit or weighs more than it keeps more in
 //! flight than the limit: it is settled, too, once what was in flight before and as much as a new limit turns over have departed. Then the *block* is
-//! measured: departures, requests in flight over time, time.
+//! measured: departures, requests in flight over time, time. In low and tight it begins anew where the server pauses.
 //!
 //! After a first search downwards, a change or a proof `R` is in doubt, and a probe for it would cost what the estimate needs first: departures that
 //! count. The knee is *kept* meanwhile ([`low`]).
