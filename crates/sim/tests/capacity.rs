@@ -113,7 +113,7 @@ fn a_cold_search_that_serves_nobody_turns_back() {
 
 /// Four workers, 300 ms a request, clients that give up after half a second, twice what it can do. At the limit of an up probe nobody's
 /// turn comes in time, and the server works for those who have left: a probe that waited for replies would last for ever. Nor may a
-/// limit stay at which nobody is served, whatever is known: in four of these runs one did, from the first seconds on.
+/// limit stay at which nobody is served, whatever is known: in four of these runs one did.
 #[test]
 fn a_probe_that_serves_nobody_ends() {
     let slow = Slow { load: 2.0, workers: 4, work_s: 0.3, patience_s: 0.5, duration_s: 120 };
