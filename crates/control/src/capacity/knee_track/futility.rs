@@ -31,7 +31,7 @@ const UNANSWERED_TURNS: f64 = 2.0;
 const UNANSWERED_MIN: f64 = 16.0;
 const UNANSWERED_S: f64 = 0.2;
 
-/// What has ended since the limit that is in force settled, once the knee is known.
+/// What has ended since some moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Ended {
     /// Requests in flight at its beginning, once that is known.
@@ -43,24 +43,19 @@ pub(super) struct Ended {
     in_flight_s: f64,
 }
 
-/// What has become of requests since one last ended well, or since the limit was last lowered because none did.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Unanswered {
-    /// Requests in flight at the beginning, once that is known.
-    before: Option<f64>,
-    pub(super) started: f64,
-    /// Requests in flight over time.
-    in_flight_s: f64,
-}
-
-impl Unanswered {
-    /// Every tick: whether nobody at all is served at this limit.
-    fn is_everybody(&mut self, level: f64, in_flight: f64) -> bool {
+impl Ended {
+    /// A tick with so many in flight; how many have ended.
+    fn tick(&mut self, in_flight: f64) -> f64 {
         let before = *self.before.get_or_insert(in_flight);
         self.in_flight_s += in_flight * TICK;
-        let ended = self.started - in_flight;
-        ended >= (UNANSWERED_TURNS * level).max(UNANSWERED_MIN)
-            && self.in_flight_s > UNANSWERED_S * (before + ended)
+        self.started + before - in_flight
+    }
+
+    /// Whether nobody at all is served at this limit, where none has ended well since the beginning; those in flight then do not count.
+    fn is_everybody(&mut self, level: f64, in_flight: f64) -> bool {
+        let ended = self.tick(in_flight);
+        self.started - in_flight >= (UNANSWERED_TURNS * level).max(UNANSWERED_MIN)
+            && self.in_flight_s > UNANSWERED_S * ended
     }
 }
 
@@ -68,7 +63,7 @@ impl KneeTrack {
     /// Every tick: whether the limit that was found, or a probe's, has just turned out to be futile, and is lower now.
     pub(super) fn leave_futile(&mut self, t: f64, in_flight: f64) -> bool {
         if self.unanswered.is_everybody(self.level, in_flight) && self.level > self.level_min() {
-            self.unanswered = Unanswered::default();
+            self.unanswered = Ended::default();
             self.ended = Ended::default();
             self.retreat(t);
             return true;
@@ -77,9 +72,7 @@ impl KneeTrack {
             self.ended = Ended::default();
             return false;
         }
-        let before = *self.ended.before.get_or_insert(in_flight);
-        self.ended.in_flight_s += in_flight * TICK;
-        let ended = self.ended.started + before - in_flight;
+        let ended = self.ended.tick(in_flight);
         if ended < self.level.max(ENDED_MIN) {
             return false;
         }

@@ -161,8 +161,10 @@ pub struct KneeTrack {
     next_tick: Timestamp,
     began: bool,
     block: Block,
+    /// Since the limit that is in force settled, once the knee is known.
     ended: futility::Ended,
-    unanswered: futility::Unanswered,
+    /// Since one last ended well, or the limit was last lowered because none did.
+    unanswered: futility::Ended,
     settling: Option<Settling>,
     /// What a search or a full low probe had measured when the load went away, to go on from when it is back.
     interrupted: Option<start::Interrupted>,
@@ -281,7 +283,7 @@ impl KneeTrack {
             began: false,
             block: Block::default(),
             ended: futility::Ended::default(),
-            unanswered: futility::Unanswered::default(),
+            unanswered: futility::Ended::default(),
             settling: Some(Settling {
                 began: 0.0,
                 earliest: RESPONSE_FIRST,
@@ -480,7 +482,7 @@ impl Limit for KneeTrack {
         }
         self.last_reply = self.last;
         self.ended.replied += 1.0;
-        self.unanswered = futility::Unanswered::default();
+        self.unanswered = futility::Ended::default();
         self.block.area.departed[class] += 1.0;
         self.tick_departed[class] += 1.0;
         if self.mode == Mode::Start {
