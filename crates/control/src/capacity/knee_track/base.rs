@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(level, 7.0, "4 in flight, and headroom");
         let known =
             run(&mut knee, 0.0, 60.0, |knee| knee.capacity().unwrap() < 80.0).expect("a fall is seen");
-        assert!(known < 2.0 && knee.kept_knee.is_some_and(|kept| (kept - 4.0).abs() < 0.1), "{known} s");
+        assert!(known < 2.0 && knee.kept.is_some_and(|kept| (kept.knee - 4.0).abs() < 0.1), "{known} s");
         let probed = run(&mut knee, known, 50.0, |knee| {
             assert!(knee.mode == Mode::Low || knee.level >= level, "{} of {level}", knee.level);
             knee.mode == Mode::Low
@@ -262,7 +262,7 @@ mod tests {
             (knee.low_measured, knee.full_since) = (measured, 0.0);
             knee.set_base_level();
             run(&mut knee, 0.0, 50.0, |knee| knee.capacity().unwrap() < 80.0).expect("a fall is seen");
-            knee.kept_knee.unwrap()
+            knee.kept.unwrap().knee
         };
         assert!((kept(0.0) - 4.0).abs() < 0.2, "half as many of twice the time: {}", kept(0.0));
         assert!((kept(-100.0) - 8.0).abs() < 0.2, "it was that before: {}", kept(-100.0));
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn a_change_is_no_dispersion() {
         let mut knee = full();
-        run(&mut knee, 0.0, 200.0, |knee| knee.kept_knee.is_some()).expect("a rise is seen");
+        run(&mut knee, 0.0, 200.0, |knee| knee.kept.is_some()).expect("a rise is seen");
         assert!(knee.dispersion <= 1.0, "{}", knee.dispersion);
     }
 

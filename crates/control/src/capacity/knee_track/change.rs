@@ -15,7 +15,7 @@
 use super::{super::per_class::PerClass, Cause, Counted, KneeTrack, Mode, Span, TICK};
 
 /// Shifts looked for, as ratios of the capacity.
-const SHIFTS: [f64; 4] = [0.7, 0.87, 1.15, 1.4];
+const SHIFTS: [f64; 6] = [0.5, 0.7, 0.87, 1.15, 1.4, 2.0];
 const ALARM: f64 = 12.0;
 /// From this sum on a change seems to begin.
 const SEEMS: f64 = 5.0;
@@ -231,7 +231,12 @@ mod tests {
 
     /// A server of 1,000/s; departures come evenly at `per_s`. Seconds until the alarm, and the rate it saw.
     fn detect(per_s: f64) -> Option<(f64, f64)> {
-        let expected = Expected { rho: 1.0, mean: 0.001, dispersion: 1.0 };
+        detect_before(1000.0, per_s)
+    }
+
+    /// The same before a server of `known` a second.
+    fn detect_before(known: f64, per_s: f64) -> Option<(f64, f64)> {
+        let expected = Expected { rho: 0.001 * known, mean: 0.001, dispersion: 1.0 };
         let mut cusums = Cusums::default();
         let mut departed = PerClass::ZERO;
         departed[0] = per_s * TICK;
@@ -249,6 +254,13 @@ mod tests {
         }
         assert!(detect(1000.0).is_none() && detect(1050.0).is_none() && detect(950.0).is_none());
         assert!(detect(850.0).is_some_and(|(after, _)| after < 2.0));
+    }
+
+    /// Where few depart, a shift looked for that is less than the one there is takes half as long again: 4.4 and 4.9 s.
+    #[test]
+    fn twice_and_half_as_many_are_found_by_shifts_of_their_own() {
+        assert!(detect_before(10.0, 20.0).is_some_and(|(after, _)| after < 3.2));
+        assert!(detect_before(20.0, 10.0).is_some_and(|(after, _)| after < 4.0));
     }
 
     /// What a room that lets in a tenth beyond the estimate shows is enough; the estimate itself is not.

@@ -129,7 +129,7 @@ impl KneeTrack {
         self.steps.clear();
         self.forget_windows();
         self.is_full = false;
-        self.kept_knee = None;
+        self.kept = None;
         self.level_cap = self.level_max();
         self.set_base_level();
         self.level_cap = (1.25 * self.level).max(4.0);

@@ -4,6 +4,32 @@ use super::{KneeTrack, PerClass, Span, costs::Costs};
 
 /// A change that shows so soon, seconds, after the server is full again was there before.
 const AT_ONCE: f64 = 0.2;
+/// Of the time for which the knee is kept, what is over at most once a rise has been seen.
+const OVER: f64 = 1.0 / 3.0;
+
+/// What the knee is taken for at least, until a full low probe says what it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Kept {
+    /// Requests.
+    pub(super) knee: f64,
+    /// Since when, seconds.
+    from: f64,
+    /// When the time began after which the probe comes, seconds.
+    pub(super) since: f64,
+}
+
+impl Kept {
+    pub(super) const fn new(knee: f64, t: f64) -> Self {
+        Self { knee, from: t, since: t }
+    }
+
+    /// A rise is seen at `t`: two thirds of `patience` are left, so that it is counted first; for twice as long in all at most, however often
+    /// the server changes.
+    fn anew(self, t: f64, patience: f64) -> Self {
+        let since = (t - OVER * patience).min(self.from + patience);
+        Self { since: self.since.max(since), ..self }
+    }
+}
 
 impl KneeTrack {
     /// What counts of what has departed of the full server.
@@ -85,16 +111,15 @@ impl KneeTrack {
         }
         let knee = self.knee_at(self.capacity_bounds.clamp(self.found_capacity()));
         // Under a ceiling the limit is that of the ceiling.
-        self.kept_knee.filter(|_| self.part_allowed() >= 1.0).map_or(knee, |kept| kept.max(knee))
+        self.kept.filter(|_| self.part_allowed() >= 1.0).map_or(knee, |kept| kept.knee.max(knee))
     }
 
     /// The full server has become as fast as what departed in the last `seconds` says: requests take `factor` times as long, and
     /// the limit at which it is full stays, until the estimate is good and a full low probe measures the response time. Where a probe
     /// has measured it meanwhile, that was the changed server's.
     pub(super) fn keep_knee(&mut self, t: f64, seconds: f64, factor: f64) {
-        if self.kept_knee.take().is_none() {
-            self.kept_since = t;
-        }
+        let patience = self.patience_counted();
+        let kept = self.kept.take().map(|kept| if factor < 1.0 { kept.anew(t, patience) } else { kept });
         // What has departed since the server is full again, after a probe, is all of the changed one's.
         let is_measured = t - seconds - self.full_since < AT_ONCE
             && self.full_since - self.low_measured < (3.0 * self.response).max(1.0);
@@ -102,7 +127,8 @@ impl KneeTrack {
             self.doubt_low(factor);
         }
         let knee = self.knee.filter(|_| !is_measured);
-        self.kept_knee = Some(knee.unwrap_or_else(|| self.find_knee()));
+        let knee = knee.unwrap_or_else(|| self.find_knee());
+        self.kept = Some(kept.map_or(Kept::new(knee, t), |kept| Kept { knee, ..kept }));
     }
 
     /// Capacity for the present mix, whatever its bounds are, requests a second; 0: nothing is known.
@@ -128,5 +154,22 @@ impl KneeTrack {
             unqueued[class] = self.unqueued(class);
         }
         self.mean(&unqueued)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rise_keeps_the_knee_for_two_thirds_of_the_time_but_never_for_twice_as_long() {
+        let (kept, patience) = (Kept::new(4.0, 10.0), 30.0);
+        let ends = |kept: Kept| kept.since + patience;
+        assert_eq!(kept.anew(15.0, patience), kept, "more than that is left");
+        let again = kept.anew(35.0, patience);
+        assert_eq!(ends(again), 55.0);
+        let last = again.anew(54.0, patience);
+        assert_eq!(ends(last), 70.0);
+        assert_eq!(last.anew(69.0, patience), last);
     }
 }

@@ -4,7 +4,7 @@
 //! a mean over responses not biased by which of them happen to end inside the block. The smallest response
 //! time would be merely the cheapest request's.
 //!
-//! A *full* probe (after a search, a change, or a contradiction) takes `40·F` departures or eight of its response times, lets
+//! A *full* probe (after a search, a change, or a contradiction) takes `80·F` departures or eight of its response times, lets
 //! what was known count for 8, and is repeated, three times at most, while the knee comes out more than 20 % lower than the
 //! one its limit was made from: that limit was not low then. A *routine* probe,
 //! every `max(5 s, 60·(2·rt + 0.15 s))` of lasting saturation, takes `12·F`; if it contradicts what is known
@@ -21,14 +21,15 @@
 //! queue of those who pass it, and let more of the others in before them. So it is where `in_flight.min` is above the limit that a probe
 //! would have.
 //!
-//! After a first search that went down, a change or a proof the knee is *kept*: it is taken for no less than it was until a full probe has
+//! After a first search that went down, or up past limits of which fewer than `80·F` departed, a change or a proof the knee is *kept*: it is taken for no less than it was until a full probe has
 //! measured it, which comes when the estimate is good (`1,100·F` departures, or 250 response times, 8 s at least and 30 s at most). A server that
 //! has become slower or faster, or does requests that cost more or less, is full at the limit it was full at, since `R` changes as `1/Ĉ`
 //! does; only where servers were lost that is too high for so long. A probe at once would give work away, and count nothing, when the
 //! estimate needs departures most; and a knee that followed an estimate which still falls would hold the server below what it can do,
-//! and so prove itself right. If a probe has measured `R` since the change began, the knee is what follows from that. After a first
+//! and so prove itself right. If a probe has measured `R` since the change began, the knee is what follows from that. A rise seen while the
+//! knee is kept leaves at least two thirds of that time for it, up to twice the time in all. After a first
 //! search downwards the knee is by the lowest of its limits, and no higher than one that was full. After one upwards `R` is
-//! known from the limits of a quarter of the highest and less, and a routine probe follows. A search from a look upwards is followed by a
+//! known from the limits of a quarter of the highest and less, and where enough departed of them, a routine probe follows. A search from a look upwards is followed by a
 //! full probe at once.
 
 use super::{Area, KneeTrack, LIMIT_FIRST, LOW, Mode};
@@ -43,6 +44,9 @@ const LONGER: f64 = 3.0;
 const SPACING: f64 = 60.0;
 /// And where the last one is to be looked at again soon.
 const SPACING_SOON: f64 = 10.0;
+/// Departures, times `F`, of a full probe, and of a routine one.
+pub(super) const FULL: f64 = 80.0;
+const ROUTINE: f64 = 12.0;
 /// Departures for which what was known counts after a change.
 const LITTLE: f64 = 8.0;
 /// Over so many times the limit in flight, and of the capacity this part departs: what passes the limit keeps the server full.
@@ -136,9 +140,9 @@ impl KneeTrack {
         // The probe's own, since what departed before it may have queued.
         let response = self.block.area.in_flight_s.sum() / count.max(1.0);
         let (need, turns, span_max) = if full {
-            (40.0, 4.0, (8.0 * response).max(0.6))
+            (FULL, 4.0, (8.0 * response).max(0.6))
         } else {
-            (12.0, 2.0, (2.0 * response).max(0.15))
+            (ROUTINE, 2.0, (2.0 * response).max(0.15))
         };
         let enough = count >= need * self.dispersion.max(0.5) && seconds >= turns * response;
         if count < 4.0 || !(enough || seconds >= span_max) {
@@ -156,7 +160,7 @@ impl KneeTrack {
             // Something has changed: what was known counts for little.
             self.doubt_low(1.0);
             self.low_measured = t;
-            self.kept_knee = None;
+            self.kept = None;
         }
         self.add_low(self.block.area);
         let (old, new) = (self.knee.unwrap_or(1.0), self.find_knee());
@@ -173,7 +177,7 @@ impl KneeTrack {
 
     /// Back to base; the next one comes after a while.
     fn end_low(&mut self, t: f64) {
-        self.kept_knee = None;
+        self.kept = None;
         self.schedule.low = t + spacing(SPACING, self.response);
         self.go_base(t);
     }

@@ -208,9 +208,7 @@ pub struct KneeTrack {
     tick_departed: PerClass,
     /// `N`, requests.
     knee: Option<f64>,
-    /// The least that `N` is taken for until a full low probe says what it is, requests.
-    kept_knee: Option<f64>,
-    kept_since: f64,
+    kept: Option<knee::Kept>,
     headroom: probe::Headroom,
     schedule: probe::Schedule,
     reference: probe::Reference,
@@ -317,8 +315,7 @@ impl KneeTrack {
             dispersion_window: Span::default(),
             tick_departed: PerClass::ZERO,
             knee: None,
-            kept_knee: None,
-            kept_since: 0.0,
+            kept: None,
             headroom: probe::Headroom::default(),
             schedule: probe::Schedule::new(),
             reference: probe::Reference::default(),
@@ -439,7 +436,9 @@ impl KneeTrack {
         work.shorten(1.0);
         self.counted = Counted::of(work);
         self.level_cap = (self.level_cap * factor).clamp(1.0, self.level_max());
-        self.kept_knee = self.kept_knee.map(|knee| knee * factor);
+        if let Some(kept) = &mut self.kept {
+            kept.knee *= factor;
+        }
         if let Some(found) = &mut self.above_maximum {
             found.speed_up(factor);
         }

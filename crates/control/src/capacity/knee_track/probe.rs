@@ -10,11 +10,11 @@
 //!   has looked above just now, at 3 s, and grows. Where less departs by more than `se`, the next one comes after as
 //!   long as what is beyond `se` is a sixtieth of;
 //! - *tight*, the knee itself: the elasticity `e = y/g`, pooled over probes with weight `g²/se²`, is what the
-//!   headroom gains. Below 0.3 the headroom shrinks by a fifth, above it grows by a quarter.
+//!   headroom gains. Below 0.3 the headroom shrinks by three tenths, above it grows by a quarter.
 //!   Where the rate falls in proportion (`e − 2·se > 0.5`), nothing queues at the knee, nor in base: `R` is longer than was known,
-//!   and the probe is a sample of it. The next one comes
-//!   after as long as the last one's loss is a hundredth of, or a thousandth where the headroom does not pay and is the least
-//!   already. With one in flight, as before a single worker, it is not made: `1/R` departs then, and `R` is known. After a
+//!   and the probe is a sample of it. The next one comes after 12 response times, 2 s at least, and as long as what is lost in one is a
+//!   hundredth of: lost by `e`, since what a single one loses is mostly chance. Where the headroom does not pay and is the least
+//!   already, ten times later. With one in flight, as before a single worker, it is not made: `1/R` departs then, and `R` is known. After a
 //!   search or a change the first one comes when the estimate is good, and after the low one.
 
 use super::{
@@ -95,7 +95,7 @@ impl Headroom {
         self.evidence = self.evidence * 0.93 + weight * elasticity;
         let (mean, deviation) = (self.evidence / self.weight, self.weight.sqrt().recip());
         let factor = if mean + deviation < ELASTICITY {
-            0.8
+            0.7
         } else if mean - deviation > ELASTICITY {
             1.25
         } else {
@@ -104,6 +104,12 @@ impl Headroom {
         self.beta = (self.beta * factor).clamp(BETA_MIN, BETA_MAX);
         self.weight *= 0.6;
         self.evidence *= 0.6;
+    }
+
+    /// Part of the work that is not done, by all probes, where the limit's logarithm changes by `growth`; 0 to 1.
+    fn loss(&self, growth: f64) -> f64 {
+        let gain = if self.weight > 0.0 { self.evidence / self.weight * growth } else { 0.0 };
+        (1.0 - gain.exp()).max(0.0)
     }
 
     /// As it was found to pay before.
@@ -171,12 +177,10 @@ impl KneeTrack {
 
     /// Begins a low probe if one is due.
     pub(super) fn probe_low_when_due(&mut self, t: f64, saturated_for: f64) -> bool {
-        let is_kept = self.kept_knee.is_some();
-        // However often the server has changed meanwhile.
-        let is_time = if is_kept { self.is_counted(t, self.kept_since) } else { t >= self.schedule.low };
+        let is_time = self.kept.map_or(t >= self.schedule.low, |kept| self.is_counted(t, kept.since));
         let is_due = self.is_lasting(saturated_for) && is_time;
         if is_due {
-            self.go_low(t, if is_kept { 3 } else { 0 });
+            self.go_low(t, if self.kept.is_some() { 3 } else { 0 });
         }
         is_due
     }
@@ -192,8 +196,13 @@ impl KneeTrack {
 
     /// Departures below the limit do not count as samples of the capacity, so the estimate comes first.
     fn is_counted(&self, t: f64, since: f64) -> bool {
-        let patience = (COUNTED_TURNS * self.own_response()).clamp(COUNTED_S, COUNTED_S_MAX);
-        self.saturated_work().departed.sum() >= COUNTED * self.dispersion || t - since >= patience
+        self.saturated_work().departed.sum() >= COUNTED * self.dispersion
+            || t - since >= self.patience_counted()
+    }
+
+    /// After how long an estimate is asked no more of, seconds.
+    pub(super) fn patience_counted(&self) -> f64 {
+        (COUNTED_TURNS * self.own_response()).clamp(COUNTED_S, COUNTED_S_MAX)
     }
 
     /// Whether the server does nothing for so long that it is no chance: a garbage collector's pause. Short blocks would lay it at
@@ -305,11 +314,11 @@ impl KneeTrack {
                 self.headroom = Headroom::default();
             }
         }
-        let loss = (1.0 - rate / before.rate.max(1e-9)).max(0.0);
         self.go_base(t);
-        let is_least = self.level_at(self.find_knee(), BETA_MIN) >= self.level;
+        let is_least = self.headroom.beta <= BETA_MIN;
         let rest = if is_least && !pays { RESTED } else { 1.0 };
-        self.schedule.tight = t + rest * (6.0 * self.response).max(1.0).max(100.0 * loss * seconds);
+        let lost = self.headroom.loss(growth) * seconds;
+        self.schedule.tight = t + rest * (12.0 * self.response).max(2.0).max(100.0 * lost);
     }
 
     /// What a tight probe with one in flight would find: `1/R` departs then, of `Ĉ = N/R`, and `R` was measured with as many.
@@ -360,6 +369,33 @@ mod tests {
         knee.tick(10.1 + silent, 4.0, true);
         assert_eq!(knee.mode, Mode::Tight);
         knee.block.began == 10.0
+    }
+
+    /// Seconds from tight probes that gave such parts of what base gives, one after the other, to the next one. Before 4 workers of 10 ms.
+    fn next_tight_after(gains: &[f64]) -> f64 {
+        let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+        knee.costs = Some(Costs::new(PerClass::all(0.0025, 1), 1));
+        knee.counted = Counted::of(Span { departed: PerClass::all(4000.0, 1), seconds: 10.0 });
+        knee.low = Area { departed: PerClass::all(100.0, 1), in_flight_s: PerClass::all(1.0, 1) };
+        knee.response = 0.01;
+        for gain in gains {
+            let of_base = knee.work(&PerClass::all(400.0, 1));
+            (knee.mode, knee.level) = (Mode::Tight, 4.0);
+            knee.reference = Reference { rate: of_base, departed: 200.0, level: 7.0, probed: 99.0 };
+            knee.block.area.departed = PerClass::all(200.0 * gain, 1);
+            knee.tick_tight(100.0, 0.5);
+            assert_eq!(knee.mode, Mode::Base);
+        }
+        knee.schedule.tight - 100.0
+    }
+
+    /// A probe has seen a tenth less: that may be so, or chance, as those before it say.
+    #[test]
+    fn how_soon_a_tight_probe_comes_goes_by_what_all_of_them_lose() {
+        let (once, chance, lasting) =
+            (next_tight_after(&[0.9]), next_tight_after(&[1.1, 0.9]), next_tight_after(&[0.9, 0.9]));
+        assert!((once - 5.0).abs() < 0.1 && (lasting - 5.0).abs() < 0.1, "{once} s, {lasting} s");
+        assert_eq!(chance, 2.0);
     }
 
     #[test]

@@ -23,7 +23,7 @@
 //!
 //! While costs are known (a change is being followed), the limit grows by half and `X` is in work.
 
-use super::{Block, Cause, Counted, KneeTrack, Mode, PerClass, Span, costs::Costs};
+use super::{Block, Cause, Counted, KneeTrack, Mode, PerClass, Span, costs::Costs, knee::Kept, low::FULL};
 
 /// Steps a search has at most: from 1 to 10⁶ by halves again and more.
 pub(super) const STEPS_MAX: usize = 40;
@@ -55,8 +55,7 @@ impl KneeTrack {
     pub(super) fn tick_start(&mut self, t: f64, seconds: f64) {
         let departed = self.block.area.departed;
         let count = departed.sum();
-        let enough = count >= 8.0 && self.block.left >= self.level && seconds >= 0.06;
-        if (!enough && seconds < (4.0 * self.response).max(2.0)) || count < 1.0 {
+        if (!self.is_sample(seconds) && seconds < (4.0 * self.response).max(2.0)) || count < 1.0 {
             return;
         }
         let rate = self.costs.as_ref().map_or(count, |costs| costs.work(&departed)) / seconds;
@@ -202,18 +201,19 @@ impl KneeTrack {
         }
         self.steps.clear();
         self.cusums.reset();
-        self.kept_knee = None;
+        self.kept = None;
         self.note_at(t, Cause::Found, before);
         if !is_first || self.low.departed.sum() <= 0.0 {
             self.go_low(t, 3);
             return;
         }
-        if went_down {
-            // Few departed where the server was not full, and the knee is no higher than where it was.
+        // Where the server is small, few departed where it was not full.
+        if went_down || self.low.departed.sum() < FULL * self.dispersion {
             let knee = self.find_knee();
-            let kept = knee.min(lowest_full);
+            // Downwards the knee is no higher than where it was full.
+            let kept = if went_down { knee.min(lowest_full) } else { knee };
             self.doubt_low(kept / knee);
-            (self.kept_knee, self.kept_since) = (Some(kept), t);
+            self.kept = Some(Kept::new(kept, t));
         }
         self.go_base(t);
     }
@@ -233,8 +233,18 @@ impl KneeTrack {
         pooled
     }
 
+    /// Whether the block says something of its limit.
+    fn is_sample(&self, seconds: f64) -> bool {
+        self.block.area.departed.sum() >= 8.0 && self.block.left >= self.level && seconds >= 0.06
+    }
+
     /// The most that the first search has seen until now, departures a second.
     pub(super) fn seen_in_search(&self) -> Option<f64> {
+        if self.steps.is_empty() {
+            let seconds = self.last - self.block.began;
+            let is_sample = self.mode == Mode::Start && self.settling.is_none() && self.is_sample(seconds);
+            return is_sample.then(|| self.block.area.departed.sum() / seconds);
+        }
         let recent = &self.steps[self.steps.len().saturating_sub(RECENT)..];
         let pooled = self.pooled(recent);
         (pooled.seconds > 0.0).then(|| pooled.departed.sum() / pooled.seconds)
@@ -269,24 +279,48 @@ mod tests {
     use super::*;
     use crate::limit::LimitBounds;
 
-    /// The search is not over, and its steps say nearly the same: what they say together, of any mix while there is but one class.
-    #[test]
-    fn the_capacity_of_a_search_under_way_is_that_of_all_steps_that_are_alike() {
-        let step = |level: f64, departed: f64, seconds: f64| Step {
+    fn step(level: f64, departed: f64, seconds: f64) -> Step {
+        Step {
             level,
             rate: departed / seconds,
             departed: PerClass::all(departed, 1),
             seconds,
             in_flight_s: PerClass::all(level * seconds, 1),
-        };
+        }
+    }
+
+    /// The search is not over, and its steps say nearly the same: what they say together, of any mix while there is but one class;
+    /// before the first has ended, what it says until then.
+    #[test]
+    fn the_capacity_of_a_search_under_way_is_that_of_all_steps_that_are_alike() {
         let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
         assert_eq!((knee.capacity(), knee.capacity_for(&[1.0])), (None, None));
         knee.classes = 1;
+        (knee.settling, knee.block.began, knee.last) = (None, 1.0, 1.07);
+        (knee.block.area.departed[0], knee.block.left) = (7.0, 8.0);
+        assert_eq!(knee.capacity(), None, "seven say nothing yet");
+        (knee.block.area.departed[0], knee.last) = (8.0, 1.08);
+        assert!(knee.capacity().is_some_and(|known| (known - 100.0).abs() < 1e-6));
         knee.steps = vec![step(2.0, 9.0, 0.08), step(4.0, 15.0, 0.16), step(8.0, 16.0, 0.16)];
         let known = knee.capacity().unwrap();
         assert!((known - 100.0).abs() < 1e-9, "{known}");
         assert_eq!(knee.capacity_for(&[1.0]), Some(known));
         knee.classes = 2;
         assert_eq!(knee.capacity_for(&[0.5, 0.5]), None);
+    }
+
+    /// Ten departures of a limit that was thought to be low, since it gave less by chance: before one worker all of them queued.
+    #[test]
+    fn after_a_search_upwards_a_few_response_times_are_not_believed_for_long() {
+        let is_kept = |departed: f64| {
+            let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+            knee.classes = 1;
+            knee.steps =
+                vec![step(4.0, departed, departed / 80.0), step(8.0, 20.0, 0.2), step(16.0, 20.0, 0.2)];
+            knee.end_start(1.0, false);
+            assert_eq!(knee.mode, Mode::Base);
+            knee.kept.is_some()
+        };
+        assert!(is_kept(10.0) && !is_kept(400.0));
     }
 }
