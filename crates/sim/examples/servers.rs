@@ -10,7 +10,7 @@ use std::{
 
 use tidegate_sim::{Followed, Score, StandardServer};
 
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 200;
 const SPAN: Duration = Duration::from_secs(40);
 
 fn main() -> io::Result<()> {

@@ -159,7 +159,8 @@ impl KneeTrack {
         }
     }
 
-    fn change(&mut self, t: f64, alarm: &Alarm) {
+    /// The full server does what this says.
+    pub(super) fn change(&mut self, t: f64, alarm: &Alarm) {
         let before = self.capacity();
         let (old, dispersion) = (self.saturated_rho(), self.dispersion);
         let Some(costs) = &mut self.costs else { return };

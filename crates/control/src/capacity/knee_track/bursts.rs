@@ -16,9 +16,11 @@
 //!
 //! The same comparison tells a search under a load that lasts, which has passed limits by without waiting for them, on which side
 //! of the knee it is: from what was in flight at the first of them to what is at the limit that it measures. Where that has not
-//! nearly all ended well by then, requests are slow, and nothing is known that would keep the search from going up.
+//! nearly all ended well by then, requests are slow, and nothing is known by it that would keep the search from going up. What came in
+//! beside the first has slowed them down, too, where processors are shared: so that what departed while limits were passed by has to be
+//! less as well, as in the search itself.
 
-use super::{KneeTrack, Mode, PATIENCE, PATIENCE_SHARE};
+use super::{KneeTrack, Mode, PATIENCE, PATIENCE_SHARE, PerClass, start::Step};
 use crate::{Timestamp, admission::Outcome, limit::Sample};
 
 /// Of what was in flight, how much has to have ended well.
@@ -38,6 +40,16 @@ pub(super) struct Bursts {
     rest: u32,
     /// What was in flight when a search first passed its limit by.
     passed: Option<Burst>,
+    /// All that left while limits were passed by.
+    passing: Passing,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Passing {
+    departed: f64,
+    seconds: f64,
+    /// Limits over time.
+    level_s: f64,
 }
 
 /// The most that was in flight in a burst.
@@ -53,6 +65,18 @@ struct Burst {
     replied: f64,
     /// Their response times, seconds.
     response_s: f64,
+}
+
+impl Passing {
+    fn step(&self) -> Step {
+        Step {
+            level: self.level_s / self.seconds,
+            rate: self.departed / self.seconds,
+            departed: PerClass::all(self.departed, 1),
+            seconds: self.seconds,
+            in_flight_s: PerClass::all(self.level_s, 1),
+        }
+    }
 }
 
 impl Burst {
@@ -112,19 +136,26 @@ impl KneeTrack {
         self.bursts.last = Some(Burst { in_flight, at, is_full, replied: 0.0, response_s: 0.0 });
     }
 
-    /// The search passes its limit by: what is in flight will tell how long requests take there.
-    pub(super) fn pass_by(&mut self, in_flight: f64) {
+    /// The search passes its limit by, of which so many `departed` in so many `seconds`: what is in flight will tell how long requests take
+    /// there.
+    pub(super) fn pass_by(&mut self, in_flight: f64, departed: f64, seconds: f64) {
+        let passing = &mut self.bursts.passing;
+        passing.departed += departed;
+        passing.seconds += seconds;
+        passing.level_s += self.level * seconds;
         let at = self.next_tick;
         let here = Burst { in_flight, at, is_full: true, replied: 0.0, response_s: 0.0 };
         self.bursts.passed.get_or_insert(here);
     }
 
-    /// Whether more than half of the growth came out, from the first limit passed by to where so many are in flight for `response`
-    /// seconds each, as far as is known; `false` where none was passed by.
-    pub(super) fn has_grown_from_passed(&self, in_flight: f64, response: f64) -> bool {
+    /// Whether more than half of the growth came out, from the limits passed by to this one, as far as is known; `false` where none was
+    /// passed by.
+    pub(super) fn has_grown_from_passed(&self, step: &Step) -> bool {
+        let response_s = step.in_flight_s.sum() / step.departed.sum();
         self.bursts.passed.is_some_and(|passed| {
-            let here = Burst { in_flight, replied: 1.0, response_s: response, ..passed };
-            !passed.is_whole() || here.grows_from(&passed)
+            let here = Burst { in_flight: step.level, replied: 1.0, response_s, ..passed };
+            let is_faster = !passed.is_whole() || here.grows_from(&passed);
+            is_faster && self.growth(step, &[self.bursts.passing.step()]) > 0.0
         })
     }
 
@@ -167,5 +198,32 @@ impl KneeTrack {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limit::LimitBounds;
+
+    /// Four processors shared have passed 8 and 16 by, slowly. What was in flight at 8 took long, since more came in beside it: only what
+    /// departed meanwhile tells that nothing grows any more.
+    #[test]
+    fn a_search_goes_up_from_limits_passed_by_only_where_they_gave_less() {
+        let has_grown = |departed: f64| {
+            let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+            let at = knee.next_tick;
+            let passed = Burst { in_flight: 8.0, at, is_full: true, replied: 8.0, response_s: 32.0 };
+            let passing = Passing { departed, seconds: 1.2, level_s: 8.0 * 0.4 + 16.0 * 0.8 };
+            knee.bursts = Bursts { passed: Some(passed), passing, ..Bursts::default() };
+            knee.has_grown_from_passed(&Step {
+                level: 20.0,
+                rate: 9.0,
+                departed: PerClass::all(18.0, 1),
+                seconds: 2.0,
+                in_flight_s: PerClass::all(40.0, 1),
+            })
+        };
+        assert!(has_grown(0.0) && has_grown(2.0) && !has_grown(9.0));
     }
 }

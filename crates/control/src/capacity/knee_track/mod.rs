@@ -657,7 +657,7 @@ impl KneeTrack {
                 && t - settling.began > self.patience
                 && self.level < self.level_initial()
             {
-                self.pass_by(in_flight);
+                self.pass_by(in_flight, settling.turned, t - settling.began);
                 self.patience *= 2.0;
                 self.set_level((2.0 * self.level).min(self.level_initial()));
                 self.begin(Mode::Start, t);

@@ -4,7 +4,8 @@
 //! mean. With `y = ln(X / X_base)` and `g = ln(L / L_base)`:
 //!
 //! - *up*, half again the limit, every 5 s of saturation where the limit may be higher: `y > 0.4·g + 1.6·se` begins a new
-//!   search, and one that may come to that goes on for six response times (1 s at least); `y > max(0.04, 2.5·se)` takes `X` over as
+//!   search, and one that may come to that goes on for six response times (1 s at least); `y > g + 1.6·se` is no growth with the limit, which is in
+//!   proportion at most, but a server that has become faster meanwhile; `y > max(0.04, 2.5·se)` takes `X` over as
 //!   the capacity, and the limit is at least midway between the two from then on, `√(L·L_base)`: by the knee that is known it would
 //!   be where less departed. After a rise the time between two begins at five response times (0.7 s at least), after a search, which
 //!   has looked above just now, at 3 s, and grows. Where less departs by more than `se`, the next one comes after as
@@ -19,6 +20,7 @@
 
 use super::{
     Cause, Counted, KneeTrack, Mode, Span,
+    change::Alarm,
     start::{DECIDED, Step},
 };
 
@@ -247,7 +249,13 @@ impl KneeTrack {
             return;
         }
         let longest = seconds >= (LOOK_TURNS * self.response).max(LOOK_S) || count >= 300.0 * self.dispersion;
-        if surplus > 0.0 && surplus <= DECIDED * error && !longest {
+        let beyond = gain - growth;
+        let is_unsure = |excess: f64| excess > 0.0 && excess <= DECIDED * error;
+        if (is_unsure(surplus) || is_unsure(beyond)) && !longest {
+            return;
+        }
+        if beyond > DECIDED * error {
+            self.change(t, &Alarm { departed, seconds });
             return;
         }
         if surplus > DECIDED * error {
@@ -369,6 +377,27 @@ mod tests {
         knee.tick(10.1 + silent, 4.0, true);
         assert_eq!(knee.mode, Mode::Tight);
         knee.block.began == 10.0
+    }
+
+    /// What a look upwards by half leads to that gave so many times what base did: the mode, and whether the server is taken for a changed one.
+    fn after_up(gain: f64) -> (Mode, bool) {
+        let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+        knee.costs = Some(Costs::new(PerClass::all(0.0025, 1), 1));
+        knee.counted = Counted::of(Span { departed: PerClass::all(4000.0, 1), seconds: 10.0 });
+        knee.low = Area { departed: PerClass::all(100.0, 1), in_flight_s: PerClass::all(1.0, 1) };
+        (knee.mode, knee.level, knee.response) = (Mode::Up, 11.0, 0.01);
+        let rate = knee.work(&PerClass::all(400.0, 1));
+        knee.reference = Reference { rate, departed: 400.0, level: 7.0, probed: 99.0 };
+        (knee.block.area.departed, knee.block.left) = (PerClass::all(200.0 * gain, 1), 200.0 * gain);
+        knee.tick_up(100.0, 0.5);
+        (knee.mode, knee.kept.is_some())
+    }
+
+    #[test]
+    fn more_than_in_proportion_to_the_limit_is_no_growth_but_a_faster_server() {
+        assert_eq!(after_up(1.0), (Mode::Base, false));
+        assert_eq!(after_up(1.5), (Mode::Start, false));
+        assert_eq!(after_up(2.0), (Mode::Base, true));
     }
 
     /// Seconds from tight probes that gave such parts of what base gives, one after the other, to the next one. Before 4 workers of 10 ms.

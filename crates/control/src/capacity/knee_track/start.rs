@@ -90,7 +90,7 @@ impl KneeTrack {
         self.steps.insert(if is_below { 0 } else { self.steps.len() }, here);
         let highest = self.steps.last().map_or(here.level, |step| step.level);
         let half = (here.level / 2.0).floor().max(self.level_min());
-        let has_grown = self.has_grown_from_passed(here.level, in_flight_s.sum() / count);
+        let has_grown = self.has_grown_from_passed(&here);
         let goes_down = grows.map_or(!has_grown, |grows| is_below && !grows);
         let is_second = self.steps.len() <= 2;
         let goes_up = grows != Some(false) && (!is_below || is_second);
@@ -113,7 +113,7 @@ impl KneeTrack {
     }
 
     /// By how many standard deviations more than half of the growth of the limit from those `below` to `above` came out: `z`.
-    fn growth(&self, above: &Step, below: &[Step]) -> f64 {
+    pub(super) fn growth(&self, above: &Step, below: &[Step]) -> f64 {
         let (mut rates, mut levels, mut count) = (0.0, 0.0, 0.0);
         for step in below {
             rates += step.rate * step.seconds;
