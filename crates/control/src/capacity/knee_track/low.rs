@@ -13,6 +13,9 @@
 //! Where a full probe has more than tripled the knee (the server may have been busy with what was left from before), or the knee came out
 //! lower after the last repetition still, the next routine probe comes after `max(5 s, 10·(2·R + 0.15 s))`, with the probe's own `R`.
 //!
+//! A full probe that brings the knee down by as much is soon followed by a look upwards: a server whose response times have become shorter
+//! may have become faster altogether, and would be held at what it did before.
+//!
 //! Where of half of the mix nothing is known without a queue, since a class is new, a full probe begins at half of the limit, as where
 //! nothing is known at all: by the response times of the other classes the knee may be a tenth of what it is.
 //!
@@ -164,11 +167,15 @@ impl KneeTrack {
         }
         self.add_low(self.block.area);
         let (old, new) = (self.knee.unwrap_or(1.0), self.find_knee());
-        if full && new < REPEAT * old && self.low_repeats > 1 {
+        let is_lower = full && new < REPEAT * old;
+        if is_lower {
+            self.schedule.look_soon(t, response);
+        }
+        if is_lower && self.low_repeats > 1 {
             self.go_low(t, self.low_repeats - 1);
             return;
         }
-        let is_in_doubt = full && (new < REPEAT * old || new > LONGER * old);
+        let is_in_doubt = is_lower || full && new > LONGER * old;
         self.end_low(t);
         if is_in_doubt {
             self.schedule.low = t + spacing(SPACING_SOON, response);
@@ -228,8 +235,9 @@ mod tests {
     };
     use crate::limit::LimitBounds;
 
-    /// Seconds from a full probe, in which requests took so long, to the next look, where they took 10 ms before.
-    fn next_after(response_s: f64) -> f64 {
+    /// Seconds from a full probe, in which requests took so long, to the next one, and to the next look upwards, where they took 10 ms
+    /// before.
+    fn next_after(response_s: f64) -> [f64; 2] {
         let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
         let area = |response_s: f64| Area {
             departed: PerClass::all(100.0, 1),
@@ -240,17 +248,24 @@ mod tests {
         (knee.mode, knee.low_repeats, knee.settling) = (Mode::Low, 1, None);
         (knee.level, knee.response) = (2.0, 2.0 * response_s);
         knee.block = Block { area: area(response_s), ..Block::default() };
+        knee.schedule.up = 120.0;
         knee.tick_low(100.0, 100.0);
         assert_eq!(knee.mode, Mode::Base);
-        knee.schedule.low - 100.0
+        [knee.schedule.low - 100.0, knee.schedule.up - 100.0]
     }
 
     #[test]
     fn response_times_that_have_become_much_longer_are_soon_looked_at_again() {
         // By its own response times, not by those of what was there before.
-        let (longer, hardly) = (next_after(5.0), next_after(0.06));
+        let ([longer, _], [hardly, _]) = (next_after(5.0), next_after(0.06));
         assert!((longer - 10.0 * (2.0 * 5.0 + 0.15)).abs() < 1e-6, "{longer}");
         assert!((hardly - 60.0 * (2.0 * 0.12 + 0.15)).abs() < 1e-6, "{hardly}");
+    }
+
+    /// Its capacity may have risen with that, which under the limit that follows nobody would see.
+    #[test]
+    fn response_times_that_have_become_shorter_are_followed_by_a_look_upwards() {
+        assert_eq!([0.004, 0.06].map(|response_s| next_after(response_s)[1]), [0.5, 20.0]);
     }
 
     /// Before 20 workers, where nobody asks for what takes a tenth of a second any more, but for what takes a second and is new: the limit

@@ -134,6 +134,11 @@ impl Schedule {
     /// disprove it.
     pub(super) fn anew(&mut self, t: f64, response: f64) {
         self.fell(t);
+        self.look_soon(t, response);
+    }
+
+    /// A look upwards soon, and the next ones at first.
+    pub(super) fn look_soon(&mut self, t: f64, response: f64) {
         self.up_gap = (5.0 * response).clamp(0.7, UP_GAP);
         self.up = t + 0.5;
     }
