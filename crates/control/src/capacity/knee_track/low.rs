@@ -13,7 +13,7 @@
 //! Where a full probe has more than tripled the knee (the server may have been busy with what was left from before), or the knee came out
 //! lower after the last repetition still, the next routine probe comes after `max(5 s, 10·(2·R + 0.15 s))`, with the probe's own `R`.
 //!
-//! A full probe that brings the knee down by as much is soon followed by a look upwards: a server whose response times have become shorter
+//! A full probe that brings the knee down by more than 20 % is soon followed by a look upwards: a server whose response times have become shorter
 //! may have become faster altogether, and would be held at what it did before.
 //!
 //! Where of half of the mix nothing is known without a queue, since a class is new, a full probe begins at half of the limit, as where
