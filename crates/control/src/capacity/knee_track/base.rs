@@ -169,7 +169,7 @@ impl KneeTrack {
             costs.learn(&alarm.departed, alarm.seconds, dispersion);
             self.forget_windows();
             self.note_at(t, Cause::Costs, before);
-            self.go_base(t);
+            self.begin(Mode::Base, t);
             return;
         }
         let ratio = (new / old).clamp(0.05, 20.0);

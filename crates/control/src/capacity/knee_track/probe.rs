@@ -260,6 +260,8 @@ impl KneeTrack {
             return;
         }
         if beyond > DECIDED * error {
+            // Unless costs explain it: then the limit follows them.
+            self.schedule.up = t + self.schedule.up_gap;
             self.change(t, &Alarm { departed, seconds });
             return;
         }
