@@ -159,7 +159,7 @@ impl KneeTrack {
         }
     }
 
-    /// The full server does what this says.
+    /// The full server does what `alarm` says: its costs explain that and are learnt anew, or it has changed.
     pub(super) fn change(&mut self, t: f64, alarm: &Alarm) {
         let before = self.capacity();
         let (old, dispersion) = (self.saturated_rho(), self.dispersion);

@@ -24,16 +24,16 @@
 //! queue of those who pass it, and let more of the others in before them. So it is where `in_flight.min` is above the limit that a probe
 //! would have.
 //!
-//! After a first search that went down, or up past limits of which fewer than `80·F` departed, a change or a proof the knee is *kept*: it is taken for no less than it was until a full probe has
-//! measured it, which comes when the estimate is good (`1,100·F` departures, or 250 response times, 8 s at least and 30 s at most). A server that
+//! After a first search that went down, or up from limits of which fewer than `80·F` departed, a change or a proof the knee is *kept*:
+//! it is taken for no less than it was until a full probe has measured it, which comes when the estimate is good (`1,100·F` departures, or 250 response times, 8 s at least and 30 s at most). A server that
 //! has become slower or faster, or does requests that cost more or less, is full at the limit it was full at, since `R` changes as `1/Ĉ`
 //! does; only where servers were lost that is too high for so long. A probe at once would give work away, and count nothing, when the
 //! estimate needs departures most; and a knee that followed an estimate which still falls would hold the server below what it can do,
 //! and so prove itself right. If a probe has measured `R` since the change began, the knee is what follows from that. A rise seen while the
 //! knee is kept leaves at least two thirds of that time for it, up to twice the time in all. After a first
 //! search downwards the knee is by the lowest of its limits, and no higher than one that was full. After one upwards `R` is
-//! known from the limits of a quarter of the highest and less, and where enough departed of them, a routine probe follows. A search from a look upwards is followed by a
-//! full probe at once.
+//! known from the limits of a quarter of the highest and less, and where enough departed of them, a routine probe follows. A search from a
+//! look upwards is followed by a full probe at once.
 
 use super::{Area, KneeTrack, LIMIT_FIRST, LOW, Mode};
 

@@ -31,7 +31,7 @@
 //! flight than the limit: it is settled, too, once what was in flight before and as much as a new limit turns over have departed. Then the *block* is
 //! measured: departures, requests in flight over time, time. In low and tight it begins anew where the server pauses.
 //!
-//! After a first search downwards, a change or a proof `R` is in doubt, and a probe for it would cost what the estimate needs first: departures that
+//! After a first search downwards (or upwards from limits of which few departed), a change or a proof `R` is in doubt, and a probe for it would cost what the estimate needs first: departures that
 //! count. The knee is *kept* meanwhile ([`low`]).
 //!
 //! The search begins at 8 in flight, which few servers are too small for and which lets a first burst through sooner, or at

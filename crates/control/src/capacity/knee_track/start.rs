@@ -207,7 +207,7 @@ impl KneeTrack {
             self.go_low(t, 3);
             return;
         }
-        // Where the server is small, few departed where it was not full.
+        // Where few departed at low limits, as before a small server, `R` is in doubt.
         if went_down || self.low.departed.sum() < FULL * self.dispersion {
             let knee = self.find_knee();
             // Downwards the knee is no higher than where it was full.
