@@ -49,6 +49,7 @@ impl KneeTrack {
         }
         if self.mode == Mode::Up {
             self.counted.add_above(departed, TICK);
+            self.counted.hold(self.saturated_rho(), self.error());
             return false;
         }
         let counted = self.saturated_work();
@@ -56,6 +57,7 @@ impl KneeTrack {
             self.counted.fade(1.0 - TICK / self.memory(&counted));
         }
         self.counted.add(departed, TICK);
+        self.counted.hold(self.saturated_rho(), self.error());
         let Some(expected) = self.expected() else { return false };
         let work = self.costs.as_ref().map_or(0.0, |costs| costs.work(departed));
         let Some(alarm) = self.cusums.tick(departed, work, &expected) else { return false };
@@ -251,7 +253,9 @@ mod tests {
         });
         let waited = probed.expect("it is measured in the end") - known;
         assert!((8.0..32.0).contains(&waited), "{waited} s");
-        assert!((knee.capacity().unwrap() - 50.0).abs() < 1.0 && knee.low_repeats > 0);
+        assert!((knee.found_capacity() - 50.0).abs() < 1.0 && knee.low_repeats > 0);
+        let told = knee.capacity().unwrap();
+        assert!((told - 50.0).abs() < 1.0 + 0.5 * knee.error() * 50.0, "{told}");
     }
 
     /// A probe has measured the response time of the slower server before the fall was seen: that is not made longer once more.

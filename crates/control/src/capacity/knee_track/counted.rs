@@ -9,6 +9,16 @@
 //!
 //! in which `X` is work a second and `a` are departures. One probe at a low rate is too short to tell; all of them
 //! together are not, and what they said of the capacity until then is taken back.
+//!
+//! The rate that is *told* moves only as far as the counted one, `X`, has gone more than half of its standard error from it:
+//!
+//! ```text
+//! X_told ← min(max(X_told, X·(1 − ½·√(F/n))), X·(1 + ½·√(F/n)))     n departures counted
+//! ```
+//!
+//! What the mean does within that is chance. What is told is as good an estimate, and who goes by it need not go to and fro: of
+//! a Poisson stream of 20/s its error after 20 s is 5.2 %, the mean's 5.1; it is within 5 % for 10 s in a row from 12 s on, the
+//! mean from 17 (medians).
 
 use super::{PerClass, Span, costs::Costs, start::DECIDED};
 
@@ -17,12 +27,17 @@ use super::{PerClass, Span, costs::Costs, start::DECIDED};
 pub(super) struct Counted {
     base: Span,
     above: Span,
+    /// Work a second; `None` until something more is counted than it was made of.
+    told: Option<f64>,
 }
+
+/// How far the rate that is told may be from the counted one, in standard errors.
+const HELD: f64 = 0.5;
 
 impl Counted {
     /// What counts from now on.
     pub(super) fn of(base: Span) -> Self {
-        Self { base, above: Span::default() }
+        Self { base, ..Self::default() }
     }
 
     pub(super) fn add(&mut self, departed: &PerClass, seconds: f64) {
@@ -40,6 +55,17 @@ impl Counted {
         }
     }
 
+    /// The rate that is told, work a second, where all that is counted says `rate` with a relative standard error of `error`.
+    pub(super) fn told(&self, rate: f64, error: f64) -> f64 {
+        let play = HELD * error * rate;
+        self.told.map_or(rate, |told| told.max(rate - play).min(rate + play))
+    }
+
+    /// Something more has been counted, so that what is told may have to move.
+    pub(super) fn hold(&mut self, rate: f64, error: f64) {
+        self.told = Some(self.told(rate, error));
+    }
+
     /// All that counts.
     pub(super) fn span(&self, costs: &Costs, dispersion: f64) -> Span {
         let mut span = self.base;
@@ -50,7 +76,7 @@ impl Counted {
     }
 
     fn is_less_above(&self, costs: &Costs, dispersion: f64) -> bool {
-        let Self { base, above } = self;
+        let Self { base, above, .. } = self;
         let rate = |span: &Span| costs.work(&span.departed) / span.seconds;
         if base.seconds <= 0.0 || rate(base) <= 0.0 {
             return false;
@@ -63,7 +89,12 @@ impl Counted {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use proptest::{
+        prelude::Rng,
+        test_runner::{RngAlgorithm, TestRng},
+    };
+
+    use super::{super::TICK, *};
 
     fn departed(count: f64) -> PerClass {
         let mut departed = PerClass::ZERO;
@@ -92,5 +123,54 @@ mod tests {
         // Fading keeps the rate and forgets the evidence.
         counted.fade(0.1);
         assert!((rate(&counted) - 16.0).abs() < 1e-9);
+    }
+
+    /// Departures in each tick of a minute, of a Poisson stream of 20/s.
+    fn stream(seed: u8) -> Vec<f64> {
+        let mut random = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
+        let mut gap = || -((f64::from(random.next_u32()) + 0.5) / 2f64.powi(32)).ln() / 20.0;
+        let mut next = gap();
+        let mut tick = |end: f64| {
+            let mut count = 0.0;
+            while next < end {
+                (next, count) = (next + gap(), count + 1.0);
+            }
+            count
+        };
+        (1..=3000).map(|tick_no| tick(TICK * f64::from(tick_no))).collect()
+    }
+
+    /// Seconds from which on it stays within 5 % of 20 for 10 s; a minute if it does not.
+    fn stays_from(rates: &[f64]) -> f64 {
+        let within = rates.windows(500).position(|rates| rates.iter().all(|rate| (rate - 20.0).abs() <= 1.0));
+        within.map_or(60.0, |tick| tick as f64 * TICK)
+    }
+
+    #[test]
+    fn what_is_told_comes_to_rest_before_the_mean_does_and_is_as_near() {
+        let mut rest = [vec![], vec![]];
+        let mut squares = [0.0; 2];
+        for seed in 0..200 {
+            let (mut counted, mut sum) = (Counted::default(), 0.0);
+            let [mut means, mut told] = [vec![], vec![]];
+            for (count, ticks) in stream(seed).into_iter().zip(1..) {
+                sum += count;
+                let mean = sum / (TICK * f64::from(ticks));
+                counted.hold(mean, 1.0 / f64::max(sum, 1.0).sqrt());
+                means.push(mean);
+                told.push(counted.told(mean, 1.0 / f64::max(sum, 1.0).sqrt()));
+            }
+            for (index, rates) in [means, told].iter().enumerate() {
+                rest[index].push(stays_from(rates));
+                squares[index] += (rates[999] - 20.0).powi(2);
+            }
+        }
+        let [mean, told] = rest.map(|mut from| {
+            from.sort_by(f64::total_cmp);
+            from[100]
+        });
+        assert!(told < 0.8 * mean, "told from {told} s on, the mean from {mean}");
+        let worse = (squares[1] / squares[0]).sqrt();
+        assert!(worse < 1.1, "its error is {worse} times the mean's after 20 s");
     }
 }

@@ -46,14 +46,25 @@ impl KneeTrack {
         }
     }
 
+    /// `ρ` as it is told: [held](super::counted) against chance.
+    pub(super) fn told_rho(&self) -> f64 {
+        self.counted.told(self.saturated_rho(), self.error())
+    }
+
     /// Relative standard error of the capacity: `√(F/n)`, `n` departures counted.
     pub(super) fn error(&self) -> f64 {
         (self.dispersion / self.saturated_work().departed.sum().max(1.0)).sqrt()
     }
 
-    pub(super) fn capacity_of(&self, costs: &Costs, mix: &PerClass) -> f64 {
+    /// Capacity for a mix, requests a second, where work departs at `rho`.
+    pub(super) fn capacity_at(rho: f64, costs: &Costs, mix: &PerClass) -> f64 {
         let mean = if mix.sum() > 0.0 { costs.theta().dot(mix) / mix.sum() } else { costs.theta()[0] };
-        if mean > 0.0 { self.saturated_rho() / mean } else { 0.0 }
+        if mean > 0.0 { rho / mean } else { 0.0 }
+    }
+
+    /// The same as it is told, whatever its bounds are.
+    pub(super) fn capacity_of(&self, costs: &Costs, mix: &PerClass) -> f64 {
+        Self::capacity_at(self.told_rho(), costs, mix)
     }
 
     /// Which part of what is found the bounds leave, at most 1: where it is less, the limit keeps the server from being full, and
@@ -133,7 +144,8 @@ impl KneeTrack {
 
     /// Capacity for the present mix, whatever its bounds are, requests a second; 0: nothing is known.
     pub(super) fn found_capacity(&self) -> f64 {
-        self.costs.as_ref().map_or(0.0, |costs| self.capacity_of(costs, &self.mix))
+        let rho = self.saturated_rho();
+        self.costs.as_ref().map_or(0.0, |costs| Self::capacity_at(rho, costs, &self.mix))
     }
 
     /// `N` at a capacity.

@@ -4,11 +4,12 @@
 //! a mean over responses not biased by which of them happen to end inside the block. The smallest response
 //! time would be merely the cheapest request's.
 //!
-//! A *full* probe (after a search, a change, or a contradiction) takes `80·F` departures or eight of its response times, lets
-//! what was known count for 8, and is repeated, three times at most, while the knee comes out more than 20 % lower than the
-//! one its limit was made from: that limit was not low then. A *routine* probe,
-//! every `max(5 s, 60·(2·rt + 0.15 s))` of lasting saturation, takes `12·F`; if it contradicts what is known
-//! (over 3 standard deviations and 15 %), a full one follows.
+//! A *full* probe (after a search, a change, or a contradiction) takes `80·min(F, c²)` departures, `c²` being the squared coefficient of
+//! variation of their response times and 0.15 at least, or eight of its response times: before one worker, to which the probe gives
+//! one request at a time, each departure is a turnaround for which it idles, and of times that hardly vary few say as much. It lets
+//! what was known count for 8, and is repeated, three times at most, while the knee comes out more than 20 % lower than the one its
+//! limit was made from: that limit was not low then. A *routine* probe, every `max(5 s, 60·(2·rt + 0.15 s))` of lasting saturation,
+//! takes `12·F`; if it contradicts what is known (over 3 standard deviations and 15 %), a full one follows.
 //!
 //! Where a full probe has more than tripled the knee (the server may have been busy with what was left from before), or the knee came out
 //! lower after the last repetition still, the next routine probe comes after `max(5 s, 10·(2·R + 0.15 s))`, with the probe's own `R`.
@@ -47,9 +48,11 @@ const LONGER: f64 = 3.0;
 const SPACING: f64 = 60.0;
 /// And where the last one is to be looked at again soon.
 const SPACING_SOON: f64 = 10.0;
-/// Departures, times `F`, of a full probe, and of a routine one.
+/// Departures of a full probe, times `F` or the response times' `c²`, and of a routine one, times `F`.
 pub(super) const FULL: f64 = 80.0;
 const ROUTINE: f64 = 12.0;
+/// What `c²` is taken to be at least.
+const VARIATION_MIN: f64 = 0.15;
 /// Departures for which what was known counts after a change.
 const LITTLE: f64 = 8.0;
 /// Over so many times the limit in flight, and of the capacity this part departs: what passes the limit keeps the server full.
@@ -142,12 +145,14 @@ impl KneeTrack {
         let count = self.block.area.departed.sum();
         // The probe's own, since what departed before it may have queued.
         let response = self.block.area.in_flight_s.sum() / count.max(1.0);
+        let dispersion = self.dispersion.max(0.5);
         let (need, turns, span_max) = if full {
-            (FULL, 4.0, (8.0 * response).max(0.6))
+            let variation = self.block.responses.variation().max(VARIATION_MIN);
+            (FULL * dispersion.min(variation), 4.0, (8.0 * response).max(0.6))
         } else {
-            (ROUTINE, 2.0, (2.0 * response).max(0.15))
+            (ROUTINE * dispersion, 2.0, (2.0 * response).max(0.15))
         };
-        let enough = count >= need * self.dispersion.max(0.5) && seconds >= turns * response;
+        let enough = count >= need && seconds >= turns * response;
         if count < 4.0 || !(enough || seconds >= span_max) {
             return;
         }
@@ -287,5 +292,36 @@ mod tests {
         };
         assert_eq!(level([1.0, 0.0]), 1.0, "20 a second of a tenth of a second each");
         assert_eq!(level([0.0, 1.0]), 7.0, "six tenths of half of what is in flight");
+    }
+
+    /// Departures of a full probe before it ends, each in flight for one of these times, ms, in turn; it is as even as the departures of
+    /// Poisson's, and looked at after each.
+    fn departures_of_full(times_ms: &[u8]) -> f64 {
+        let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+        knee.costs = Some(Costs::new(PerClass::all(0.01, 1), 1));
+        (knee.mode, knee.low_repeats, knee.knee, knee.level) = (Mode::Low, 1, Some(1.0), 1.0);
+        knee.block = Block::default();
+        let (mut seconds, mut departed) = (0.0, 0.0);
+        for time_ms in times_ms.iter().cycle() {
+            let time_s = f64::from(*time_ms) / 1000.0;
+            (seconds, departed) = (seconds + time_s, departed + 1.0);
+            knee.block.area.departed[0] = departed;
+            knee.block.area.in_flight_s[0] = seconds;
+            knee.block.responses.add(time_s);
+            // Too short for eight of them, or 0.6 s, to end it.
+            knee.tick_low(100.0, seconds.min(0.5));
+            if knee.mode == Mode::Base {
+                break;
+            }
+        }
+        departed
+    }
+
+    /// Of ten milliseconds each a dozen; of 4 and 16, `c² = 0.36`, 29; as many as ever where they vary as much as departures do.
+    #[test]
+    fn a_full_probe_takes_fewer_of_response_times_that_hardly_vary() {
+        assert_eq!(departures_of_full(&[10]), 12.0);
+        assert!((29.0..=31.0).contains(&departures_of_full(&[4, 16])), "{}", departures_of_full(&[4, 16]));
+        assert_eq!(departures_of_full(&[1, 1, 1, 37]), 80.0);
     }
 }

@@ -13,7 +13,8 @@
 //! ```
 //!
 //! The square root is headroom: with I/O, at `N` itself goodput is 84 to 97 %, at `N + 1.5·√N` 98 to 99.7 %;
-//! a server bound by CPU alone needs none, and the tight probe takes it away.
+//! a server bound by CPU alone needs none, and the tight probe takes it away. What is told of `Ĉ` is held against
+//! chance ([`counted`]).
 //!
 //! # Modes
 //!
@@ -75,6 +76,7 @@ mod futility;
 mod knee;
 mod low;
 mod probe;
+mod responses;
 mod saturation;
 mod slots;
 mod start;
@@ -87,6 +89,7 @@ use self::{
     change::{Cusums, Proof},
     costs::Costs,
     counted::Counted,
+    responses::Responses,
     weights::Weights,
 };
 use super::{
@@ -174,8 +177,8 @@ pub struct KneeTrack {
     response: f64,
     /// When an exchange last ended well.
     last_reply: f64,
-    /// Response times in the first start: number, sum, sum of squares.
-    first_responses: [f64; 3],
+    /// Response times in the first start, seconds.
+    first_responses: Responses,
     /// `F`: variance of the work departing in a span over that of as many even Poisson departures.
     dispersion: f64,
     dispersion_windows: f64,
@@ -244,6 +247,8 @@ struct Area {
 struct Block {
     began: f64,
     area: Area,
+    /// Response times of those that departed, seconds.
+    responses: Responses,
     /// Requests that have left, however they ended.
     left: f64,
     /// Exchanges started.
@@ -294,7 +299,7 @@ impl KneeTrack {
             saturation: saturation::Saturation::default(),
             response: RESPONSE_FIRST,
             last_reply: 0.0,
-            first_responses: [0.0; 3],
+            first_responses: Responses::default(),
             dispersion: DISPERSION_FIRST,
             dispersion_windows: 0.0,
             dispersion_pending: [0.0; 2],
@@ -483,12 +488,10 @@ impl Limit for KneeTrack {
         self.ended.replied += 1.0;
         self.unanswered = futility::Ended::default();
         self.block.area.departed[class] += 1.0;
+        self.block.responses.add(response);
         self.tick_departed[class] += 1.0;
         if self.mode == Mode::Start {
-            let [count, sum, squares] = &mut self.first_responses;
-            *count += 1.0;
-            *sum += response;
-            *squares += response * response;
+            self.first_responses.add(response);
         }
         let gain = if response > self.response { 0.1 } else { 0.05 };
         self.response += (response - self.response) * gain;

@@ -155,11 +155,9 @@ impl KneeTrack {
 
     /// `F` before anything is known of the departures: the response times' squared coefficient of variation.
     fn guess_dispersion(&mut self) {
-        let [count, sum, squares] = self.first_responses;
+        let count = self.first_responses.count;
         if count > 8.0 {
-            let mean = sum / count;
-            let variance = (squares / count - mean * mean).max(0.0);
-            let cv2 = if mean > 0.0 { variance / (mean * mean) } else { 0.0 };
+            let cv2 = self.first_responses.variation();
             self.dispersion = ((10.0 + count * cv2) / (10.0 + count)).clamp(1.0, 5.0);
         }
     }
