@@ -89,7 +89,7 @@ use self::{
     change::{Cusums, Proof},
     costs::Costs,
     counted::Counted,
-    responses::Responses,
+    responses::{Responses, Variation},
     weights::Weights,
 };
 use super::{
@@ -177,8 +177,8 @@ pub struct KneeTrack {
     response: f64,
     /// When an exchange last ended well.
     last_reply: f64,
-    /// Response times in the first start, seconds.
-    first_responses: Responses,
+    /// How much response times varied at the limits of the first search, each by itself.
+    first_variation: Variation,
     /// `F`: variance of the work departing in a span over that of as many even Poisson departures.
     dispersion: f64,
     dispersion_windows: f64,
@@ -299,7 +299,7 @@ impl KneeTrack {
             saturation: saturation::Saturation::default(),
             response: RESPONSE_FIRST,
             last_reply: 0.0,
-            first_responses: Responses::default(),
+            first_variation: Variation::default(),
             dispersion: DISPERSION_FIRST,
             dispersion_windows: 0.0,
             dispersion_pending: [0.0; 2],
@@ -490,9 +490,6 @@ impl Limit for KneeTrack {
         self.block.area.departed[class] += 1.0;
         self.block.responses.add(response);
         self.tick_departed[class] += 1.0;
-        if self.mode == Mode::Start {
-            self.first_responses.add(response);
-        }
         let gain = if response > self.response { 0.1 } else { 0.05 };
         self.response += (response - self.response) * gain;
     }

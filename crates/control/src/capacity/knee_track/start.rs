@@ -21,7 +21,8 @@
 //! anew after a break in which half of it stayed in flight: where it is far too high, a limit's worth takes longer to depart than a
 //! load of few requests a second goes on without a break.
 //!
-//! While costs are known (a change is being followed), the limit grows by half and `X` is in work.
+//! While costs are known (a change is being followed), the limit grows by half and `X` is in work. Before, `F` is the squared coefficient of
+//! variation of the response times, between 1 and 5 and drawn to 1 as if ten had said so: a mean over the limits, each by itself.
 
 use super::{Block, Cause, Counted, KneeTrack, Mode, PerClass, Span, costs::Costs, knee::Kept, low::FULL};
 
@@ -85,6 +86,9 @@ impl KneeTrack {
         };
         if !decided && !long {
             return;
+        }
+        if self.costs.is_none() {
+            self.first_variation.add(&self.block.responses);
         }
         // In the order of their limits.
         self.steps.insert(if is_below { 0 } else { self.steps.len() }, here);
@@ -153,12 +157,14 @@ impl KneeTrack {
         self.begin(Mode::Start, t);
     }
 
-    /// `F` before anything is known of the departures: the response times' squared coefficient of variation.
+    /// `F` before anything is known of the departures: the squared coefficient of variation of the response times, of each limit by
+    /// itself, since from one to the next they differ by what is in flight.
     fn guess_dispersion(&mut self) {
-        let count = self.first_responses.count;
+        let mut variation = self.first_variation;
+        variation.add(&self.block.responses);
+        let (count, mean) = (variation.count(), variation.mean());
         if count > 8.0 {
-            let cv2 = self.first_responses.variation();
-            self.dispersion = ((10.0 + count * cv2) / (10.0 + count)).clamp(1.0, 5.0);
+            self.dispersion = ((10.0 + count * mean) / (10.0 + count)).clamp(1.0, 5.0);
         }
     }
 
@@ -320,5 +326,27 @@ mod tests {
             knee.kept.is_some()
         };
         assert!(is_kept(10.0) && !is_kept(400.0));
+    }
+
+    /// Under a limit that is too high everything takes twenty times as long: that is no burst of work. One in ten that takes twenty
+    /// times as long as the others is.
+    #[test]
+    fn response_times_differ_from_limit_to_limit_without_being_dispersed() {
+        let guessed = |limits: &[&[(u32, f64)]]| {
+            let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+            for limit in limits {
+                knee.zero(0.0);
+                for (count, response_s) in *limit {
+                    (0..*count).for_each(|_| knee.block.responses.add(*response_s));
+                }
+                knee.first_variation.add(&knee.block.responses);
+            }
+            knee.zero(0.0);
+            knee.guess_dispersion();
+            knee.dispersion
+        };
+        assert_eq!(guessed(&[&[(30, 0.1)], &[(10, 2.0)]]), 1.0);
+        let dispersed = guessed(&[&[(36, 0.1), (4, 2.0)], &[(36, 0.2), (4, 4.0)]]);
+        assert!((dispersed - (10.0 + 80.0 * 3.86) / 90.0).abs() < 0.01, "{dispersed}");
     }
 }
