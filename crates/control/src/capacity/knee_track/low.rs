@@ -294,15 +294,14 @@ mod tests {
         assert_eq!(level([0.0, 1.0]), 7.0, "six tenths of half of what is in flight");
     }
 
-    /// Departures of a full probe before it ends, each in flight for one of these times, ms, in turn; it is as even as the departures of
-    /// Poisson's, and looked at after each.
+    /// Departures of a full probe before it ends, a thousand at most, each in flight for one of these times, ms, in turn; `F` is 1, and it
+    /// is looked at after each.
     fn departures_of_full(times_ms: &[u8]) -> f64 {
         let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
         knee.costs = Some(Costs::new(PerClass::all(0.01, 1), 1));
         (knee.mode, knee.low_repeats, knee.knee, knee.level) = (Mode::Low, 1, Some(1.0), 1.0);
-        knee.block = Block::default();
         let (mut seconds, mut departed) = (0.0, 0.0);
-        for time_ms in times_ms.iter().cycle() {
+        for time_ms in times_ms.iter().cycle().take(1000) {
             let time_s = f64::from(*time_ms) / 1000.0;
             (seconds, departed) = (seconds + time_s, departed + 1.0);
             knee.block.area.departed[0] = departed;
