@@ -4,9 +4,9 @@
 //! a mean over responses not biased by which of them happen to end inside the block. The smallest response
 //! time would be merely the cheapest request's.
 //!
-//! A *full* probe (after a search, a change, or a contradiction) takes `80·min(F, c²)` departures, `c²` being the squared coefficient of
-//! variation of their response times and 0.15 at least, or eight of its response times: before one worker, to which the probe gives
-//! one request at a time, each departure is a turnaround for which it idles, and of times that hardly vary few say as much. It lets
+//! A *full* probe (after a search, a change, or a contradiction) takes `80·F` departures, or `24·F` where their response times are
+//! even (a squared coefficient of variation of at most 0.15), or eight of its response times: before one worker, to which the probe
+//! gives one request at a time, each departure is a turnaround for which it idles, and of even times few say as much. It lets
 //! what was known count for 8, and is repeated, three times at most, while the knee comes out more than 20 % lower than the one its
 //! limit was made from: that limit was not low then. A *routine* probe, every `max(5 s, 60·(2·rt + 0.15 s))` of lasting saturation,
 //! takes `12·F`; if it contradicts what is known (over 3 standard deviations and 15 %), a full one follows.
@@ -48,11 +48,13 @@ const LONGER: f64 = 3.0;
 const SPACING: f64 = 60.0;
 /// And where the last one is to be looked at again soon.
 const SPACING_SOON: f64 = 10.0;
-/// Departures of a full probe, times `F` or the response times' `c²`, and of a routine one, times `F`.
+/// Departures, times `F`, of a full probe, of one whose response times are even, and of a routine one.
 pub(super) const FULL: f64 = 80.0;
+const FULL_EVEN: f64 = 24.0;
 const ROUTINE: f64 = 12.0;
-/// What `c²` is taken to be at least.
-const VARIATION_MIN: f64 = 0.15;
+/// Squared coefficient of variation up to which response times are even: far below what chance makes of times that are not, since a
+/// probe that ended whenever the long ones have not come yet would take the server for a faster one.
+const EVEN: f64 = 0.15;
 /// Departures for which what was known counts after a change.
 const LITTLE: f64 = 8.0;
 /// Over so many times the limit in flight, and of the capacity this part departs: what passes the limit keeps the server full.
@@ -145,14 +147,13 @@ impl KneeTrack {
         let count = self.block.area.departed.sum();
         // The probe's own, since what departed before it may have queued.
         let response = self.block.area.in_flight_s.sum() / count.max(1.0);
-        let dispersion = self.dispersion.max(0.5);
         let (need, turns, span_max) = if full {
-            let variation = self.block.responses.variation().max(VARIATION_MIN);
-            (FULL * dispersion.min(variation), 4.0, (8.0 * response).max(0.6))
+            let is_even = self.block.responses.variation() <= EVEN;
+            (if is_even { FULL_EVEN } else { FULL }, 4.0, (8.0 * response).max(0.6))
         } else {
-            (ROUTINE * dispersion, 2.0, (2.0 * response).max(0.15))
+            (ROUTINE, 2.0, (2.0 * response).max(0.15))
         };
-        let enough = count >= need && seconds >= turns * response;
+        let enough = count >= need * self.dispersion.max(0.5) && seconds >= turns * response;
         if count < 4.0 || !(enough || seconds >= span_max) {
             return;
         }
@@ -316,11 +317,11 @@ mod tests {
         departed
     }
 
-    /// Of ten milliseconds each a dozen; of 4 and 16, `c² = 0.36`, 29; as many as ever where they vary as much as departures do.
     #[test]
-    fn a_full_probe_takes_fewer_of_response_times_that_hardly_vary() {
-        assert_eq!(departures_of_full(&[10]), 12.0);
-        assert!((29.0..=31.0).contains(&departures_of_full(&[4, 16])), "{}", departures_of_full(&[4, 16]));
+    fn a_full_probe_takes_fewer_of_response_times_that_are_even() {
+        assert_eq!(departures_of_full(&[10]), 24.0);
+        // Every fourth takes 37 times as long. The first three are even, and too few to say so.
         assert_eq!(departures_of_full(&[1, 1, 1, 37]), 80.0);
+        assert_eq!(departures_of_full(&[4, 16]), 80.0);
     }
 }
