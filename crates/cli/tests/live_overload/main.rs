@@ -3,8 +3,8 @@
 //! The test asserts what holds on a busy machine: behind the gateway the origin works for clients
 //! who are there, where with direct access most of its work is for nobody. With `TIDEGATE_LIVE=N` it
 //! runs every cell in N interleaved repetitions, prints each stated figure beside what was
-//! reached, and fails where one is missed by more than half the spread of the repetitions, or by more than one request where these are
-//! few; either way the report is in `target/live/overload.json`.
+//! reached, and fails where one is missed by more than half the spread of the repetitions, and in a retry storm by more than one
+//! request; either way the report is in `target/live/overload.json`.
 //!
 //! `TIDEGATE_LIVE=5 cargo test --workspace --test live_overload -- --nocapture`; with `TIDEGATE_BINARY=/PATH/TO/tidegate` it is
 //! that binary which is measured, as the release, in place of the debug build.
