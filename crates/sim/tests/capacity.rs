@@ -101,6 +101,34 @@ fn response_times_taken_too_short_are_found_out() {
     }
 }
 
+/// Twice what it can do at 100 requests a second, for two and a half minutes from a cold start: mean goodput and 95th percentile of sixty seeds.
+fn slow_means(name: &str) -> [f64; 2] {
+    let server = StandardServer::named(name).expect("it is a standard server").at_capacity(100.0);
+    let mut means = [0.0; 2];
+    for seed in 1..=60 {
+        let score = server.score("knee_track", seed, 2.0, Duration::from_secs(150));
+        means[0] += score.goodput / 60.0;
+        means[1] += score.service_p95 / 60.0;
+    }
+    means
+}
+
+/// Forty processors and 0.4 s a request: a first search that has eight departures to go by ends at a tenth of the limit at times, and
+/// each look upwards from there is too short to be sure.
+#[test]
+fn a_search_that_ended_far_too_low_does_not_last() {
+    let [goodput, _] = slow_means("ps40");
+    assert!(goodput > 0.95, "{goodput:.3}");
+}
+
+/// A mix that turns over while its costs are hardly known, a quarter of a second of waiting in each request: an alarm of a few departures makes
+/// neither the response time nor the limit ten times what it is.
+#[test]
+fn changes_that_are_none_do_not_add_up_to_a_limit_without_end() {
+    let [goodput, p95] = slow_means("mix4io");
+    assert!(goodput > 0.85 && p95 < 2.5, "{goodput:.3}, p95 {p95:.2}");
+}
+
 /// One worker, 150 ms a request, clients that give up after two seconds, eight times what it can do: at twenty
 /// in flight, where other algorithms start, everybody's turn comes too late, for ever. A search from there
 /// turns back. With work so uneven and so slow single seeds go from 0.2 to 1.1: the median counts.

@@ -8,13 +8,15 @@
 //! is of two servers), and the limit follows the mix and the estimate.
 //!
 //! An alarm is first held against the costs: if their uncertainty for the mix of the alarm's span
-//! explains the deviation, they are to blame and are fitted again, and the capacity stays. Else the capacity has
+//! explains the deviation, they are to blame and are fitted again, and the capacity stays. Work of which a few requests are most is as
+//! dispersed as these are few, `E[θ²]/E[θ]²`, and takes an alarm as much more. Else the capacity has
 //! changed to what was seen: counting begins anew with half of that, the knee is kept ([`super::low`]), and after a rise a look upwards
 //! comes soon.
 
 use super::{
     Cause, Counted, KneeTrack, Mode, PerClass, Span, TICK,
     change::{Alarm, Expected},
+    costs::Costs,
     probe,
 };
 
@@ -93,8 +95,21 @@ impl KneeTrack {
         (work > 0.0 && seconds > 0.0).then(|| Expected {
             rho: work / seconds,
             mean: work / departed.sum().max(1.0),
-            dispersion: self.dispersion,
+            dispersion: self.dispersion_of_work(costs),
         })
+    }
+
+    /// `F`, at least that of work in independent requests, some of which cost more than others: `E[θ²]/E[θ]²`, or that part of it which `F`
+    /// is of 1. What departs in less than a response time is that, whatever longer windows say.
+    pub(super) fn dispersion_of_work(&self, costs: &Costs) -> f64 {
+        let theta = costs.theta();
+        let mean = self.mean(theta);
+        let mut squares = PerClass::ZERO;
+        for class in 0..self.classes {
+            squares[class] = theta[class] * theta[class];
+        }
+        let independent = self.mean(&squares) / (mean * mean).max(f64::MIN_POSITIVE);
+        self.dispersion.max(self.dispersion.min(1.0) * independent)
     }
 
     fn saturated_for(&self, t: f64) -> f64 {
@@ -174,13 +189,19 @@ impl KneeTrack {
             self.begin(Mode::Base, t);
             return;
         }
+        if self.part_allowed() < 1.0 {
+            // The knee of a ceiling is not where the server is full.
+            self.knee = Some(self.knee_at(self.found_capacity()));
+        }
         let ratio = (new / old).clamp(0.05, 20.0);
-        costs.speed_up(ratio);
+        if let Some(costs) = &mut self.costs {
+            costs.speed_up(ratio);
+        }
         self.counted =
             Counted::of(Span { departed: alarm.departed.scaled(0.5), seconds: alarm.seconds * 0.5 });
         self.forget_windows();
         self.headroom = probe::Headroom::default();
-        self.keep_knee(t, alarm.seconds, ratio.recip());
+        self.keep_knee(t, alarm.seconds, new > old);
         if new < old {
             self.note_at(t, Cause::Fall, before);
             self.schedule.fell(t);
@@ -256,6 +277,37 @@ mod tests {
         assert!((knee.found_capacity() - 50.0).abs() < 1.0 && knee.low_repeats > 0);
         let told = knee.capacity().unwrap();
         assert!((told - 50.0).abs() < 1.0 + 0.5 * knee.error() * 50.0, "{told}");
+    }
+
+    /// Hardly anything departs for a third of a second, by chance, which is taken for a fall to a tenth; then as much departs as ever. The
+    /// response time, which was taken to be ten times as long, was not; 5 in flight with headroom are 9.
+    #[test]
+    fn a_fall_that_was_none_leaves_the_limit_where_it_was() {
+        let mut knee = full();
+        knee.change(0.0, &Alarm { departed: PerClass::all(3.0, 1), seconds: 0.3 });
+        assert!(knee.capacity().is_some_and(|told| told < 11.0));
+        let probed = run(&mut knee, 0.0, 100.0, |knee| {
+            assert!(knee.level <= 9.0 || knee.mode == Mode::Up, "{}", knee.level);
+            knee.mode == Mode::Low
+        });
+        assert!(probed.is_some() && (knee.mean_unqueued() - 0.04).abs() < 0.005, "{}", knee.mean_unqueued());
+    }
+
+    /// Nine of ten cost a hundredth of what the tenth costs: three tenths of a second without one of these are nothing.
+    #[test]
+    fn work_is_as_dispersed_as_costs_make_it() {
+        let mut knee = full();
+        knee.make_place(1);
+        let mut costs = PerClass::ZERO;
+        (costs[0], costs[1]) = (0.001, 0.1);
+        (knee.mix[0], knee.mix[1]) = (0.9, 0.1);
+        let costs = Costs::new(costs, 2);
+        // E[θ²] is 0.001 s², E[θ] is 0.0109 s.
+        assert!((knee.dispersion_of_work(&costs) - 8.42).abs() < 0.01);
+        knee.dispersion = 0.5;
+        assert!((knee.dispersion_of_work(&costs) - 4.21).abs() < 0.01);
+        knee.dispersion = 12.0;
+        assert_eq!(knee.dispersion_of_work(&costs), 12.0);
     }
 
     /// A probe has measured the response time of the slower server before the fall was seen: that is not made longer once more.

@@ -183,7 +183,7 @@ impl KneeTrack {
         };
         self.counted = Counted::of(proved);
         // It was all in flight within the present limit: the knee is no higher until a low probe says so.
-        self.keep_knee(t, proved.seconds, (expected.rho / self.saturated_rho()).min(1.0));
+        self.keep_knee(t, proved.seconds, true);
         self.forget_windows();
         self.schedule.anew(t, self.response);
         self.note_at(t, Cause::Proof, before);

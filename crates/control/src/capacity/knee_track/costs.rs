@@ -93,9 +93,13 @@ impl Costs {
         if self.classes < 2 {
             return false;
         }
-        let solved = solve(self.with_prior(), *departed, self.classes);
-        let deviation = departed.dot(&solved).max(0.0).sqrt() / seconds;
-        difference.abs() < 3.0 * deviation + 0.03
+        difference.abs() < 3.0 * self.variance(departed).sqrt() / seconds + 0.03
+    }
+
+    /// Variance of what these requests cost together, as the costs are uncertain: `Dᵀ G⁻¹ D`, seconds squared.
+    pub(super) fn variance(&self, requests: &PerClass) -> f64 {
+        let solved = solve(self.with_prior(), *requests, self.classes);
+        requests.dot(&solved).max(0.0)
     }
 
     /// The whole server has become `ratio` times as fast: every request takes so much less of it.

@@ -6,12 +6,20 @@ use super::{KneeTrack, PerClass, Span, costs::Costs};
 const AT_ONCE: f64 = 0.2;
 /// Of the time for which the knee is kept, what is over at most once a rise has been seen.
 const OVER: f64 = 1.0 / 3.0;
+/// Another mix makes the knee that is kept so many times what it is, or that part of it, at most: costs learnt of few departures may be
+/// far off.
+const MIXED: f64 = 2.0;
 
-/// What the knee is taken for at least, until a full low probe says what it is.
+/// What is counted makes it so many times what it is, at most.
+const GROWN: f64 = 1.25;
+
+/// What the knee is taken for, whatever is counted, until a full low probe says what it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Kept {
     /// Requests.
     pub(super) knee: f64,
+    /// Of this mix.
+    mix: PerClass,
     /// Since when, seconds.
     from: f64,
     /// When the time began after which the probe comes, seconds.
@@ -19,8 +27,8 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    pub(super) const fn new(knee: f64, t: f64) -> Self {
-        Self { knee, from: t, since: t }
+    pub(super) const fn new(knee: f64, mix: PerClass, t: f64) -> Self {
+        Self { knee, mix, from: t, since: t }
     }
 
     /// A rise is seen at `t`: two thirds of `patience` are left, so that it is counted first; for twice as long in all at most, however often
@@ -120,26 +128,54 @@ impl KneeTrack {
         if self.costs.is_none() {
             return 1.0;
         }
-        let knee = self.knee_at(self.capacity_bounds.clamp(self.found_capacity()));
-        // Under a ceiling the limit is that of the ceiling.
-        self.kept.filter(|_| self.part_allowed() >= 1.0).map_or(knee, |kept| kept.knee.max(knee))
+        let found = self.found_capacity();
+        let allowed = self.capacity_bounds.clamp(found);
+        let knee = self.knee_at(allowed);
+        // Under a ceiling the limit is that of the ceiling, and a floor may ask for more than is kept.
+        let Some(kept) = self.kept.filter(|_| self.part_allowed() >= 1.0) else { return knee };
+        let kept = self.kept_knee(&kept);
+        kept.max(if allowed > found { knee } else { knee.min(GROWN * kept) })
     }
 
-    /// The full server has become as fast as what departed in the last `seconds` says: requests take `factor` times as long, and
+    /// The knee that is kept, of the present mix: `N ~ Σp·R / Σp·θ`, as far as that is known.
+    fn kept_knee(&self, kept: &Kept) -> f64 {
+        let Some(costs) = &self.costs else { return kept.knee };
+        let of_mix = |mix: &PerClass| {
+            let unqueued: f64 = (0..self.classes).map(|class| mix[class] * self.unqueued(class)).sum();
+            unqueued / costs.theta().dot(mix).max(f64::MIN_POSITIVE)
+        };
+        let (here, there) = (of_mix(&self.mix), of_mix(&kept.mix));
+        let factor = if here > 0.0 && there > 0.0 { here / there } else { 1.0 };
+        kept.knee * factor.clamp(MIXED.recip(), MIXED)
+    }
+
+    /// The full server has become as fast as what departed in the last `seconds` says: requests take as much longer or shorter, and
     /// the limit at which it is full stays, until the estimate is good and a full low probe measures the response time. Where a probe
     /// has measured it meanwhile, that was the changed server's.
-    pub(super) fn keep_knee(&mut self, t: f64, seconds: f64, factor: f64) {
+    pub(super) fn keep_knee(&mut self, t: f64, seconds: f64, is_rise: bool) {
         let patience = self.patience_counted();
-        let kept = self.kept.take().map(|kept| if factor < 1.0 { kept.anew(t, patience) } else { kept });
+        let kept = self.kept.take().map(|kept| if is_rise { kept.anew(t, patience) } else { kept });
         // What has departed since the server is full again, after a probe, is all of the changed one's.
         let is_measured = t - seconds - self.full_since < AT_ONCE
             && self.full_since - self.low_measured < (3.0 * self.response).max(1.0);
+        self.kept = Some(match kept {
+            Some(kept) if !is_measured => kept,
+            _ => {
+                let knee = self.knee.filter(|_| !is_measured).unwrap_or_else(|| self.find_knee());
+                Kept { knee, mix: self.mix, ..kept.unwrap_or(Kept::new(knee, self.mix, t)) }
+            }
+        });
         if !is_measured {
-            self.doubt_low(factor);
+            self.doubt_by_kept();
         }
-        let knee = self.knee.filter(|_| !is_measured);
-        let knee = knee.unwrap_or_else(|| self.find_knee());
-        self.kept = Some(kept.map_or(Kept::new(knee, t), |kept| Kept { knee, ..kept }));
+    }
+
+    /// What was known of the response times counts for little, and is taken to be what makes the knee that is kept of what is counted.
+    pub(super) fn doubt_by_kept(&mut self) {
+        if let Some(kept) = self.kept {
+            let counted = self.capacity_bounds.clamp(self.found_capacity()) * self.mean_unqueued();
+            self.doubt_low(self.kept_knee(&kept) / counted.max(f64::MIN_POSITIVE));
+        }
     }
 
     /// Capacity for the present mix, whatever its bounds are, requests a second; 0: nothing is known.
@@ -171,11 +207,41 @@ impl KneeTrack {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        super::{Area, Counted},
+        *,
+    };
+    use crate::limit::LimitBounds;
+
+    /// 20 in flight are kept of a mix of which four fifths take 10 ms and cost 1, the others 40 ms and 10.
+    #[test]
+    fn the_knee_that_is_kept_follows_the_mix_and_hardly_what_is_counted() {
+        let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+        knee.make_place(1);
+        let per_class = |light: f64, heavy: f64| {
+            let mut values = PerClass::ZERO;
+            (values[0], values[1]) = (light, heavy);
+            values
+        };
+        knee.costs = Some(Costs::new(per_class(0.001, 0.01), 2));
+        knee.low = Area { departed: per_class(1e6, 1e6), in_flight_s: per_class(1e4, 4e4) };
+        let mut found = |counted: f64, mix: PerClass| {
+            knee.counted = Counted::of(Span { departed: per_class(counted, counted), seconds: 10.0 });
+            knee.mix = mix;
+            knee.kept = Some(Kept::new(20.0, per_class(0.8, 0.2), 0.0));
+            knee.find_knee()
+        };
+        for (counted, kept) in [(100.0, 20.0), (10_000.0, 25.0)] {
+            assert!((found(counted, per_class(0.8, 0.2)) - kept).abs() < 1e-6);
+            // R/θ is 16 ms of 2.8 there, 34 ms of 8.2 here.
+            let other = kept * (0.034 / 0.0082) / (0.016 / 0.0028);
+            assert!((found(counted, per_class(0.2, 0.8)) - other).abs() < 0.01);
+        }
+    }
 
     #[test]
     fn a_rise_keeps_the_knee_for_two_thirds_of_the_time_but_never_for_twice_as_long() {
-        let (kept, patience) = (Kept::new(4.0, 10.0), 30.0);
+        let (kept, patience) = (Kept::new(4.0, PerClass::ZERO, 10.0), 30.0);
         let ends = |kept: Kept| kept.since + patience;
         assert_eq!(kept.anew(15.0, patience), kept, "more than that is left");
         let again = kept.anew(35.0, patience);

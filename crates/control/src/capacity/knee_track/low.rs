@@ -26,9 +26,10 @@
 //! would have.
 //!
 //! After a first search that went down, or up from limits of which fewer than `80·F` departed, a change or a proof the knee is *kept*:
-//! it is taken for no less than it was until a full probe has measured it, which comes when the estimate is good (`1,100·F` departures, or 250 response times, 8 s at least and 30 s at most). A server that
+//! it is taken for what it was (of the present mix, a quarter more at most) until a full probe has measured it, which comes when the estimate is good (`1,100·F` departures, or 250 response times, 8 s at least and 30 s at most). A server that
 //! has become slower or faster, or does requests that cost more or less, is full at the limit it was full at, since `R` changes as `1/Ĉ`
-//! does; only where servers were lost that is too high for so long. A probe at once would give work away, and count nothing, when the
+//! does; only where servers were lost that is too high for so long. `R` is what makes that knee of what is counted, also when the probe begins: by an
+//! alarm of a few departures it could be ten times what it is, while counting mends `Ĉ`, and the limit would be ten times too high. A probe at once would give work away, and count nothing, when the
 //! estimate needs departures most; and a knee that followed an estimate which still falls would hold the server below what it can do,
 //! and so prove itself right. If a probe has measured `R` since the change began, the knee is what follows from that. A rise seen while the
 //! knee is kept leaves at least two thirds of that time for it, up to twice the time in all. After a first
@@ -96,6 +97,7 @@ impl KneeTrack {
     /// A low probe: full if `repeats` is not 0.
     pub(super) fn go_low(&mut self, t: f64, repeats: u32) {
         self.low_repeats = repeats;
+        self.doubt_by_kept();
         let knee = if self.knows_unqueued() { self.find_knee() } else { (self.level / 2.0).max(1.0) };
         self.knee = Some(knee);
         self.set_level(self.low_level(knee));

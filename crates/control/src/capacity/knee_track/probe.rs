@@ -3,8 +3,10 @@
 //! Both compare a short block at another limit with the base block just before it, not with the long
 //! mean. With `y = ln(X / X_base)` and `g = ln(L / L_base)`:
 //!
-//! - *up*, half again the limit, every 5 s of saturation where the limit may be higher: `y > 0.4·g + 1.6·se` begins a new
-//!   search, and one that may come to that goes on for six response times (1 s at least); `y > g + 1.6·se` is no growth with the limit, which is in
+//! - *up*, half again the limit, every 5 s of saturation where the limit may be higher and once 24 have departed in base (10 after a rise): `y > 0.4·g + 1.6·se`
+//!   begins a new search, and one that may come to that goes on for six response times (1 s at least). Before slow requests one look is too short
+//!   to tell: `y/g`, pooled over all of them with weight `g²/se²`, begins a search by the same rule, and while it is not a standard deviation below 0.4 the next
+//!   one comes after twice the time that one took (25 times once it is). `y > g + 2·se` is no growth with the limit, which is in
 //!   proportion at most, but a server that has become faster meanwhile; `y > max(0.04, 2.5·se)` takes `X` over as
 //!   the capacity, and the limit is at least midway between the two from then on, `√(L·L_base)`: by the knee that is known it would
 //!   be where less departed. After a rise the time between two begins at five response times (0.7 s at least), after a search, which
@@ -17,9 +19,11 @@
 //!   hundredth of: lost by `e`, since what a single one loses is mostly chance. Where the headroom does not pay and is the least
 //!   already, ten times later. With one in flight, as before a single worker, it is not made: `1/R` departs then, and `R` is known. After a
 //!   search or a change the first one comes when the estimate is good, and after the low one.
+//!
+//! `se²` is `F·(1/a + 1/a_base)`, `a` being departures, and, where the two blocks are of different mixes, what the costs are uncertain by.
 
 use super::{
-    Cause, Counted, KneeTrack, Mode, Span,
+    Cause, Counted, KneeTrack, Mode, PerClass, Span,
     change::Alarm,
     start::{DECIDED, Step},
 };
@@ -38,6 +42,18 @@ const RARE_GAP: f64 = 3.0;
 /// A look upwards that seems to show growth is longer until that is sure: so many response times, seconds at least.
 const LOOK_TURNS: f64 = 6.0;
 const LOOK_S: f64 = 1.0;
+/// Departures of base, at least, with which a probe compares, and a look upwards where nothing has risen just now.
+const SAMPLE: f64 = 10.0;
+const LOOK_SAMPLE: f64 = 24.0;
+/// Elasticity from which on what departs is held to grow with the limit.
+const GROWTH: f64 = 0.4;
+/// Times as long as a look took, until the next one: while all of them together do not say that nothing grows, and once they do.
+const REST_UNSURE: f64 = 2.0;
+const REST: f64 = 25.0;
+/// Standard deviations by which more departs than growth in proportion explains, so that the server has become faster; and by which more
+/// departs at all.
+const FASTER: f64 = 2.0;
+const MORE: f64 = 2.5;
 /// No probe looks at so many times the limit of base.
 const FAR_ABOVE: f64 = 3.0;
 const BETA_MIN: f64 = 0.5;
@@ -66,11 +82,22 @@ pub(super) struct Schedule {
     changed: f64,
 }
 
-/// `β`, and what tight probes have said of it.
+/// `β`, and what probes have said of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Headroom {
     pub(super) beta: f64,
-    evidence: f64,
+    /// From the knee to the limit of base.
+    tight: Elasticity,
+    /// From the limit of base upwards.
+    up: Elasticity,
+}
+
+/// By how much the logarithm of the departure rate changes with that of the limit, as several probes have it together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Elasticity {
+    /// Of each probe, times its weight.
+    sum: f64,
+    /// Reciprocal variance.
     weight: f64,
 }
 
@@ -79,7 +106,7 @@ pub(super) struct Headroom {
 pub(super) struct Reference {
     /// Work a second.
     rate: f64,
-    departed: f64,
+    departed: PerClass,
     level: f64,
     /// When the probe began, seconds.
     probed: f64,
@@ -87,15 +114,38 @@ pub(super) struct Reference {
 
 impl Default for Headroom {
     fn default() -> Self {
-        Self { beta: super::HEADROOM, evidence: 0.0, weight: 0.0 }
+        Self { beta: super::HEADROOM, tight: Elasticity::default(), up: Elasticity::default() }
+    }
+}
+
+impl Elasticity {
+    /// A probe more; older ones fade.
+    fn add(&mut self, elasticity: f64, weight: f64) {
+        self.fade(0.93);
+        self.weight += weight;
+        self.sum += weight * elasticity;
+    }
+
+    fn fade(&mut self, keep: f64) {
+        self.weight *= keep;
+        self.sum *= keep;
+    }
+
+    /// 0 of none.
+    fn mean(&self) -> f64 {
+        if self.weight > 0.0 { self.sum / self.weight } else { 0.0 }
+    }
+
+    /// Standard deviation of the mean.
+    fn deviation(&self) -> f64 {
+        self.weight.sqrt().recip()
     }
 }
 
 impl Headroom {
     fn learn(&mut self, elasticity: f64, weight: f64) {
-        self.weight = self.weight * 0.93 + weight;
-        self.evidence = self.evidence * 0.93 + weight * elasticity;
-        let (mean, deviation) = (self.evidence / self.weight, self.weight.sqrt().recip());
+        self.tight.add(elasticity, weight);
+        let (mean, deviation) = (self.tight.mean(), self.tight.deviation());
         let factor = if mean + deviation < ELASTICITY {
             0.7
         } else if mean - deviation > ELASTICITY {
@@ -104,14 +154,22 @@ impl Headroom {
             return;
         };
         self.beta = (self.beta * factor).clamp(BETA_MIN, BETA_MAX);
-        self.weight *= 0.6;
-        self.evidence *= 0.6;
+        self.tight.fade(0.6);
+    }
+
+    /// Whether all looks upwards together say that the rate grows with the limit.
+    fn grows(&self) -> bool {
+        self.up.mean() - DECIDED * self.up.deviation() > GROWTH
+    }
+
+    /// Whether it may.
+    fn may_grow(&self) -> bool {
+        self.up.mean() + self.up.deviation() > GROWTH
     }
 
     /// Part of the work that is not done, by all probes, where the limit's logarithm changes by `growth`; 0 to 1.
     fn loss(&self, growth: f64) -> f64 {
-        let gain = if self.weight > 0.0 { self.evidence / self.weight * growth } else { 0.0 };
-        (1.0 - gain.exp()).max(0.0)
+        (1.0 - (self.tight.mean() * growth).exp()).max(0.0)
     }
 
     /// As it was found to pay before.
@@ -162,15 +220,24 @@ impl KneeTrack {
     /// Begins the probe that is due.
     pub(super) fn probe_when_due(&mut self, t: f64, seconds: f64, saturated_for: f64) {
         let lasting = self.is_lasting(saturated_for);
-        let sampled = self.block.area.departed.sum() >= 10.0;
+        let count = self.block.area.departed.sum();
         if self.probe_low_when_due(t, saturated_for) {
             return;
         }
-        if t >= self.schedule.up && sampled && seconds > self.response && self.level < self.level_max() {
+        let enough = if self.schedule.up_gap < RARE_GAP { SAMPLE } else { LOOK_SAMPLE };
+        if t >= self.schedule.up
+            && count >= enough
+            && seconds > self.response
+            && self.level < self.level_max()
+        {
             self.refer(t, seconds);
             self.set_level((LOOK * self.level).ceil().max(self.level + 1.0));
             self.begin(Mode::Up, t);
-        } else if lasting && self.tight_is_due(t) && seconds > (2.0 * self.response).max(0.4) && sampled {
+        } else if lasting
+            && self.tight_is_due(t)
+            && seconds > (2.0 * self.response).max(0.4)
+            && count >= SAMPLE
+        {
             let level = self.level_at(self.find_knee(), 0.0);
             if level < self.level && level <= 1.0 {
                 self.know_tight(t);
@@ -223,12 +290,8 @@ impl KneeTrack {
     /// Takes the present base block as what a probe is compared with.
     fn refer(&mut self, t: f64, seconds: f64) {
         let departed = self.block.area.departed;
-        self.reference = Reference {
-            rate: self.work(&departed) / seconds,
-            departed: departed.sum(),
-            level: self.level,
-            probed: t,
-        };
+        self.reference =
+            Reference { rate: self.work(&departed) / seconds, departed, level: self.level, probed: t };
     }
 
     /// Whether the limit is so far above that of base that it goes by a capacity which was given and is given no more.
@@ -247,25 +310,29 @@ impl KneeTrack {
         let rate = self.work(&departed) / seconds;
         let growth = (self.level / before.level).ln();
         let gain = (rate / before.rate).max(1e-9).ln();
-        let error = (self.dispersion * (1.0 / count + 1.0 / before.departed)).sqrt();
+        let error = self.variance_of_gain(&departed).sqrt();
         let long = seconds >= (2.0 * self.response).max(0.2) || count >= 300.0 * self.dispersion;
-        let surplus = gain - 0.4 * growth;
+        let surplus = gain - GROWTH * growth;
         if !long && surplus.abs() <= 2.0 * error {
             return;
         }
         let longest = seconds >= (LOOK_TURNS * self.response).max(LOOK_S) || count >= 300.0 * self.dispersion;
         let beyond = gain - growth;
-        let is_unsure = |excess: f64| excess > 0.0 && excess <= DECIDED * error;
-        if (is_unsure(surplus) || is_unsure(beyond)) && !longest {
+        let is_unsure = |excess: f64, sure: f64| excess > 0.0 && excess <= sure * error;
+        if (is_unsure(surplus, DECIDED) || is_unsure(beyond, FASTER)) && !longest {
             return;
         }
-        if beyond > DECIDED * error {
+        if beyond > FASTER * error {
             // Unless costs explain it: then the limit follows them.
             self.schedule.up = t + self.schedule.up_gap;
             self.change(t, &Alarm { departed, seconds });
             return;
         }
-        if surplus > DECIDED * error {
+        // Not where `in_flight.max` has come down meanwhile.
+        if growth > 0.0 {
+            self.headroom.up.add(gain / growth, (growth / error).powi(2));
+        }
+        if surplus > DECIDED * error || self.headroom.grows() {
             let work = self.saturated_work();
             let known = [
                 Step {
@@ -278,26 +345,44 @@ impl KneeTrack {
                 Step { level: self.level, rate, departed, seconds, in_flight_s: self.block.area.in_flight_s },
             ];
             let capacity = self.capacity();
+            self.headroom.up = Elasticity::default();
             self.note_at(t, Cause::Search, capacity);
             self.restart(t, &known);
             return;
         }
-        if gain > (2.5 * error).max(0.04) {
+        if gain > (MORE * error).max(0.04) {
             // More, but not in proportion: the probe is the better sample of the capacity.
             let capacity = self.capacity();
             self.counted = Counted::of(Span { departed, seconds });
-            let knee = self.find_knee();
-            let midway = (before.level * self.level).sqrt();
-            self.headroom.reopen((midway - knee) / knee.sqrt());
+            self.open_to((before.level * self.level).sqrt());
             self.cusums.reset();
             self.note_at(t, Cause::More, capacity);
         }
         self.schedule.up_gap = (self.schedule.up_gap * 1.7).min(UP_GAP);
-        let spacing = if self.schedule.up_gap >= RARE_GAP { 25.0 * (t - before.probed) } else { 0.0 };
+        let rest = if self.headroom.may_grow() { REST_UNSURE } else { REST };
+        let spacing = if self.schedule.up_gap >= RARE_GAP { rest * (t - before.probed) } else { 0.0 };
         // A server that does less above its knee pays for being looked at there.
         let loss = (1.0 - rate / before.rate.max(1e-9) - error).max(0.0);
         self.schedule.up = t + self.schedule.up_gap.max(spacing).max(60.0 * loss * seconds);
         self.go_base(t);
+    }
+
+    /// There is more above: the limit is at least `level` from now on.
+    fn open_to(&mut self, level: f64) {
+        let knee = self.find_knee();
+        self.headroom.reopen((level - knee) / knee.sqrt());
+    }
+
+    /// Variance of the logarithm of what departs in a probe over what departed in base before it: by counting them, and, as far as
+    /// they are of other classes, by what their costs are uncertain.
+    fn variance_of_gain(&self, departed: &PerClass) -> f64 {
+        let before = &self.reference.departed;
+        let counted = 1.0 / departed.sum().max(1.0) + 1.0 / before.sum().max(1.0);
+        let Some(costs) = &self.costs else { return self.dispersion * counted };
+        let part = |departed: &PerClass| departed.scaled(1.0 / costs.work(departed).max(f64::MIN_POSITIVE));
+        let mut other = part(departed);
+        other.add(&part(before).scaled(-1.0));
+        self.dispersion_of_work(costs) * counted + costs.variance(&other)
     }
 
     /// The probe was [futile](super::futility): the next one comes after as long as if nothing at all had departed.
@@ -315,7 +400,7 @@ impl KneeTrack {
         let before = self.reference;
         let growth = (self.level / before.level).ln();
         let rate = self.work(&departed) / seconds;
-        let variance = self.dispersion * (1.0 / count + 1.0 / before.departed);
+        let variance = self.variance_of_gain(&departed);
         let mut pays = false;
         if growth != 0.0 {
             let elasticity = (rate / before.rate).max(1e-9).ln() / growth;
@@ -353,7 +438,7 @@ impl KneeTrack {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{Area, PerClass, costs::Costs},
+        super::{Area, costs::Costs},
         *,
     };
     use crate::{capacity::CapacityBounds, limit::LimitBounds};
@@ -394,7 +479,7 @@ mod tests {
         knee.low = Area { departed: PerClass::all(100.0, 1), in_flight_s: PerClass::all(1.0, 1) };
         (knee.mode, knee.level, knee.response) = (Mode::Up, 11.0, 0.01);
         let rate = knee.work(&PerClass::all(400.0, 1));
-        knee.reference = Reference { rate, departed: 400.0, level: 7.0, probed: 99.0 };
+        knee.reference = Reference { rate, departed: PerClass::all(400.0, 1), level: 7.0, probed: 99.0 };
         (knee.block.area.departed, knee.block.left) = (PerClass::all(200.0 * gain, 1), 200.0 * gain);
         knee.tick_up(100.0, 0.5);
         (knee.mode, knee.kept.is_some())
@@ -407,6 +492,64 @@ mod tests {
         assert_eq!(after_up(2.0), (Mode::Base, true));
     }
 
+    /// Looks upwards by half before a server of 100/s, each of 50 departures beside 100, that gave so many times what base did: the mode after
+    /// the last, and seconds until the next one.
+    fn after_looks(gains: &[f64]) -> (Mode, f64) {
+        let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+        knee.costs = Some(Costs::new(PerClass::all(0.01, 1), 1));
+        knee.counted = Counted::of(Span { departed: PerClass::all(4000.0, 1), seconds: 40.0 });
+        knee.low = Area { departed: PerClass::all(100.0, 1), in_flight_s: PerClass::all(4.0, 1) };
+        knee.response = 0.04;
+        for gain in gains {
+            (knee.mode, knee.level) = (Mode::Up, 6.0);
+            let rate = knee.work(&PerClass::all(100.0, 1));
+            knee.reference = Reference { rate, departed: PerClass::all(100.0, 1), level: 4.0, probed: 99.0 };
+            (knee.block.area.departed, knee.block.left) = (PerClass::all(100.0 * gain, 1), 50.0);
+            knee.tick_up(100.0, 1.0);
+        }
+        (knee.mode, knee.schedule.up - 100.0)
+    }
+
+    /// Three tenths more of half the limit more could be chance once; four times it is not. Until it is sure that nothing grows the next
+    /// look comes soon.
+    #[test]
+    fn looks_that_are_too_short_to_tell_do_together() {
+        let (once, soon) = after_looks(&[1.32]);
+        assert_eq!((once, soon), (Mode::Base, 5.0));
+        assert_eq!(after_looks(&[1.32; 4]).0, Mode::Start);
+        let (never, late) = after_looks(&[1.0; 4]);
+        assert_eq!((never, late), (Mode::Base, 25.0));
+    }
+
+    #[test]
+    fn a_look_whose_limit_has_come_down_to_that_of_base_says_nothing_of_growth() {
+        let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+        knee.costs = Some(Costs::new(PerClass::all(0.01, 1), 1));
+        (knee.mode, knee.level, knee.response) = (Mode::Up, 4.0, 0.04);
+        let rate = knee.work(&PerClass::all(100.0, 1));
+        knee.reference = Reference { rate, departed: PerClass::all(100.0, 1), level: 4.0, probed: 99.0 };
+        (knee.block.area.departed, knee.block.left) = (PerClass::all(99.0, 1), 99.0);
+        knee.tick_up(100.0, 1.0);
+        assert_eq!((knee.mode, knee.headroom.up), (Mode::Base, Elasticity::default()));
+    }
+
+    /// Half as much again departs of another mix, whose requests are only thought to cost less.
+    #[test]
+    fn what_costs_may_explain_is_no_growth() {
+        let variance = |heavy: f64| {
+            let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+            knee.make_place(1);
+            knee.costs = Some(Costs::new(PerClass::all(0.01, 2), 2));
+            knee.mix = PerClass::all(0.5, 2);
+            knee.reference.departed = PerClass::all(50.0, 2);
+            let mut departed = PerClass::ZERO;
+            (departed[0], departed[1]) = (100.0 - heavy, heavy);
+            knee.variance_of_gain(&departed)
+        };
+        assert!((variance(50.0) - 0.02).abs() < 1e-9, "of the same mix only counting makes it uncertain");
+        assert!(variance(90.0) > 0.5, "of another one it is whatever the costs are: {}", variance(90.0));
+    }
+
     /// Seconds from tight probes that gave such parts of what base gives, one after the other, to the next one. Before 4 workers of 10 ms.
     fn next_tight_after(gains: &[f64]) -> f64 {
         let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
@@ -417,7 +560,8 @@ mod tests {
         for gain in gains {
             let of_base = knee.work(&PerClass::all(400.0, 1));
             (knee.mode, knee.level) = (Mode::Tight, 4.0);
-            knee.reference = Reference { rate: of_base, departed: 200.0, level: 7.0, probed: 99.0 };
+            knee.reference =
+                Reference { rate: of_base, departed: PerClass::all(200.0, 1), level: 7.0, probed: 99.0 };
             knee.block.area.departed = PerClass::all(200.0 * gain, 1);
             knee.tick_tight(100.0, 0.5);
             assert_eq!(knee.mode, Mode::Base);

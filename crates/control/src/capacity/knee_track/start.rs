@@ -11,7 +11,7 @@
 //! ```
 //!
 //! in which `a` are departures: it asks whether more than half of the growth of the limit came out. It decides at
-//! `|z| > 1.6` (0.5 downwards, where a step holds back most, and the next look upwards mends an error) or once the
+//! `|z| > 1.6` (at `z > 0.5` or `z < −1` below the first step, where a step holds back most; going down by chance costs more than going up) or once the
 //! step has lasted long enough. Once it grows no more, the capacity is taken from the step with the best lower confidence
 //! bound, `X·(1 − 1.5·√(F/a))`, among the last three, together with those within 15 % of it, or within `√(F·(1/a + 1/a_best))`.
 //! In the search a limit is settled once one limit's worth has departed: by two it would take twice as long to get to where slow
@@ -29,7 +29,9 @@ use super::{Block, Cause, Counted, KneeTrack, Mode, PerClass, Span, costs::Costs
 /// Steps a search has at most: from 1 to 10⁶ by halves again and more.
 pub(super) const STEPS_MAX: usize = 40;
 pub(super) const DECIDED: f64 = 1.6;
-const DECIDED_BELOW: f64 = 0.5;
+/// Below the first step: back up, and further down.
+const DECIDED_UP: f64 = 0.5;
+const DECIDED_DOWN: f64 = 1.0;
 /// Of the highest steps, how many may have been full.
 const RECENT: usize = 3;
 
@@ -77,7 +79,7 @@ impl KneeTrack {
             [] => (None, count >= 16.0 * self.dispersion),
             [lowest, ..] if is_below => {
                 let z = self.growth(lowest, &[here]);
-                (Some(z > 0.0), z.abs() >= DECIDED_BELOW)
+                (Some(z > 0.0), !(-DECIDED_DOWN..DECIDED_UP).contains(&z))
             }
             below => {
                 let z = self.growth(&here, below);
@@ -216,8 +218,8 @@ impl KneeTrack {
             let knee = self.find_knee();
             // Downwards the knee is no higher than where it was full.
             let kept = if went_down { knee.min(lowest_full) } else { knee };
-            self.doubt_low(kept / knee);
-            self.kept = Some(Kept::new(kept, t));
+            self.kept = Some(Kept::new(kept, self.mix, t));
+            self.doubt_by_kept();
         }
         self.go_base(t);
     }
@@ -311,6 +313,26 @@ mod tests {
         assert_eq!(knee.capacity_for(&[1.0]), Some(known));
         knee.classes = 2;
         assert_eq!(knee.capacity_for(&[0.5, 0.5]), None);
+    }
+
+    /// The limit a first search goes on to from 4 in flight after 8 of which 16 a second departed, where of 4 so many a second did, for a second.
+    fn from_half(rate: f64) -> f64 {
+        let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+        knee.classes = 1;
+        knee.steps = vec![step(8.0, 16.0, 1.0)];
+        (knee.level, knee.settling, knee.response) = (4.0, None, 0.5);
+        (knee.block.area.departed, knee.block.left) = (PerClass::all(rate, 1), rate);
+        knee.block.area.in_flight_s = PerClass::all(4.0, 1);
+        knee.tick_start(1.0, 1.0);
+        knee.level
+    }
+
+    /// Downwards an error costs more than one upwards.
+    #[test]
+    fn a_search_goes_down_only_where_it_is_surer_than_to_go_up() {
+        assert_eq!(from_half(9.0), 16.0);
+        assert_eq!(from_half(15.0), 4.0, "it could be either");
+        assert_eq!(from_half(18.0), 2.0);
     }
 
     /// Ten departures of a limit that was thought to be low, since it gave less by chance: before one worker all of them queued.
