@@ -282,7 +282,7 @@ mod tests {
     /// Hardly anything departs for a third of a second, by chance, which is taken for a fall to a tenth; then as much departs as ever. The
     /// response time, which was taken to be ten times as long, was not; 5 in flight with headroom are 9.
     #[test]
-    fn a_fall_that_was_none_leaves_the_limit_where_it_was() {
+    fn a_fall_that_was_none_raises_the_limit_by_little() {
         let mut knee = full();
         knee.change(0.0, &Alarm { departed: PerClass::all(3.0, 1), seconds: 0.3 });
         assert!(knee.capacity().is_some_and(|told| told < 11.0));

@@ -132,7 +132,7 @@ impl KneeTrack {
         let allowed = self.capacity_bounds.clamp(found);
         let knee = self.knee_at(allowed);
         // Under a ceiling the limit is that of the ceiling, and a floor may ask for more than is kept.
-        let Some(kept) = self.kept.filter(|_| self.part_allowed() >= 1.0) else { return knee };
+        let Some(kept) = self.kept.filter(|_| allowed >= found) else { return knee };
         let kept = self.kept_knee(&kept);
         kept.max(if allowed > found { knee } else { knee.min(GROWN * kept) })
     }

@@ -31,8 +31,8 @@
 //! does; only where servers were lost that is too high for so long. `R` is what makes that knee of what is counted, also when the probe begins: by an
 //! alarm of a few departures it could be ten times what it is, while counting mends `Ĉ`, and the limit would be ten times too high. A probe at once would give work away, and count nothing, when the
 //! estimate needs departures most; and a knee that followed an estimate which still falls would hold the server below what it can do,
-//! and so prove itself right. If a probe has measured `R` since the change began, the knee is what follows from that. A rise seen while the
-//! knee is kept leaves at least two thirds of that time for it, up to twice the time in all. After a first
+//! and so prove itself right. If a probe has measured `R` since the change began, the knee is what follows from that. Further changes keep the same knee, and a rise seen
+//! meanwhile leaves at least two thirds of that time for it, up to twice the time in all. After a first
 //! search downwards the knee is by the lowest of its limits, and no higher than one that was full. After one upwards `R` is
 //! known from the limits of a quarter of the highest and less, and where enough departed of them, a routine probe follows. A search from a
 //! look upwards is followed by a full probe at once.
