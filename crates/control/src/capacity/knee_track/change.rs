@@ -157,9 +157,16 @@ impl KneeTrack {
         let work = costs.work(departed);
         self.work_rate += (work / TICK - self.work_rate) * 0.02;
         let margin = 1.06 + 2.5 * (self.dispersion / (2.0 * self.rate).max(10.0)).sqrt();
-        self.proof_ticks = if self.work_rate > margin * expected.rho { self.proof_ticks + 1 } else { 0 };
+        if self.work_rate > margin * expected.rho {
+            self.exceeding.add(departed, TICK);
+        } else {
+            self.exceeding = Span::default();
+        }
+        let Span { departed: exceeding, seconds } = self.exceeding;
         let before = self.capacity();
-        let proved = if self.proof_ticks > 50 {
+        // That of the last second may only fall more slowly than an estimate does.
+        let exceeds = costs.work(&exceeding) > expected.rho * seconds;
+        let proved = if seconds > PROOF_SPAN_MIN && exceeds {
             // What has departed since it became more, where that is known.
             self.cusums.risen().map_or_else(
                 || {
@@ -197,7 +204,8 @@ impl KneeTrack {
 mod tests {
     use proptest::prelude::*;
 
-    use super::*;
+    use super::{super::costs::Costs, *};
+    use crate::limit::LimitBounds;
 
     proptest! {
         /// Beside one that keeps all there was and tries every moment at which the change may have begun.
@@ -278,6 +286,24 @@ mod tests {
         assert!(proved(1100.0).is_some_and(|(after, rate)| after < 10.0 && (rate - 1100.0).abs() < 1e-6));
         assert!(proved(2000.0).is_some_and(|(after, _)| (0.99..1.1).contains(&after)));
         assert!(proved(1000.0).is_none() && proved(1025.0).is_none());
+    }
+
+    /// A server that is taken for one of 12/s now, and did 90 just before, does so many a second for a second and a half: what it is taken for then.
+    fn known_after_a_fall(per_s: f64) -> f64 {
+        let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+        knee.costs = Some(Costs::new(PerClass::all(0.01, 1), 1));
+        knee.counted = Counted::of(Span { departed: PerClass::all(120.0, 1), seconds: 10.0 });
+        (knee.mode, knee.is_full) = (Mode::Base, true);
+        (knee.work_rate, knee.rate) = (0.9, per_s);
+        (1..=75).for_each(|tick| knee.prove(f64::from(tick) * TICK, &PerClass::all(per_s * TICK, 1)));
+        knee.found_capacity()
+    }
+
+    /// The mean over the last second falls more slowly than the estimate.
+    #[test]
+    fn what_departed_before_a_fall_proves_nothing() {
+        assert!((known_after_a_fall(5.0) - 12.0).abs() < 1e-6);
+        assert!(known_after_a_fall(45.0) > 40.0);
     }
 
     #[test]

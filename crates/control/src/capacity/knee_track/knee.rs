@@ -18,6 +18,8 @@ const GROWN: f64 = 1.25;
 pub(super) struct Kept {
     /// Requests.
     pub(super) knee: f64,
+    /// No limit is higher, requests: of those above it a search has seen less.
+    pub(super) highest: f64,
     /// Of this mix.
     mix: PerClass,
     /// Since when, seconds.
@@ -27,8 +29,8 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    pub(super) const fn new(knee: f64, mix: PerClass, t: f64) -> Self {
-        Self { knee, mix, from: t, since: t }
+    pub(super) const fn new(knee: f64, highest: f64, mix: PerClass, t: f64) -> Self {
+        Self { knee, highest, mix, from: t, since: t }
     }
 
     /// A rise is seen at `t`: two thirds of `patience` are left, so that it is counted first; for twice as long in all at most, however often
@@ -120,7 +122,10 @@ impl KneeTrack {
     pub(super) fn set_base_level(&mut self) {
         let knee = self.find_knee();
         self.knee = Some(knee);
-        self.set_level(self.level_at(knee, self.headroom.beta).min(self.level_cap));
+        // A floor may ask for more than is kept.
+        let kept = self.kept.filter(|_| !self.is_raised_by_floor());
+        let highest = kept.map_or(f64::INFINITY, |kept| kept.highest);
+        self.set_level(self.level_at(knee, self.headroom.beta).min(self.level_cap).min(highest));
     }
 
     /// `N`.
@@ -162,7 +167,8 @@ impl KneeTrack {
             Some(kept) if !is_measured => kept,
             _ => {
                 let knee = self.knee.filter(|_| !is_measured).unwrap_or_else(|| self.find_knee());
-                Kept { knee, mix: self.mix, ..kept.unwrap_or(Kept::new(knee, self.mix, t)) }
+                let new = Kept::new(knee, f64::INFINITY, self.mix, t);
+                kept.map_or(new, |kept| Kept { from: kept.from, since: kept.since, ..new })
             }
         });
         if !is_measured {
@@ -176,6 +182,12 @@ impl KneeTrack {
             let counted = self.capacity_bounds.clamp(self.found_capacity()) * self.mean_unqueued();
             self.doubt_low(self.kept_knee(&kept) / counted.max(f64::MIN_POSITIVE));
         }
+    }
+
+    /// Whether a floor says more than is found.
+    fn is_raised_by_floor(&self) -> bool {
+        let found = self.found_capacity();
+        self.capacity_bounds.clamp(found) > found
     }
 
     /// Capacity for the present mix, whatever its bounds are, requests a second; 0: nothing is known.
@@ -228,7 +240,7 @@ mod tests {
         let mut found = |counted: f64, mix: PerClass| {
             knee.counted = Counted::of(Span { departed: per_class(counted, counted), seconds: 10.0 });
             knee.mix = mix;
-            knee.kept = Some(Kept::new(20.0, per_class(0.8, 0.2), 0.0));
+            knee.kept = Some(Kept::new(20.0, f64::INFINITY, per_class(0.8, 0.2), 0.0));
             knee.find_knee()
         };
         for (counted, kept) in [(100.0, 20.0), (10_000.0, 25.0)] {
@@ -241,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_rise_keeps_the_knee_for_two_thirds_of_the_time_but_never_for_twice_as_long() {
-        let (kept, patience) = (Kept::new(4.0, PerClass::ZERO, 10.0), 30.0);
+        let (kept, patience) = (Kept::new(4.0, f64::INFINITY, PerClass::ZERO, 10.0), 30.0);
         let ends = |kept: Kept| kept.since + patience;
         assert_eq!(kept.anew(15.0, patience), kept, "more than that is left");
         let again = kept.anew(35.0, patience);

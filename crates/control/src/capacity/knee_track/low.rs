@@ -26,7 +26,7 @@
 //! would have.
 //!
 //! After a first search that went down, or up from limits of which fewer than `80·F` departed, a change or a proof the knee is *kept*:
-//! it is taken for what it was (of the present mix, a quarter more at most) until a full probe has measured it, which comes when the estimate is good (`1,100·F` departures, or 250 response times, 8 s at least and 30 s at most). A server that
+//! it is taken for what it was (of the present mix, a quarter more at most) until a full probe has measured it, which comes when the estimate is good (`1,100·F` departures, or 150 response times, 8 s at least and 30 s at most). A server that
 //! has become slower or faster, or does requests that cost more or less, is full at the limit it was full at, since `R` changes as `1/Ĉ`
 //! does; only where servers were lost that is too high for so long. `R` is what makes that knee of what is counted, also when the probe begins: by an
 //! alarm of a few departures it could be ten times what it is, while counting mends `Ĉ`, and the limit would be ten times too high. A probe at once would give work away, and count nothing, when the

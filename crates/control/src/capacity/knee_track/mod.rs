@@ -219,7 +219,8 @@ pub struct KneeTrack {
     rate: f64,
     /// Work a second, over a second.
     work_rate: f64,
-    proof_ticks: u32,
+    /// Since that has been more than is known.
+    exceeding: Span,
     proof: Proof,
     /// What had been found when `in_flight.max` was set below its limit.
     above_maximum: Option<Found>,
@@ -326,7 +327,7 @@ impl KneeTrack {
             reference: probe::Reference::default(),
             rate: 0.0,
             work_rate: 0.0,
-            proof_ticks: 0,
+            exceeding: Span::default(),
             proof: Proof::default(),
             above_maximum: None,
             boost: 1.0,
@@ -400,9 +401,7 @@ impl KneeTrack {
             let before = self.level;
             self.set_base_level();
             if self.level > before + 1.0 {
-                // Until it has settled, what departs is that of the limit before.
-                self.is_full = false;
-                self.begin(Mode::Base, self.last);
+                self.settle_base();
             }
         }
     }
@@ -443,16 +442,15 @@ impl KneeTrack {
         self.level_cap = (self.level_cap * factor).clamp(1.0, self.level_max());
         if let Some(kept) = &mut self.kept {
             kept.knee *= factor;
+            kept.highest *= factor;
         }
         if let Some(found) = &mut self.above_maximum {
             found.speed_up(factor);
         }
         self.forget_windows();
-        // Until the new limit has settled, what departs is that of the one before.
-        self.is_full = false;
         self.note(Cause::Servers, before);
         self.set_base_level();
-        self.begin(Mode::Base, self.last);
+        self.settle_base();
     }
 
     /// Moves the events since the last call to `out`.
@@ -514,7 +512,11 @@ impl Limit for KneeTrack {
         let found = self.found();
         self.bounds = bounds;
         self.level_cap = self.level_cap.min(self.level_max());
+        let before = self.level;
         self.set_level(self.level);
+        if self.mode == Mode::Base && self.level < before {
+            self.settle_base();
+        }
         if self.level_min() < lowest {
             self.leave_minimum(lowest);
         }
@@ -637,7 +639,7 @@ impl KneeTrack {
             }
             return;
         }
-        if self.count_saturated(t, &departed) {
+        if self.count_saturated(t, &departed) || self.ends_up(t) {
             return;
         }
         if let Some(settling) = &mut self.settling {
@@ -692,6 +694,12 @@ impl KneeTrack {
         });
     }
 
+    /// The limit of base is another one now. Until that has settled, what departs is that of the limit before, and does not count.
+    fn settle_base(&mut self) {
+        self.is_full = false;
+        self.begin(Mode::Base, self.last);
+    }
+
     /// A new block.
     fn zero(&mut self, t: f64) {
         self.block = Block { began: t, ..Block::default() };
@@ -705,7 +713,7 @@ impl KneeTrack {
         self.proof.reset();
         // What departed before is in other units, or of another server.
         self.work_rate = self.saturated_rho();
-        self.proof_ticks = 0;
+        self.exceeding = Span::default();
     }
 
     fn note(&mut self, cause: Cause, before: Option<f64>) {

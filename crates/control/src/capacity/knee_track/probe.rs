@@ -6,12 +6,13 @@
 //! - *up*, half again the limit, every 5 s of saturation where the limit may be higher and once 24 have departed in base (10 after a rise): `y > 0.4·g + 1.6·se`
 //!   begins a new search, and one that may come to that goes on for six response times (1 s at least). Before slow requests one look is too short
 //!   to tell: `y/g`, pooled over all of them with weight `g²/se²`, begins a search by the same rule, and while it is not a standard deviation below 0.4 the next
-//!   one comes after twice the time that one took (25 times once it is). `y > g + 2·se` is no growth with the limit, which is in
+//!   one comes after twice the time that one took (40 times once it is). `y > g + 2·se` is no growth with the limit, which is in
 //!   proportion at most, but a server that has become faster meanwhile; `y > max(0.04, 2.5·se)` takes `X` over as
 //!   the capacity, and the limit is at least midway between the two from then on, `√(L·L_base)`: by the knee that is known it would
 //!   be where less departed. After a rise the time between two begins at five response times (0.7 s at least), after a search, which
 //!   has looked above just now, at 3 s, and grows. Where less departs by more than `se`, the next one comes after as
-//!   long as what is beyond `se` is a sixtieth of;
+//!   long as what is beyond `se` is a sixtieth of. From a mean response time on, also while its limit settles, it ends as soon as less has departed than
+//!   `Ĉ` by 2.5 standard deviations: where the server collapses there, waiting for a sample would take longest;
 //! - *tight*, the knee itself: the elasticity `e = y/g`, pooled over probes with weight `g²/se²`, is what the
 //!   headroom gains. Below 0.3 the headroom shrinks by three tenths, above it grows by a quarter.
 //!   Where the rate falls in proportion (`e − 2·se > 0.5`), nothing queues at the knee, nor in base: `R` is longer than was known,
@@ -49,11 +50,13 @@ const LOOK_SAMPLE: f64 = 24.0;
 const GROWTH: f64 = 0.4;
 /// Times as long as a look took, until the next one: while all of them together do not say that nothing grows, and once they do.
 const REST_UNSURE: f64 = 2.0;
-const REST: f64 = 25.0;
+const REST: f64 = 40.0;
 /// Standard deviations by which more departs than growth in proportion explains, so that the server has become faster; and by which more
 /// departs at all.
 const FASTER: f64 = 2.0;
 const MORE: f64 = 2.5;
+/// Standard deviations by which less departs than the server is known to do, so that a look upwards ends.
+const LESS: f64 = 2.5;
 /// No probe looks at so many times the limit of base.
 const FAR_ABOVE: f64 = 3.0;
 const BETA_MIN: f64 = 0.5;
@@ -67,7 +70,7 @@ const PAUSE_DEPARTURES: f64 = 12.0;
 /// Departures, times the dispersion `F`, by which an estimate is within 3 %, since the relative error of counting `n` of
 /// them is `√(F/n)`; and the time after which it is asked no more of it in any case, in response times, and in seconds at least and at most.
 const COUNTED: f64 = 1100.0;
-const COUNTED_TURNS: f64 = 250.0;
+const COUNTED_TURNS: f64 = 150.0;
 const COUNTED_S: f64 = 8.0;
 const COUNTED_S_MAX: f64 = 30.0;
 
@@ -233,6 +236,8 @@ impl KneeTrack {
             self.refer(t, seconds);
             self.set_level((LOOK * self.level).ceil().max(self.level + 1.0));
             self.begin(Mode::Up, t);
+            // What departs counts from its beginning on: see `ends_up`.
+            self.zero(t);
         } else if lasting
             && self.tight_is_due(t)
             && seconds > (2.0 * self.response).max(0.4)
@@ -298,6 +303,27 @@ impl KneeTrack {
     pub(super) fn is_probe_far_above_base(&self) -> bool {
         matches!(self.mode, Mode::Up | Mode::Tight)
             && self.level > FAR_ABOVE * self.level_at(self.find_knee(), self.headroom.beta)
+    }
+
+    /// Whether a look upwards has just ended, settled or not, since less departs in it than chance makes of what is known.
+    pub(super) fn ends_up(&mut self, t: f64) -> bool {
+        let ends = self.mode == Mode::Up && self.does_less(t - self.block.began);
+        if ends {
+            self.rest_from_up(t);
+            self.go_base(t);
+        }
+        ends
+    }
+
+    /// Whether the block says that the server does less than it is known to do. What began together ends together: before a mean response
+    /// time is over it says nothing.
+    fn does_less(&self, seconds: f64) -> bool {
+        let Some(expected) = self.expected() else { return false };
+        let per_s = expected.rho / expected.mean;
+        let count = per_s * seconds;
+        let seen = self.work(&self.block.area.departed) / expected.mean;
+        let variance = expected.dispersion * count + (self.error() * count).powi(2);
+        seconds * per_s > self.reference.level && count - seen > LESS * variance.sqrt()
     }
 
     pub(super) fn tick_up(&mut self, t: f64, seconds: f64) {
@@ -371,6 +397,9 @@ impl KneeTrack {
     fn open_to(&mut self, level: f64) {
         let knee = self.find_knee();
         self.headroom.reopen((level - knee) / knee.sqrt());
+        if let Some(kept) = &mut self.kept {
+            kept.highest = kept.highest.max(level);
+        }
     }
 
     /// Variance of the logarithm of what departs in a probe over what departed in base before it: by counting them, and, as far as
@@ -385,7 +414,7 @@ impl KneeTrack {
         self.dispersion_of_work(costs) * counted + costs.variance(&other)
     }
 
-    /// The probe was [futile](super::futility): the next one comes after as long as if nothing at all had departed.
+    /// The probe did harm, or was [futile](super::futility): the next one comes after as long as if nothing at all had departed.
     pub(super) fn rest_from_up(&mut self, t: f64) {
         self.schedule.up_gap = UP_GAP;
         self.schedule.up = t + UP_GAP.max(60.0 * (t - self.reference.probed));
@@ -438,7 +467,7 @@ impl KneeTrack {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{Area, costs::Costs},
+        super::{Area, TICK, costs::Costs, knee::Kept},
         *,
     };
     use crate::{capacity::CapacityBounds, limit::LimitBounds};
@@ -518,7 +547,7 @@ mod tests {
         assert_eq!((once, soon), (Mode::Base, 5.0));
         assert_eq!(after_looks(&[1.32; 4]).0, Mode::Start);
         let (never, late) = after_looks(&[1.0; 4]);
-        assert_eq!((never, late), (Mode::Base, 25.0));
+        assert_eq!((never, late), (Mode::Base, 40.0));
     }
 
     #[test]
@@ -581,6 +610,73 @@ mod tests {
     #[test]
     fn what_departs_in_a_pause_is_no_sample_of_a_limit() {
         assert!(goes_on_after(0.04) && !goes_on_after(0.1));
+    }
+
+    /// A search saw less above 7 in flight. Later a look upwards shows that there is more, or somebody gives what the server can do.
+    #[test]
+    fn a_limit_that_is_kept_low_is_raised_by_what_is_known_better() {
+        let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+        knee.costs = Some(Costs::new(PerClass::all(0.01, 1), 1));
+        knee.counted = Counted::of(Span { departed: PerClass::all(1000.0, 1), seconds: 10.0 });
+        knee.low = Area { departed: PerClass::all(100.0, 1), in_flight_s: PerClass::all(6.0, 1) };
+        knee.level_cap = 1000.0;
+        knee.kept = Some(Kept::new(6.0, 7.0, PerClass::ZERO, 0.0));
+        let mut level = |knee: &mut KneeTrack| {
+            knee.set_base_level();
+            knee.level
+        };
+        assert_eq!(level(&mut knee), 7.0, "with headroom it would be 10");
+        knee.set_capacity_bounds(CapacityBounds { floor: Some(1000.0), ceiling: None });
+        assert!(level(&mut knee) > 60.0);
+        knee.set_capacity_bounds(CapacityBounds::default());
+        assert_eq!(level(&mut knee), 7.0);
+        knee.resize(2.0);
+        assert_eq!(level(&mut knee), 14.0, "as many servers again");
+        knee.open_to(16.0);
+        assert_eq!(level(&mut knee), 16.0);
+    }
+
+    /// Seconds that a look upwards goes on for, two at most, before a server of so many a second which was full with `level` in flight, where
+    /// this part of that departs; while the new limit settles, or after.
+    fn looks_for(per_s: f64, level: f64, part: f64, settling: bool) -> Option<f64> {
+        let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+        knee.costs = Some(Costs::new(PerClass::all(1.0 / per_s, 1), 1));
+        knee.counted = Counted::of(Span { departed: PerClass::all(40.0 * per_s, 1), seconds: 40.0 });
+        knee.low =
+            Area { departed: PerClass::all(100.0, 1), in_flight_s: PerClass::all(100.0 * level / per_s, 1) };
+        (knee.mode, knee.level, knee.response, knee.dispersion) = (Mode::Up, 1.5 * level, level / per_s, 0.3);
+        (knee.saturation.holds, knee.last_reply, knee.block.began) = (true, 10.0, 10.0);
+        knee.reference = Reference { rate: 1.0, departed: PerClass::all(40.0, 1), level, probed: 10.0 };
+        if !settling {
+            knee.settling = None;
+        } else if let Some(settling) = &mut knee.settling {
+            (settling.began, settling.earliest, settling.latest) = (10.0, 20.0, 20.0);
+        }
+        let ended = (1..100).map(|tick| f64::from(tick) * TICK).find(|seconds| {
+            knee.block.area.departed[0] = part * per_s * seconds;
+            knee.tick(10.0 + seconds, knee.level, true);
+            knee.mode == Mode::Base
+        });
+        assert!(ended.is_none_or(|seconds| knee.schedule.up >= 10.0 + 61.0 * seconds - 1e-6));
+        ended
+    }
+
+    /// Where a server collapses over the limit of base, eight departures would take longest.
+    #[test]
+    fn a_look_upwards_ends_where_less_departs() {
+        for settling in [true, false] {
+            let ended = looks_for(100.0, 4.0, 0.05, settling);
+            assert!(ended.is_some_and(|seconds| seconds < 0.1), "{ended:?}");
+            let goes_on = looks_for(100.0, 4.0, 0.8, settling);
+            assert!(goes_on.is_none_or(|seconds| seconds > 0.3), "{goes_on:?}");
+        }
+    }
+
+    /// Eight workers that begin together are done together, after a second.
+    #[test]
+    fn nothing_in_less_than_a_response_time_is_not_less() {
+        let ended = looks_for(8.0, 8.0, 0.0, true);
+        assert!(ended.is_some_and(|seconds| (1.0..1.1).contains(&seconds)), "{ended:?}");
     }
 
     /// Somebody gave ten times the capacity and takes it back, or gives what it is once more, while a probe looks upwards from there.

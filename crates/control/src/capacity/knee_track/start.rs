@@ -14,6 +14,8 @@
 //! `|z| > 1.6` (at `z > 0.5` or `z < −1` below the first step, where a step holds back most; going down by chance costs more than going up) or once the
 //! step has lasted long enough. Once it grows no more, the capacity is taken from the step with the best lower confidence
 //! bound, `X·(1 − 1.5·√(F/a))`, among the last three, together with those within 15 % of it, or within `√(F·(1/a + 1/a_best))`.
+//! Where limits above the highest of these gave less, as before a server that collapses, the limit is no higher than that one while the knee
+//! is kept ([`super::low`]).
 //! In the search a limit is settled once one limit's worth has departed: by two it would take twice as long to get to where slow
 //! servers of many workers are full.
 //!
@@ -185,6 +187,7 @@ impl KneeTrack {
         };
         let lowest_full = recent.first().map_or(last_level, |step| step.level);
         let used = self.pooled(recent);
+        let highest = self.highest_full();
         self.level_cap = (1.25 * last_level).max(4.0);
         let is_first = self.costs.is_none();
         if is_first {
@@ -218,7 +221,7 @@ impl KneeTrack {
             let knee = self.find_knee();
             // Downwards the knee is no higher than where it was full.
             let kept = if went_down { knee.min(lowest_full) } else { knee };
-            self.kept = Some(Kept::new(kept, self.mix, t));
+            self.kept = Some(Kept::new(kept, highest, self.mix, t));
             self.doubt_by_kept();
         }
         self.go_base(t);
@@ -226,17 +229,34 @@ impl KneeTrack {
 
     /// What departed at the best of these steps, and at those like it.
     fn pooled(&self, steps: &[Step]) -> Span {
-        let bound =
-            |step: &Step| step.rate * (1.0 - 1.5 * (self.dispersion / step.departed.sum().max(1.0)).sqrt());
-        let best = steps
-            .iter()
-            .map(|step| (bound(step), step))
-            .reduce(|best, step| if step.0 > best.0 { step } else { best });
+        let best = self.best(steps);
         let mut pooled = Span::default();
-        for step in steps.iter().filter(|step| best.is_none_or(|(_, best)| self.is_alike(step, best))) {
+        for step in steps.iter().filter(|step| best.is_none_or(|best| self.is_alike(step, best))) {
             pooled.add(&step.departed, step.seconds);
         }
         pooled
+    }
+
+    /// The one with the best lower confidence bound.
+    fn best<'a>(&self, steps: &'a [Step]) -> Option<&'a Step> {
+        let bound =
+            |step: &Step| step.rate * (1.0 - 1.5 * (self.dispersion / step.departed.sum().max(1.0)).sqrt());
+        steps
+            .iter()
+            .map(|step| (bound(step), step))
+            .reduce(|best, step| if step.0 > best.0 { step } else { best })
+            .map(|(_, step)| step)
+    }
+
+    /// The highest limit of which no less departed than of the best one; infinite where that is the highest of all.
+    fn highest_full(&self) -> f64 {
+        let best = self.best(&self.steps);
+        let is_full =
+            |step: &Step| best.is_none_or(|best| step.rate >= best.rate || self.is_alike(step, best));
+        match self.steps.iter().rposition(is_full) {
+            Some(full) if full + 1 < self.steps.len() => self.steps[full].level,
+            _ => f64::INFINITY,
+        }
     }
 
     /// Whether the block says something of its limit.
@@ -333,6 +353,19 @@ mod tests {
         assert_eq!(from_half(9.0), 16.0);
         assert_eq!(from_half(15.0), 4.0, "it could be either");
         assert_eq!(from_half(18.0), 2.0);
+    }
+
+    /// Of 10 in flight 10 a second departed, of 5 fewer, and of 20 so many: the limit that follows.
+    #[test]
+    fn a_limit_of_which_less_departed_is_not_gone_back_to() {
+        let level = |of_highest: f64| {
+            let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+            knee.classes = 1;
+            knee.steps = vec![step(5.0, 12.0, 2.0), step(10.0, 20.0, 2.0), step(20.0, of_highest, 2.0)];
+            knee.end_start(1.0, true);
+            knee.level
+        };
+        assert_eq!([level(20.0), level(2.0)], [13.0, 10.0]);
     }
 
     /// Ten departures of a limit that was thought to be low, since it gave less by chance: before one worker all of them queued.
