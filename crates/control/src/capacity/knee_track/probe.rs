@@ -621,7 +621,7 @@ mod tests {
         knee.low = Area { departed: PerClass::all(100.0, 1), in_flight_s: PerClass::all(6.0, 1) };
         knee.level_cap = 1000.0;
         knee.kept = Some(Kept::new(6.0, 7.0, PerClass::ZERO, 0.0));
-        let mut level = |knee: &mut KneeTrack| {
+        let level = |knee: &mut KneeTrack| {
             knee.set_base_level();
             knee.level
         };
