@@ -139,7 +139,7 @@ impl KneeTrack {
         // Under a ceiling the limit is that of the ceiling, and a floor may ask for more than is kept.
         let Some(kept) = self.kept.filter(|_| allowed >= found) else { return knee };
         let kept = self.kept_knee(&kept);
-        kept.max(if allowed > found { knee } else { knee.min(GROWN * kept) })
+        kept.max(if self.is_raised_by_floor() { knee } else { knee.min(GROWN * kept) })
     }
 
     /// The knee that is kept, of the present mix: `N ~ Σp·R / Σp·θ`, as far as that is known.

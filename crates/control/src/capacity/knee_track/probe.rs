@@ -472,6 +472,17 @@ mod tests {
     };
     use crate::{capacity::CapacityBounds, limit::LimitBounds};
 
+    /// Before a server of so many a second, each of which takes so long, seconds, as 40 s have shown.
+    fn known(per_s: f64, response_s: f64) -> KneeTrack {
+        let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+        knee.costs = Some(Costs::new(PerClass::all(1.0 / per_s, 1), 1));
+        knee.counted = Counted::of(Span { departed: PerClass::all(40.0 * per_s, 1), seconds: 40.0 });
+        knee.low =
+            Area { departed: PerClass::all(100.0, 1), in_flight_s: PerClass::all(100.0 * response_s, 1) };
+        knee.response = response_s;
+        knee
+    }
+
     /// A break may have been long, and the server is another one, or has a queue that nobody held back.
     #[test]
     fn a_probe_ends_with_the_load_since_it_compares_with_what_was_before() {
@@ -487,11 +498,9 @@ mod tests {
 
     /// Before a server of 400/s and 10 ms each, of which nothing has departed for so long in a probe at its knee: whether it goes on.
     fn goes_on_after(silent: f64) -> bool {
-        let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
-        knee.costs = Some(Costs::new(PerClass::all(0.0025, 1), 1));
-        knee.low = Area { departed: PerClass::all(100.0, 1), in_flight_s: PerClass::all(1.0, 1) };
+        let mut knee = known(400.0, 0.01);
         (knee.mode, knee.settling, knee.saturation.holds, knee.level) = (Mode::Tight, None, true, 4.0);
-        (knee.response, knee.rate) = (0.01, 400.0);
+        knee.rate = 400.0;
         knee.block.began = 10.0;
         knee.block.area.departed = PerClass::all(40.0, 1);
         knee.last_reply = 10.1;
@@ -502,11 +511,8 @@ mod tests {
 
     /// What a look upwards by half leads to that gave so many times what base did: the mode, and whether the server is taken for a changed one.
     fn after_up(gain: f64) -> (Mode, bool) {
-        let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
-        knee.costs = Some(Costs::new(PerClass::all(0.0025, 1), 1));
-        knee.counted = Counted::of(Span { departed: PerClass::all(4000.0, 1), seconds: 10.0 });
-        knee.low = Area { departed: PerClass::all(100.0, 1), in_flight_s: PerClass::all(1.0, 1) };
-        (knee.mode, knee.level, knee.response) = (Mode::Up, 11.0, 0.01);
+        let mut knee = known(400.0, 0.01);
+        (knee.mode, knee.level) = (Mode::Up, 11.0);
         let rate = knee.work(&PerClass::all(400.0, 1));
         knee.reference = Reference { rate, departed: PerClass::all(400.0, 1), level: 7.0, probed: 99.0 };
         (knee.block.area.departed, knee.block.left) = (PerClass::all(200.0 * gain, 1), 200.0 * gain);
@@ -524,11 +530,7 @@ mod tests {
     /// Looks upwards by half before a server of 100/s, each of 50 departures beside 100, that gave so many times what base did: the mode after
     /// the last, and seconds until the next one.
     fn after_looks(gains: &[f64]) -> (Mode, f64) {
-        let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
-        knee.costs = Some(Costs::new(PerClass::all(0.01, 1), 1));
-        knee.counted = Counted::of(Span { departed: PerClass::all(4000.0, 1), seconds: 40.0 });
-        knee.low = Area { departed: PerClass::all(100.0, 1), in_flight_s: PerClass::all(4.0, 1) };
-        knee.response = 0.04;
+        let mut knee = known(100.0, 0.04);
         for gain in gains {
             (knee.mode, knee.level) = (Mode::Up, 6.0);
             let rate = knee.work(&PerClass::all(100.0, 1));
@@ -552,9 +554,8 @@ mod tests {
 
     #[test]
     fn a_look_whose_limit_has_come_down_to_that_of_base_says_nothing_of_growth() {
-        let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
-        knee.costs = Some(Costs::new(PerClass::all(0.01, 1), 1));
-        (knee.mode, knee.level, knee.response) = (Mode::Up, 4.0, 0.04);
+        let mut knee = known(100.0, 0.04);
+        (knee.mode, knee.level) = (Mode::Up, 4.0);
         let rate = knee.work(&PerClass::all(100.0, 1));
         knee.reference = Reference { rate, departed: PerClass::all(100.0, 1), level: 4.0, probed: 99.0 };
         (knee.block.area.departed, knee.block.left) = (PerClass::all(99.0, 1), 99.0);
@@ -581,11 +582,7 @@ mod tests {
 
     /// Seconds from tight probes that gave such parts of what base gives, one after the other, to the next one. Before 4 workers of 10 ms.
     fn next_tight_after(gains: &[f64]) -> f64 {
-        let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
-        knee.costs = Some(Costs::new(PerClass::all(0.0025, 1), 1));
-        knee.counted = Counted::of(Span { departed: PerClass::all(4000.0, 1), seconds: 10.0 });
-        knee.low = Area { departed: PerClass::all(100.0, 1), in_flight_s: PerClass::all(1.0, 1) };
-        knee.response = 0.01;
+        let mut knee = known(400.0, 0.01);
         for gain in gains {
             let of_base = knee.work(&PerClass::all(400.0, 1));
             (knee.mode, knee.level) = (Mode::Tight, 4.0);
@@ -615,10 +612,7 @@ mod tests {
     /// A search saw less above 7 in flight. Later a look upwards shows that there is more, or somebody gives what the server can do.
     #[test]
     fn a_limit_that_is_kept_low_is_raised_by_what_is_known_better() {
-        let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
-        knee.costs = Some(Costs::new(PerClass::all(0.01, 1), 1));
-        knee.counted = Counted::of(Span { departed: PerClass::all(1000.0, 1), seconds: 10.0 });
-        knee.low = Area { departed: PerClass::all(100.0, 1), in_flight_s: PerClass::all(6.0, 1) };
+        let mut knee = known(100.0, 0.06);
         knee.level_cap = 1000.0;
         knee.kept = Some(Kept::new(6.0, 7.0, PerClass::ZERO, 0.0));
         let level = |knee: &mut KneeTrack| {
@@ -639,12 +633,8 @@ mod tests {
     /// Seconds that a look upwards goes on for, two at most, before a server of so many a second which was full with `level` in flight, where
     /// this part of that departs; while the new limit settles, or after.
     fn looks_for(per_s: f64, level: f64, part: f64, settling: bool) -> Option<f64> {
-        let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
-        knee.costs = Some(Costs::new(PerClass::all(1.0 / per_s, 1), 1));
-        knee.counted = Counted::of(Span { departed: PerClass::all(40.0 * per_s, 1), seconds: 40.0 });
-        knee.low =
-            Area { departed: PerClass::all(100.0, 1), in_flight_s: PerClass::all(100.0 * level / per_s, 1) };
-        (knee.mode, knee.level, knee.response, knee.dispersion) = (Mode::Up, 1.5 * level, level / per_s, 0.3);
+        let mut knee = known(per_s, level / per_s);
+        (knee.mode, knee.level, knee.dispersion) = (Mode::Up, 1.5 * level, 0.3);
         (knee.saturation.holds, knee.last_reply, knee.block.began) = (true, 10.0, 10.0);
         knee.reference = Reference { rate: 1.0, departed: PerClass::all(40.0, 1), level, probed: 10.0 };
         if !settling {
