@@ -16,6 +16,8 @@ use std::{
 use serde_json::{Value as Json, json};
 use tokio_tungstenite::tungstenite::{self, Message, WebSocket};
 
+use crate::support::unbroken::Unbroken;
+
 /// A browser that outlives this is ended, whatever the test does.
 const SECONDS_MAX: &str = "300";
 /// How long anything in the page may take before the test fails.
@@ -36,7 +38,7 @@ const MOVED: [&str; 2] = ["Page.frameNavigated", "Page.loadEventFired"];
 /// A browser with a profile of its own; its calls are for the tab that is in front.
 pub(crate) struct Browser {
     process: Child,
-    socket: WebSocket<TcpStream>,
+    socket: WebSocket<Unbroken<TcpStream>>,
     session: String,
     calls: u64,
     /// What it has told without being asked, for [`Browser::complaints`] and [`Browser::requests`].
@@ -76,7 +78,7 @@ impl Browser {
         let address = url.trim_start_matches("ws://").split('/').next().expect("an address");
         let stream = TcpStream::connect(address).expect("connect to chromium");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        let (socket, _) = tungstenite::client(&url, stream).expect("speak to chromium");
+        let (socket, _) = tungstenite::client(&url, Unbroken(stream)).expect("speak to chromium");
         let mut browser = Self {
             process,
             socket,

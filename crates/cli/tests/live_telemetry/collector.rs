@@ -23,6 +23,8 @@ use prost::Message;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 
+use crate::support::unbroken::Unbroken;
+
 /// How long something may take to arrive on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -261,7 +263,7 @@ fn read_message(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<Opti
 
 fn fill(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<usize> {
     let mut chunk = [0; 16 * 1024];
-    let n = stream.read(&mut chunk)?;
+    let n = Unbroken(stream).read(&mut chunk)?;
     buffer.extend_from_slice(&chunk[..n]);
     Ok(n)
 }

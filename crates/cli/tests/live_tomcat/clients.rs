@@ -12,6 +12,8 @@ use std::{
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
 use tokio_tungstenite::tungstenite::{self, Message, WebSocket};
 
+use crate::support::unbroken::Unbroken;
+
 /// How long one client may take, in seconds.
 const SECONDS_MAX: &str = "60";
 
@@ -151,10 +153,10 @@ pub(crate) fn browse(url: &str, picture: &Path) -> String {
     browser("--dump-dom")
 }
 
-fn connect(address: SocketAddr) -> TcpStream {
+fn connect(address: SocketAddr) -> Unbroken<TcpStream> {
     let stream = TcpStream::connect(address).expect("connect to the gateway");
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
-    stream
+    Unbroken(stream)
 }
 
 fn echoes<S: Read + Write>(scheme: &str, address: SocketAddr, stream: S) {

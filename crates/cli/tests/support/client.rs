@@ -10,6 +10,8 @@ use std::{
 
 use socket2::{Domain, SockRef, Socket, Type};
 
+use super::unbroken::Unbroken;
+
 /// How long anything may take before the test fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -137,7 +139,7 @@ impl Client {
 
     fn fill(&mut self) -> io::Result<usize> {
         let mut chunk = [0; 16 * 1024];
-        let n = self.stream.read(&mut chunk)?;
+        let n = Unbroken(&self.stream).read(&mut chunk)?;
         self.buffer.extend_from_slice(&chunk[..n]);
         Ok(n)
     }

@@ -6,6 +6,7 @@ pub(crate) mod admin;
 pub(crate) mod client;
 pub(crate) mod load;
 pub(crate) mod origin;
+pub(crate) mod unbroken;
 
 use std::{
     fs,

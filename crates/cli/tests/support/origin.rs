@@ -17,6 +17,8 @@ use std::{
 
 use socket2::SockRef;
 
+use super::unbroken::Unbroken;
+
 /// The header whose value tells one request from all others.
 pub(crate) const ID: &str = "x-test-id";
 
@@ -281,7 +283,7 @@ fn parse(buffer: &[u8]) -> io::Result<Option<(Request, usize)>> {
 
 fn fill(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<usize> {
     let mut chunk = [0; 16 * 1024];
-    let n = stream.read(&mut chunk)?;
+    let n = Unbroken(stream).read(&mut chunk)?;
     buffer.extend_from_slice(&chunk[..n]);
     Ok(n)
 }

@@ -233,7 +233,8 @@ impl Limiter {
     pub fn promised(&mut self, held_back: bool) -> Option<f64> {
         match self {
             Self::PowerRatio(power) => Some(power.slots(held_back)),
-            _ => self.work_capacity(),
+            Self::KneeTrack(knee) => knee.work_to_promise(ClassId(0)),
+            _ => None,
         }
     }
 

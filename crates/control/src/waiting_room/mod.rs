@@ -48,6 +48,7 @@ mod settings;
 mod slot_table;
 mod snapshot;
 mod spent;
+mod spread;
 mod standing;
 mod stretch;
 #[cfg(test)]

@@ -47,8 +47,7 @@ impl Room {
         };
         let place = Block { places: 1, ..block };
         block.places -= 1;
-        let step = u128::from(block.work) * 1_000_000 / u128::from(self.table.budget().max(1));
-        block.offset = block.offset.saturating_add(u32::try_from(step).unwrap_or(999_999)).min(999_999);
+        block.offset = block.offset.saturating_add(block.apart).min(999_999);
         self.blocks[class.index()] = Some(block);
         Some(place)
     }

@@ -25,7 +25,7 @@
 //! over stays with the lanes that had more due than their parts ([`over`](super::over)).
 //!
 //! Cost: a place is O(1) amortised (the search goes on where the last one ended), a change of the budget
-//! O(horizon), and so is a new slot while work is over; people before a slot O(log horizon). Memory: 16 bytes a slot and lane, 16 a slot, nothing a visitor.
+//! O(horizon), and so is a new slot while work is over; people before a slot O(log horizon). Memory: 24 bytes a slot and lane, 16 a slot, nothing a visitor.
 //!
 //! Source: WebQ, section III-D (array `L`, smallest `i` with `L[i] < C`, circular). Departures:
 //!
@@ -35,7 +35,7 @@
 
 use std::{array, time::Duration};
 
-use super::{order::Order, over::Over, stretch::Stretch, tree::Tree};
+use super::{order::Order, over::Over, spread::Spread, stretch::Stretch, tree::Tree};
 use crate::Timestamp;
 
 /// Thousandths of a work unit.
@@ -57,6 +57,8 @@ pub struct Block {
     pub slot: u64,
     /// Where in the slot the first of them lies, millionths of its length.
     pub offset: u32,
+    /// How far the next one lies behind each, millionths of its length.
+    pub apart: u32,
     /// How many.
     pub places: u32,
     /// Work of each.
@@ -121,6 +123,7 @@ pub struct SlotTable {
     /// Work due, lane by lane, each a ring of slots.
     due: Vec<Vec<Work>>,
     booked: Vec<Vec<Work>>,
+    spread: Spread,
     /// No slot of the lane after the present one and before this has room.
     cursors: Vec<u64>,
     order: Order,
@@ -161,6 +164,7 @@ impl SlotTable {
             budget: 0,
             due: vec![vec![0; slots]; lanes],
             booked: vec![vec![0; slots]; lanes],
+            spread: Spread::new(lanes, slots),
             cursors: vec![present + 1; lanes],
             order: Order::new(present + 1),
             owed: present + 1,
@@ -233,6 +237,7 @@ impl SlotTable {
                     self.booked[lane][at] = 0;
                 }
                 self.people.clear(at);
+                self.spread.clear(at);
             }
             let last = self.present + self.horizon;
             self.over.carry([0; LANES_MAX], &self.budgets, slot - self.present - gone);
@@ -708,9 +713,13 @@ impl Places for SlotTable {
         let room = (budget - booked).div_ceil(work);
         let places = u32::try_from(room).unwrap_or(u32::MAX).min(most.max(1));
         let all = work.saturating_mul(u64::from(places));
+        let [offset, apart] = self.spread.place(lane, at, work, booked, budget);
         self.due[lane][at] = self.due[lane][at].saturating_add(all);
         self.pour_into(lane, slot, all);
-        Some(Block { slot, offset: millionths(booked, budget), places, work, lane })
+        if self.booked[lane][at] >= budget {
+            self.spread.fill(lane, at, budget);
+        }
+        Some(Block { slot, offset, apart, places, work, lane })
     }
 
     fn give_back(&mut self, block: &Block) {
@@ -722,9 +731,4 @@ impl Places for SlotTable {
         self.due[lane][at] = self.due[lane][at].saturating_sub(work);
         self.pour();
     }
-}
-
-fn millionths(part: Work, whole: Work) -> u32 {
-    let share = u128::from(part) * 1_000_000 / u128::from(whole.max(1));
-    u32::try_from(share).unwrap_or(999_999).min(999_999)
 }

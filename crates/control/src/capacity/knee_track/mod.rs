@@ -340,13 +340,20 @@ impl KneeTrack {
     /// Capacity for the present mix, requests a second, within its bounds; `None` while nothing is known.
     #[must_use]
     pub fn capacity(&self) -> Option<f64> {
-        match &self.costs {
-            Some(costs) => Some(self.capacity_bounds.clamp(self.capacity_of(costs, &self.mix))),
-            None => self
-                .seen_in_search()
-                .or(self.capacity_bounds.floor)
-                .map(|found| self.capacity_bounds.clamp(found)),
-        }
+        self.capacity_by(Self::told_rho)
+    }
+
+    /// The same by all that is counted, which moves with every departure.
+    fn counted_capacity(&self) -> Option<f64> {
+        self.capacity_by(Self::saturated_rho)
+    }
+
+    fn capacity_by(&self, rho: impl Fn(&Self) -> f64) -> Option<f64> {
+        let found = match &self.costs {
+            Some(costs) => Some(Self::capacity_at(rho(self), costs, &self.mix)),
+            None => self.seen_in_search().or(self.capacity_bounds.floor),
+        };
+        found.map(|found| self.capacity_bounds.clamp(found))
     }
 
     /// Capacity for another mix, given by each class's part of the requests (dense by class, at most 16 count), requests a second;
@@ -367,9 +374,21 @@ impl KneeTrack {
     /// nothing is known.
     #[must_use]
     pub fn work_capacity(&self, unit: ClassId) -> Option<f64> {
+        self.in_units(unit, self.capacity()?)
+    }
+
+    /// The same by all that is counted, for what is promised: [what is told](counted) stays where it is until chance is excluded, and
+    /// within a second half a minute may be promised.
+    #[must_use]
+    pub fn work_to_promise(&self, unit: ClassId) -> Option<f64> {
+        self.in_units(unit, self.counted_capacity()?)
+    }
+
+    /// Requests a second of the present mix as work units a second.
+    fn in_units(&self, unit: ClassId, per_s: f64) -> Option<f64> {
         let theta = self.costs.as_ref()?.theta();
         let of_unit = (place(unit) < self.classes).then(|| theta[place(unit)]).filter(|cost| *cost > 0.0)?;
-        Some(self.capacity()? * self.mean(theta) / of_unit)
+        Some(per_s * self.mean(theta) / of_unit)
     }
 
     /// What a request of `class` costs, where one of class `unit` costs 1. `None` while nothing is known.

@@ -110,7 +110,8 @@ pub(super) struct Reference {
     /// Work a second.
     rate: f64,
     departed: PerClass,
-    level: f64,
+    /// Requests.
+    pub(super) level: f64,
     /// When the probe began, seconds.
     probed: f64,
 }

@@ -7,18 +7,20 @@
 //! target = max(c/4, 4·L)     rate = c · boost · (1 + clamp((target − queued)/c, −0.7, e))
 //! ```
 //!
-//! `L` is the limit; before anything is known `c/4` at most, since it may be far above the knee then. `e` is the estimate's relative
-//! standard error, 0.5 at most and before anything is known: by one that is too low the short queue would run empty, and of a
-//! server that is not full nothing is counted.
+//! `L` is the limit, during a look upwards that from which it is taken, since a part of what is queued fills it; before anything
+//! is known `c/4` at most, since it may be far above the knee then. `e` is the estimate's relative standard error, 0.5 at most
+//! and before anything is known: by one that is too low the short queue would run empty, and of a server that is not full nothing
+//! is counted.
 //!
-//! `c` is the capacity; while less than a limit's worth is queued, at least the rate that departs now, which is
+//! `c` is the capacity by all that is [counted](super::counted): what is told of it stays where it is until chance is excluded, and
+//! within a second half a minute may be promised. While less than a limit's worth is queued, at least the rate that departs now, which is
 //! served without a queue and so is proof of that much. While it is so although the room makes newcomers wait, `boost` grows,
 //! by 30 % a second up to 3 (while nothing is known by 100 % up to 50); else it shrinks, twice as fast as time passes.
 //! Without it a room that obeys the estimate starves the search: an estimate too low would feed itself. While the short queue
 //! holds enough nothing comes above the capacity: whoever came would overtake all who have a time.
 //! A ceiling of the capacity bounds it all, one that is given above all.
 
-use super::{super::Pace, KneeTrack};
+use super::{super::Pace, KneeTrack, Mode};
 
 /// At most so much more than the estimate comes to fill the short queue, as a share of it.
 const FEED_MAX: f64 = 0.5;
@@ -32,9 +34,10 @@ impl KneeTrack {
     pub fn pace(&mut self, queued: f64, passed: f64, held_back: bool) -> Pace {
         let passed = passed.clamp(0.0, 0.25);
         let known = self.costs.is_some();
-        let mut capacity = if known { self.capacity().unwrap_or(0.0) } else { self.rate };
+        let mut capacity = if known { self.counted_capacity().unwrap_or(0.0) } else { self.rate };
         // A limit that is still searched for may be far above the knee: it counts for a quarter of a second's work at most.
-        let level = if known { self.level } else { self.level.min(capacity.max(RATE_MIN) / 4.0) };
+        let level =
+            if known { self.level_without_look() } else { self.level.min(capacity.max(RATE_MIN) / 4.0) };
         let short = queued < level;
         if short {
             capacity = capacity.max(self.rate);
@@ -58,5 +61,55 @@ impl KneeTrack {
             standing: (queued - target).max(0.0),
             error: if known && self.capacity_bounds.given().is_none() { self.error() } else { 0.0 },
         }
+    }
+
+    /// The limit, or that from which a look upwards is taken, requests.
+    fn level_without_look(&self) -> f64 {
+        if self.mode == Mode::Up { self.reference.level } else { self.level }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{Costs, Counted, PerClass, Span},
+        *,
+    };
+    use crate::{ClassId, limit::LimitBounds};
+
+    fn departed(count: f64, seconds: f64) -> Span {
+        Span { departed: PerClass::all(count, 1), seconds }
+    }
+
+    /// A search has ended before a server of 100/s.
+    fn found(first: Span) -> KneeTrack {
+        let mut knee = KneeTrack::new(LimitBounds { initial: 20, min: 1, max: 1000 });
+        knee.make_place(0);
+        knee.costs = Some(Costs::new(PerClass::all(0.01, 1), 1));
+        knee.counted = Counted::of(first);
+        knee.counted.hold(knee.saturated_rho(), knee.error());
+        (knee.mode, knee.level) = (Mode::Base, 7.0);
+        knee
+    }
+
+    #[test]
+    fn what_is_promised_goes_by_all_that_is_counted_and_what_is_told_waits_until_chance_is_excluded() {
+        let mut knee = found(departed(27.0, 0.26));
+        let second = departed(100.0, 1.0);
+        knee.counted.add(&second.departed, second.seconds);
+        assert!((knee.capacity().unwrap() - 27.0 / 0.26).abs() < 1e-9);
+        let counted = 127.0 / 1.26;
+        assert!((knee.work_to_promise(ClassId(0)).unwrap() - counted).abs() < 1e-9);
+        // The short queue holds what it is to hold.
+        assert!((knee.pace(28.0, 0.1, true).may_come_per_s - counted).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_short_queue_holds_no_more_for_a_look_upwards() {
+        let mut knee = found(departed(1000.0, 10.0));
+        knee.reference.level = knee.level;
+        (knee.mode, knee.level) = (Mode::Up, 11.0);
+        let pace = knee.pace(40.0, 0.1, true);
+        assert!((pace.standing - 12.0).abs() < 1e-9, "{pace:?}");
     }
 }

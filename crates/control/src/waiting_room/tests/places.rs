@@ -497,3 +497,26 @@ fn places_nobody_has_got_keep_nobody_out() {
     }
     room.check_invariants();
 }
+
+/// Ten people a second have their times, and the room is told twice as much: the ten that come in addition are spread over each
+/// second as evenly, whether places are taken one by one or in blocks. By what the second holds they would all come in its
+/// second half, where five are already, while the servers idle in the first.
+#[test]
+fn who_comes_in_addition_after_a_rise_is_spread_over_the_slot_as_well() {
+    for block in [1, 10] {
+        let mut room = room_of(&RoomSettings { block, ..settings() }, 10.0);
+        let mut out = ask(&mut room, START, 60);
+        tell(&mut room, START, 20.0);
+        out.extend(ask(&mut room, START, 60));
+        for second in 1..=5 {
+            let halves = [0, 500].map(|from| {
+                let half = s(f64::from(second)) + Duration::from_millis(from);
+                let is_in =
+                    |promise: &&Promise| promise.at >= half && promise.at < half + Duration::from_millis(500);
+                out.iter().filter(is_in).count()
+            });
+            assert_eq!(halves, [10, 10], "second {second}, blocks of {block}");
+        }
+        room.check_invariants();
+    }
+}
