@@ -7,6 +7,7 @@
 //! | what | file |
 //! |---|---|
 //! | the earliest slot with room, quotas, capacity that rises and falls | `slot_table.rs`, `order.rs`, `over.rs` |
+//! | where in its slot a place lies | `spread.rs` |
 //! | who comes before his time where there is more room than was promised | `calls.rs` |
 //! | people who do not come back, slots filled beyond by as many | `no_shows.rs` |
 //! | promises used twice | `replay.rs` |
