@@ -20,6 +20,7 @@ use crate::{
         free_address, has_containers,
         origin::Origin,
         signal,
+        unbroken::unbroken,
     },
 };
 
@@ -120,7 +121,7 @@ fn systemds_watchdog_hears_from_whoever_serves() {
     let (heard, told) = mpsc::channel();
     thread::spawn(move || {
         let mut message = [0; 256];
-        while let Ok(length) = systemd.recv(&mut message)
+        while let Ok(length) = unbroken(|| systemd.recv(&mut message))
             && heard.send(String::from_utf8_lossy(&message[..length]).into_owned()).is_ok()
         {}
     });

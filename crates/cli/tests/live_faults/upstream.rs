@@ -1,7 +1,7 @@
 //! Servers that refuse, reset, answer garbage, lie about length, or never answer.
 
 use std::{
-    io::{self, Read, Write},
+    io::{self, Write},
     net::TcpStream,
     time::{Duration, Instant},
 };
@@ -82,8 +82,7 @@ fn misbehave(request: &Request, stream: &mut TcpStream) -> io::Result<Then> {
 
 /// Says nothing until the gateway has gone.
 fn gone(stream: &mut TcpStream) -> io::Result<Then> {
-    let mut rest = [0; 64];
-    while stream.read(&mut rest)? > 0 {}
+    io::copy(stream, &mut io::sink())?;
     Ok(Then::Close)
 }
 

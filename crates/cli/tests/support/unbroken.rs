@@ -23,7 +23,8 @@ impl<S: Write> Write for Unbroken<S> {
     }
 }
 
-fn unbroken<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+/// What `call` gives once no signal breaks it off.
+pub(crate) fn unbroken<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
             Err(error) if error.kind() == Interrupted => {}
