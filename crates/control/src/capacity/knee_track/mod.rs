@@ -377,8 +377,8 @@ impl KneeTrack {
         self.in_units(unit, self.capacity()?)
     }
 
-    /// The same by all that is counted, for what is promised: [what is told](counted) stays where it is until chance is excluded, and
-    /// within a second half a minute may be promised.
+    /// The same by all that is counted, for what is promised: what is told stays where it is until chance is excluded (`counted.rs`),
+    /// and within a second half a minute may be promised.
     #[must_use]
     pub fn work_to_promise(&self, unit: ClassId) -> Option<f64> {
         self.in_units(unit, self.counted_capacity()?)
