@@ -75,7 +75,7 @@ mod tests {
         super::{Costs, Counted, PerClass, Span},
         *,
     };
-    use crate::{ClassId, limit::LimitBounds};
+    use crate::limit::{LimitBounds, Limiter};
 
     fn departed(count: f64, seconds: f64) -> Span {
         Span { departed: PerClass::all(count, 1), seconds }
@@ -99,9 +99,10 @@ mod tests {
         knee.counted.add(&second.departed, second.seconds);
         assert!((knee.capacity().unwrap() - 27.0 / 0.26).abs() < 1e-9);
         let counted = 127.0 / 1.26;
-        assert!((knee.work_to_promise(ClassId(0)).unwrap() - counted).abs() < 1e-9);
         // The short queue holds what it is to hold.
         assert!((knee.pace(28.0, 0.1, true).may_come_per_s - counted).abs() < 1e-9);
+        let mut limiter = Limiter::KneeTrack(Box::new(knee));
+        assert!((limiter.promised(true).unwrap() - counted).abs() < 1e-9);
     }
 
     #[test]
