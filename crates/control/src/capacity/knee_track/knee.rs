@@ -72,11 +72,6 @@ impl KneeTrack {
         if mean > 0.0 { rho / mean } else { 0.0 }
     }
 
-    /// The same as it is told, whatever its bounds are.
-    pub(super) fn capacity_of(&self, costs: &Costs, mix: &PerClass) -> f64 {
-        Self::capacity_at(self.told_rho(), costs, mix)
-    }
-
     /// Which part of what is found the bounds leave, at most 1: where it is less, the limit keeps the server from being full, and
     /// what departs is no sample of its capacity.
     pub(super) fn part_allowed(&self) -> f64 {

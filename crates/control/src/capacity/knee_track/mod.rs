@@ -367,7 +367,8 @@ impl KneeTrack {
         for (index, part) in mix.iter().enumerate().take(self.classes) {
             parts[index] = *part;
         }
-        (parts.sum() > 0.0).then(|| self.capacity_bounds.clamp(self.capacity_of(costs, &parts)))
+        (parts.sum() > 0.0)
+            .then(|| self.capacity_bounds.clamp(Self::capacity_at(self.told_rho(), costs, &parts)))
     }
 
     /// Capacity in work units a second; one unit is what a request of class `unit` costs. `None` while
